@@ -1,0 +1,12 @@
+# cmake --install; find_package(mfu) finds mfu::mfu (proven by tests/consumer).
+include(CMakePackageConfigHelpers)
+install(TARGETS mfu EXPORT mfuTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS mfu_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY include/mfu DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT mfuTargets NAMESPACE mfu:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mfu)
+configure_package_config_file(cmake/mfuConfig.cmake.in ${PROJECT_BINARY_DIR}/mfuConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mfu)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/mfuConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/mfuConfig.cmake ${PROJECT_BINARY_DIR}/mfuConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mfu)

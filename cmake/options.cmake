@@ -1,0 +1,11 @@
+# Warnings and sanitizers, the same for every target.
+add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion
+                    -Wno-sign-conversion)
+if(MFU_SANITIZE)
+  add_compile_options(-fsanitize=${MFU_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${MFU_SANITIZE})
+endif()
+if(MFU_FUZZ)
+  add_compile_options(-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=address,undefined)
+endif()

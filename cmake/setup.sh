@@ -1,0 +1,100 @@
+# Sets up what ./run and ./test need, on a fresh Debian or Ubuntu; sourced by both, prints what it does to
+# stderr, does nothing where nothing is missing. Works offline once set up.
+MFU_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+MFU_VENV="$MFU_ROOT/.venv"
+
+say() { printf '\033[2m»\033[0m %s\n' "$*" >&2; }
+[ -t 2 ] && [ -z "${NO_COLOR:-}" ] || say() { printf '» %s\n' "$*" >&2; }
+die() { printf 'mfu set-up: %s\n' "$*" >&2; exit 2; }
+
+# Packages: without the first list nothing builds; each of the others serves one part, which says so itself
+# when it is missing.
+BUILD_PACKAGES="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev python3 python3-venv"
+RUN_PACKAGES="libopenblas0-pthread libdnnl2"
+TEST_PACKAGES="libgtest-dev clang-format-19 clang-tidy-19 man-db"
+FUZZ_PACKAGES="clang-19 libclang-rt-19-dev"
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Abbrev}' "$package" 2>/dev/null | cut -c1-2)" = ii ] || echo "$package"
+  done
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else return 1
+  fi
+}
+
+apt_ready=
+apt_install() {
+  if [ -z "$apt_ready" ]; then
+    as_root apt-get update -qq >&2 || say "apt-get update failed; going on with the lists that are here"
+    apt_ready=1
+  fi
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >"$MFU_ROOT/build/apt.log" 2>&1
+}
+
+# A package that this distribution does not carry is remembered, so that the next start is quick.
+optional_packages() {
+  local package absent="$MFU_ROOT/build/.absent-packages"
+  for package in $(missing_packages "$@"); do
+    grep -qsx "$package" "$absent" && continue
+    say "installing $package"
+    apt_install "$package" || { echo "$package" >>"$absent"; say "not installed: $package (the part that needs it will say so; see build/apt.log)"; }
+  done
+}
+
+setup_packages() {
+  mkdir -p "$MFU_ROOT/build"
+  if ! command -v dpkg-query >/dev/null; then
+    command -v cmake >/dev/null && command -v ninja >/dev/null ||
+      die "this is neither Debian nor Ubuntu. Install by hand: a C++20 compiler, CMake, Ninja, pkg-config, fmt, CLI11, yaml-cpp, hwloc; then run this again."
+    return
+  fi
+  local missing; missing="$(missing_packages $BUILD_PACKAGES)"
+  if [ -n "$missing" ]; then
+    say "installing" $missing
+    apt_install $missing ||
+      die "could not install: $(echo $missing). As root: apt-get install $(echo $missing)   (log: build/apt.log)"
+  fi
+  optional_packages $RUN_PACKAGES "$@"
+}
+
+# The environment of our own. A torch that the user's Python has is seen through it and not replaced.
+setup_python() {
+  local stamp="$MFU_VENV/.ready-1"
+  [ -e "$stamp" ] && return
+  if [ ! -x "$MFU_VENV/bin/python" ]; then
+    say "making a Python environment in .venv"
+    if python3 -c 'import torch' 2>/dev/null; then
+      say "your Python has PyTorch: it is used, not replaced"
+      python3 -m venv --system-site-packages "$MFU_VENV" >&2 || { say "no Python environment (Debian: apt-get install python3-venv); what needs it will say so"; return; }
+    else
+      python3 -m venv "$MFU_VENV" >&2 || { say "no Python environment (Debian: apt-get install python3-venv); what needs it will say so"; return; }
+    fi
+  fi
+  if ! "$MFU_VENV/bin/python" -c 'import torch' 2>/dev/null; then
+    say "installing PyTorch into .venv (a few minutes)"
+    "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check numpy torch==2.13.0 >&2 ||
+      { say "PyTorch was not installed: what needs it will say so, the rest works"; return; }
+  fi
+  touch "$stamp"
+}
+
+# build PRESET: configures once, builds what changed.
+build() {
+  local preset="$1" directory="$MFU_ROOT/build/$1" log="$MFU_ROOT/build/$1.log"
+  if [ ! -f "$directory/build.ninja" ]; then
+    say "configuring ($preset)"
+    (cd "$MFU_ROOT" && cmake --preset "$preset" >"$log" 2>&1) || { tail -n 30 "$log" >&2; die "configuring failed; the whole log: build/$preset.log"; }
+  fi
+  if [ -n "$(ninja -C "$directory" -n 2>/dev/null | grep -v 'no work to do' | grep -v '^ninja: Entering')" ]; then
+    say "building ($preset)"
+    if [ -t 2 ]; then ninja -C "$directory" >&2 || die "the build failed"
+    else ninja -C "$directory" >"$log" 2>&1 || { grep -A 12 -E 'error|FAILED' "$log" | head -n 60 >&2; die "the build failed; the whole log: build/$preset.log"; }
+    fi
+  fi
+}

@@ -1,0 +1,98 @@
+// Quantities with their units in the type: counts are integers, rates are per second, ratios are
+// fractions of 1. Nothing here knows a device or a model.
+//
+//   mfu::FlopCount step = mfu::FlopCount(6) * 8'030'261'248u * 4096u;
+//   mfu::FlopRate rate = step / std::chrono::seconds(1);
+//   mfu::Fraction share = rate / mfu::FlopRate{989.4e12};
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace mfu {
+
+__extension__ using Uint128 = unsigned __int128;
+
+struct Fraction {
+  double value = 0;  // 1 is the whole
+  auto operator<=>(const Fraction&) const = default;
+};
+
+struct FlopRate {
+  double per_s = 0;
+  auto operator<=>(const FlopRate&) const = default;
+};
+
+struct ByteRate {
+  double per_s = 0;
+  auto operator<=>(const ByteRate&) const = default;
+};
+
+struct Bytes {
+  std::uint64_t count = 0;
+  auto operator<=>(const Bytes&) const = default;
+};
+
+// Floating-point operations, a multiply-add being two. 128 bits: a 405B pre-training run is 3.8e25.
+// Arithmetic saturates instead of wrapping; saturated() says that it did.
+class FlopCount {
+ public:
+  constexpr FlopCount() = default;
+  constexpr FlopCount(std::uint64_t count) : count_(count) {}
+  static constexpr FlopCount from_halves(std::uint64_t high, std::uint64_t low) {
+    return FlopCount((static_cast<Uint128>(high) << 64) | low, Raw{});
+  }
+  static constexpr FlopCount from_wide(Uint128 count) { return FlopCount(count, Raw{}); }
+
+  constexpr std::uint64_t high() const { return static_cast<std::uint64_t>(count_ >> 64); }
+  constexpr std::uint64_t low() const { return static_cast<std::uint64_t>(count_); }
+  constexpr Uint128 wide() const { return count_; }
+  constexpr bool saturated() const { return count_ == kMost; }
+  constexpr double to_double() const { return static_cast<double>(count_); }
+  std::string to_string() const;  // plain decimal digits
+
+  friend constexpr FlopCount operator+(FlopCount a, FlopCount b) {
+    Uint128 sum = a.count_ + b.count_;
+    return FlopCount(sum < a.count_ ? kMost : sum, Raw{});
+  }
+  // Contract: b <= a.
+  friend constexpr FlopCount operator-(FlopCount a, FlopCount b) {
+    return FlopCount(a.count_ - b.count_, Raw{});
+  }
+  friend constexpr FlopCount operator*(FlopCount a, FlopCount b) {
+    if (a.count_ != 0 && b.count_ > kMost / a.count_) return FlopCount(kMost, Raw{});
+    return FlopCount(a.count_ * b.count_, Raw{});
+  }
+  constexpr FlopCount& operator+=(FlopCount other) { return *this = *this + other; }
+  constexpr FlopCount& operator*=(FlopCount other) { return *this = *this * other; }
+  friend constexpr bool operator==(FlopCount a, FlopCount b) { return a.count_ == b.count_; }
+  friend constexpr bool operator<(FlopCount a, FlopCount b) { return a.count_ < b.count_; }
+  friend constexpr bool operator>(FlopCount a, FlopCount b) { return b < a; }
+  friend constexpr bool operator<=(FlopCount a, FlopCount b) { return !(b < a); }
+  friend constexpr bool operator>=(FlopCount a, FlopCount b) { return !(a < b); }
+
+ private:
+  struct Raw {};
+  constexpr FlopCount(Uint128 count, Raw) : count_(count) {}
+  static constexpr Uint128 kMost = ~static_cast<Uint128>(0);
+  Uint128 count_ = 0;
+};
+
+// Contract: duration > 0.
+inline FlopRate operator/(FlopCount work, std::chrono::nanoseconds duration) {
+  return {work.to_double() * 1e9 / static_cast<double>(duration.count())};
+}
+inline ByteRate operator/(Bytes moved, std::chrono::nanoseconds duration) {
+  return {static_cast<double>(moved.count) * 1e9 / static_cast<double>(duration.count())};
+}
+// Contract: the divisor is not zero.
+inline Fraction operator/(FlopRate reached, FlopRate peak) {
+  return {reached.per_s / peak.per_s};
+}
+inline Fraction operator/(ByteRate reached, ByteRate peak) {
+  return {reached.per_s / peak.per_s};
+}
+
+}  // namespace mfu

@@ -1,0 +1,28 @@
+// Comma-separated values (RFC 4180) with a header line: rows by column name, each knowing its line.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mfu/result.h"
+
+namespace mfu {
+
+struct CsvRow {
+  std::size_t line = 0;  // of the row's first character, from 1
+  std::vector<std::string> cells;
+};
+
+struct CsvTable {
+  std::vector<std::string> columns;
+  std::vector<CsvRow> rows;  // each with columns.size() cells
+};
+
+// `malformed` with `name`, line and column for a quote that does not close, or a row of another
+// width than the header's. Blank lines and lines that start with '#' are passed over; a byte-order
+// mark is too.
+Result<CsvTable> parse_csv(std::string_view text, std::string_view name);
+
+}  // namespace mfu

@@ -1,0 +1,19 @@
+// Whole small files, read and written. Large ones have readers of their own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "mfu/result.h"
+
+namespace mfu {
+
+// The bytes of a file; `io` or `not_found` with the path; `unsupported` where it is larger than
+// `most`.
+Result<std::string> read_file(const std::string& path, std::uint64_t most = 64u << 20);
+
+// Replaces the file at once or not at all (written beside it, then renamed); makes the folder.
+Result<void> write_file(const std::string& path, std::string_view bytes);
+
+}  // namespace mfu

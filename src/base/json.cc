@@ -1,0 +1,157 @@
+#include "base/json.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/text.h"
+
+namespace mfu {
+
+std::optional<bool> Json::boolean() const {
+  return is(Kind::boolean) ? std::optional(truth_) : std::nullopt;
+}
+
+std::optional<double> Json::number() const {
+  return is(Kind::number) ? parse_number(text_) : std::nullopt;
+}
+
+std::optional<std::uint64_t> Json::count() const {
+  if (!is(Kind::number)) return std::nullopt;
+  if (auto whole = parse_count(text_)) return whole;
+  auto value = parse_number(text_);
+  constexpr double kExact = 9007199254740992.0;  // 2^53: whole numbers up to here are exact
+  if (!value || *value < 0 || *value > kExact || *value != std::floor(*value)) return std::nullopt;
+  return static_cast<std::uint64_t>(*value);
+}
+
+const std::string* Json::string() const {
+  return is(Kind::string) ? &text_ : nullptr;
+}
+
+const Json* Json::find(std::string_view name) const {
+  for (auto member = members_.rbegin(); member != members_.rend(); ++member) {
+    if (member->first == name) return &member->second;
+  }
+  return nullptr;
+}
+
+std::string json_number(double number) {
+  if (!std::isfinite(number)) return "null";
+  if (number == std::floor(number) && std::fabs(number) < 1e18) {
+    return fmt::format("{:.0f}", number == 0 ? 0.0 : number);
+  }
+  return fmt::format("{}", number);
+}
+
+std::string json_quoted(std::string_view text) {
+  std::string quoted = "\"";
+  while (!text.empty()) {
+    unsigned char letter = static_cast<unsigned char>(text[0]);
+    std::string_view safe = text.substr(0, 1);
+    if (letter == '"' || letter == '\\') {
+      quoted += '\\';
+      quoted += static_cast<char>(letter);
+    } else if (letter == '\n') {
+      quoted += "\\n";
+    } else if (letter == '\t') {
+      quoted += "\\t";
+    } else if (letter < 0x20 || letter == 0x7F) {
+      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
+    } else if (letter < 0x80) {
+      quoted += safe;
+    } else {
+      std::size_t length = utf8_sequence_length(text);
+      if (length == 0) {
+        quoted += "\\ufffd";
+      } else {
+        safe = text.substr(0, length);
+        quoted += safe;
+      }
+    }
+    text.remove_prefix(safe.size());
+  }
+  return quoted + '"';
+}
+
+void JsonWriter::separate() {
+  if (!first_) text_ += ',';
+  first_ = false;
+}
+
+JsonWriter& JsonWriter::begin_object() {
+  separate();
+  text_ += '{';
+  first_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::end_object() {
+  text_ += '}';
+  first_ = false;
+  return *this;
+}
+
+JsonWriter& JsonWriter::begin_array() {
+  separate();
+  text_ += '[';
+  first_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::end_array() {
+  text_ += ']';
+  first_ = false;
+  return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+  separate();
+  text_ += json_quoted(name) + ':';
+  first_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(std::string_view text) {
+  separate();
+  text_ += json_quoted(text);
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(double number) {
+  separate();
+  text_ += json_number(number);
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(std::uint64_t count) {
+  separate();
+  text_ += std::to_string(count);
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(FlopCount count) {
+  separate();
+  text_ += count.to_string();
+  return *this;
+}
+
+JsonWriter& JsonWriter::value(bool truth) {
+  separate();
+  text_ += truth ? "true" : "false";
+  return *this;
+}
+
+JsonWriter& JsonWriter::null() {
+  separate();
+  text_ += "null";
+  return *this;
+}
+
+JsonWriter& JsonWriter::strings(std::string_view name, const std::vector<std::string>& texts) {
+  key(name).begin_array();
+  for (const std::string& text : texts) value(text);
+  return end_array();
+}
+
+}  // namespace mfu

@@ -1,0 +1,94 @@
+// JSON small enough to hold: a reader for configs and caches (lenient where real files are: a bare
+// Infinity, NaN, comments no) and a writer. Profiler traces have a reader of their own in trace/.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "mfu/result.h"
+#include "mfu/units.h"
+
+namespace mfu {
+
+class Json {
+ public:
+  enum class Kind { null, boolean, number, string, array, object };
+  using Member = std::pair<std::string, Json>;
+
+  Json() = default;  // null
+
+  Kind kind() const { return kind_; }
+  bool is(Kind kind) const { return kind_ == kind; }
+
+  // The value where it is of that kind (a count: a whole number of 0 or more, also written 1e9
+  // or 8.0).
+  std::optional<bool> boolean() const;
+  std::optional<double> number() const;
+  std::optional<std::uint64_t> count() const;
+  const std::string* string() const;  // null where it is none
+  const std::string& raw_number() const { return text_; }
+
+  const std::vector<Json>& elements() const { return elements_; }
+  const std::vector<Member>& members() const { return members_; }
+  // The last member of that name; null where there is none, or this is no object.
+  const Json* find(std::string_view name) const;
+
+ private:
+  friend class JsonReader;
+  Kind kind_ = Kind::null;
+  bool truth_ = false;
+  std::string text_;  // of a string, or the digits of a number as written
+  std::vector<Json> elements_;
+  std::vector<Member> members_;
+};
+
+// `malformed` with `name`, line and column. Depth, and values in all, are bounded.
+Result<Json> parse_json(std::string_view text, std::string_view name);
+
+// Writes one document, with commas and escapes in place. Bytes that are not UTF-8 become U+FFFD; a
+// number that is not finite becomes null.
+class JsonWriter {
+ public:
+  JsonWriter& begin_object();
+  JsonWriter& end_object();
+  JsonWriter& begin_array();
+  JsonWriter& end_array();
+  JsonWriter& key(std::string_view name);
+  JsonWriter& value(std::string_view text);
+  JsonWriter& value(const char* text) { return value(std::string_view(text)); }
+  JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
+  JsonWriter& value(double number);
+  JsonWriter& value(std::uint64_t count);
+  JsonWriter& value(FlopCount count);
+  JsonWriter& value(bool truth);
+  JsonWriter& null();
+  template <typename T>
+  JsonWriter& value(const std::optional<T>& maybe) {
+    return maybe ? value(*maybe) : null();
+  }
+  template <typename T>
+  JsonWriter& member(std::string_view name, const T& content) {
+    return key(name).value(content);
+  }
+  JsonWriter& strings(std::string_view name, const std::vector<std::string>& texts);
+
+  const std::string& text() const { return text_; }
+
+ private:
+  void separate();
+  std::string text_;
+  bool first_ = true;
+};
+
+// A string literal of JSON, quotes included.
+std::string json_quoted(std::string_view text);
+
+// Shortest digits that read back as the same double; whole numbers below 1e18 without a point or
+// exponent.
+std::string json_number(double number);
+
+}  // namespace mfu
