@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace mfu {
 
@@ -57,9 +59,9 @@ bool read_until(int file, Deadline deadline, std::string& output,
   while (true) {
     auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return false;
+    // What is there already is read, also past the deadline: another process may have used up the time.
     pollfd waiting = {file, POLLIN, 0};
-    int ready = ::poll(&waiting, 1, static_cast<int>(std::min<long>(left.count(), 1'000'000)));
+    int ready = ::poll(&waiting, 1, static_cast<int>(std::clamp<long>(left.count(), 0, 1'000'000)));
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return false;
     ssize_t count = ::read(file, block, sizeof block);
@@ -112,15 +114,13 @@ std::string ProcessEnd::describe() const {
   return {};
 }
 
-ProcessEnd run_isolated(const std::function<std::string()>& work,
-                        std::chrono::milliseconds patience) {
-  ProcessEnd end;
+IsolatedWork::IsolatedWork(const std::function<std::string()>& work,
+                           std::chrono::milliseconds patience)
+    : deadline_(std::chrono::steady_clock::now() + patience) {
   Pipe pipe;
-  Deadline deadline = std::chrono::steady_clock::now() + patience;
-  if (pipe.read_end < 0) return end;
-  pid_t child = ::fork();
-  if (child < 0) return end;
-  if (child == 0) {
+  if (pipe.read_end < 0) return;
+  child_ = ::fork();
+  if (child_ == 0) {
     // The library under test may print; its words are not ours. Default signals: a crash is a
     // crash.
     redirect_to_null(STDOUT_FILENO, O_WRONLY);
@@ -129,9 +129,19 @@ ProcessEnd run_isolated(const std::function<std::string()>& work,
     write_fully(pipe.write_end, work());
     ::_exit(0);
   }
-  Pipe::close_end(pipe.write_end);
-  if (!read_until(pipe.read_end, deadline, end.output, {})) deadline = {};
-  reap(child, deadline, end);
+  if (child_ > 0) read_end_ = std::exchange(pipe.read_end, -1);
+}
+
+IsolatedWork::~IsolatedWork() {
+  if (child_ > 0) finish();
+}
+
+ProcessEnd IsolatedWork::finish() {
+  ProcessEnd end;
+  if (child_ <= 0) return end;
+  if (!read_until(read_end_, deadline_, end.output, {})) deadline_ = {};
+  Pipe::close_end(read_end_);
+  reap(std::exchange(child_, -1), deadline_, end);
   return end;
 }
 

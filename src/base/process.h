@@ -19,9 +19,22 @@ struct ProcessEnd {
   std::string describe() const;  // "crashed (segmentation fault)", "gave no answer within 2.0 s", …
 };
 
-// Runs `work` in a forked child and hands over the text it returned.
-ProcessEnd run_isolated(const std::function<std::string()>& work,
-                        std::chrono::milliseconds patience);
+// `work` done in a forked child, begun at once; finish() waits and hands over the text it returned.
+// Several may be under way side by side.
+class IsolatedWork {
+ public:
+  IsolatedWork(const std::function<std::string()>& work, std::chrono::milliseconds patience);
+  ~IsolatedWork();
+  IsolatedWork(const IsolatedWork&) = delete;
+  IsolatedWork& operator=(const IsolatedWork&) = delete;
+
+  ProcessEnd finish();
+
+ private:
+  std::chrono::steady_clock::time_point deadline_;
+  int read_end_ = -1;
+  int child_ = -1;
+};
 
 // Runs a command found on PATH, its standard output handed over line by line as it comes and whole
 // at the end; `input` is its standard input; its standard error is dropped.

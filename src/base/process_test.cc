@@ -12,28 +12,30 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 TEST(Process, isolated_work_hands_over_its_text) {
-  ProcessEnd end = run_isolated([] { return std::string(200000, 'x'); }, seconds(20));
+  ProcessEnd end = IsolatedWork([] { return std::string(200000, 'x'); }, seconds(20)).finish();
   EXPECT_TRUE(end.good());
   EXPECT_EQ(end.output.size(), 200000u);
 }
 
 TEST(Process, a_crash_in_there_stays_in_there) {
-  ProcessEnd end = run_isolated(
+  IsolatedWork work(
       []() -> std::string {
         ::kill(::getpid(), SIGKILL);
         return "";
       },
       seconds(20));
+  ProcessEnd end = work.finish();
   EXPECT_EQ(end.kind, ProcessEnd::Kind::signalled);
   EXPECT_EQ(end.number, SIGKILL);
 }
 
 TEST(Process, a_hang_is_ended) {
-  ProcessEnd end = run_isolated(
+  IsolatedWork work(
       []() -> std::string {
         for (;;) ::pause();
       },
       milliseconds(50));
+  ProcessEnd end = work.finish();
   EXPECT_EQ(end.kind, ProcessEnd::Kind::timed_out);
 }
 

@@ -1,0 +1,191 @@
+#include "cli.h"
+
+#include <fmt/format.h>
+
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "help.h"
+#include "terminal.h"
+
+namespace mfu::app {
+
+namespace {
+
+constexpr const char* kVersionLine = "mfu " MFU_VERSION " (" MFU_BUILD_TYPE ", " __VERSION__ ")";
+
+void add_global_options(CLI::App& root, bool& json, std::map<std::string, std::string>& flags) {
+  root.set_help_flag("-h,--help", "This help, with examples");
+  root.add_flag("--json", json, "One JSON object on standard output (docs/formats/), errors too");
+  for (const SettingKey& key : setting_keys()) {
+    auto set = [&flags, name = key.key](const std::string& value) { flags[name] = value; };
+    CLI::Option* option = root.add_option_function<std::string>("--" + key.key, set, key.meaning);
+    option->type_name(key.key == "color" ? "WHEN" : key.key == "width" ? "COLUMNS" : "PATH");
+    if (key.key == "color") option->check(CLI::IsMember({"auto", "always", "never"}));
+  }
+  root.set_version_flag("--version", kVersionLine, "Version and build");
+}
+
+// Names that an unknown word could have meant.
+std::vector<std::string> known_words(const CLI::App& app, bool options) {
+  std::vector<std::string> words;
+  for (const CLI::App* each = &app; each != nullptr; each = each->get_parent()) {
+    for (const OptionText& option : options_of(*each)) {
+      if (options && !option.long_name.empty()) words.push_back("--" + option.long_name);
+    }
+  }
+  if (!options) {
+    for (const CLI::App* sub : app.get_subcommands({})) words.push_back(sub->get_name());
+  }
+  return words;
+}
+
+const CLI::App& deepest(const CLI::App& root) {
+  std::vector<CLI::App*> parsed = const_cast<CLI::App&>(root).get_subcommands();
+  return parsed.empty() ? root : *parsed.back();
+}
+
+// CLI11 knows the words it could not place; the rest of its message is for people already.
+std::string explain(const CLI::App& root, const CLI::ParseError& problem) {
+  std::vector<std::string> extras = root.remaining(true);
+  if (dynamic_cast<const CLI::ExtrasError*>(&problem) == nullptr || extras.empty())
+    return problem.what();
+  const CLI::App& app = deepest(root);
+  const std::string& word = extras[0];
+  bool option = word.starts_with("-");
+  std::string told = option          ? fmt::format("there is no option {}", word)
+                     : &app == &root ? fmt::format("there is no command '{}'", word)
+                                     : fmt::format("'{}' is one argument too many", word);
+  std::vector<std::string> near = closest(word, known_words(app, option), 2);
+  if (!near.empty()) told += fmt::format("; did you mean {}?", fmt::join(near, " or "));
+  return told;
+}
+
+}  // namespace
+
+const std::vector<SettingKey>& setting_keys() {
+  static const std::vector<SettingKey> kKeys = {
+      {"color", "MFU_COLOR", "auto", "Colour in the answer"},
+      {"catalog", "MFU_CATALOG", "",
+       "CSV file of devices of your own, looked up before the built-in ones"},
+      {"python", "MFU_PYTHON", "", "Python interpreter whose PyTorch is used (default: python3)"},
+      {"width", "MFU_WIDTH", "", "Columns of text (default: the terminal's)"},
+  };
+  return kKeys;
+}
+
+void Context::set_output(bool json, const TextStyle& style) {
+  json_ = json;
+  style_ = style;
+}
+
+void Context::print(const std::string& text) const {
+  std::fputs(text.c_str(), stdout);
+  if (!text.empty() && text.back() != '\n') std::fputc('\n', stdout);
+}
+
+void Context::warn(const std::string& text) const {
+  std::fputs(("mfu: " + text + "\n").c_str(), stderr);
+}
+
+void Context::warn(const Diagnostics& diagnostics) const {
+  for (const std::string& warning : diagnostics.warnings()) warn(warning);
+}
+
+Catalog Context::catalog() const {
+  const std::string& path = settings_.value("catalog");
+  if (path.empty()) return Catalog::builtin();
+  Result<Catalog> mine = Catalog::open(path);
+  if (mine.has_value()) return Catalog::builtin().with(*mine);
+  warn(mine.error().message + ". Your catalogue is left out; the built-in one serves.");
+  return Catalog::builtin();
+}
+
+std::string Context::python() const {
+  const std::string& named = settings_.value("python");
+  return named.empty() ? "python3" : named;
+}
+
+int Cli::report(const Error& error) const {
+  if (json_) {
+    std::puts(to_json(error).c_str());
+  } else {
+    std::fputs(("mfu: " + error.message + "\n").c_str(), stderr);
+  }
+  return kMisuse;
+}
+
+int Cli::misuse(const CLI::App& root, const CLI::ParseError& problem) const {
+  const CLI::App& app = deepest(root);
+  std::string where = &app == &root ? "mfu" : "mfu " + app.get_name();
+  return report({ErrorCode::invalid_argument,
+                 fmt::format("{}. {} --help says what there is.", explain(root, problem), where)});
+}
+
+int Cli::execute(CLI::App& root) {
+  Result<Settings> settings = Settings::resolve(setting_keys(), flags_, settings_path());
+  if (!settings.has_value()) return report(settings.error());
+  TextStyle style = terminal_style(settings->value("color"));
+  long columns = std::strtol(settings->value("width").c_str(), nullptr, 10);
+  if (columns > 0) style.width = static_cast<std::size_t>(std::clamp(columns, 40L, 1000L));
+  Context context(*settings, commands_, root);
+  context.set_output(json_, style);
+  std::vector<CLI::App*> parsed = root.get_subcommands();
+  if (parsed.empty()) {
+    context.print(root_help(commands_, root, style));
+    return kGood;
+  }
+  for (Command& command : commands_) {
+    if (command.text.name != parsed[0]->get_name()) continue;
+    Result<int> status = command.run(context);
+    if (!status.has_value()) return report(status.error());
+    return *status;
+  }
+  return kMisuse;
+}
+
+int Cli::dispatch(CLI::App& root, int argc, char** argv) {
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    TextStyle style = terminal_style("auto");
+    const CLI::App& app = deepest(root);
+    for (const Command& command : commands_) {
+      if (app.get_name() == command.text.name)
+        std::fputs(command_help(command.text, app, root, style).c_str(), stdout);
+    }
+    if (&app == &root) std::fputs(root_help(commands_, root, style).c_str(), stdout);
+    return kGood;
+  } catch (const CLI::CallForVersion&) {
+    std::puts(kVersionLine);
+    return kGood;
+  } catch (const CLI::ParseError& problem) {
+    // --json may stand behind what was wrong.
+    for (int i = 1; i < argc; ++i) json_ = json_ || std::string_view(argv[i]) == "--json";
+    return misuse(root, problem);
+  }
+  return execute(root);
+}
+
+int Cli::run(int argc, char** argv) {
+  set_signal_manners();
+  CLI::App root(kTagline, "mfu");
+  root.fallthrough();
+  add_global_options(root, json_, flags_);
+  for (Command& command : commands_) {
+    CLI::App* sub = root.add_subcommand(command.text.name, command.text.summary);
+    sub->set_help_flag("-h,--help", "This help, with examples")->group("");
+    command.add_options(*sub);
+  }
+  int status = dispatch(root, argc, argv);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    std::fputs("mfu: cannot write to standard output\n", stderr);
+    return kMisuse;
+  }
+  return status;
+}
+
+}  // namespace mfu::app

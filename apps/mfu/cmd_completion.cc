@@ -1,0 +1,28 @@
+#include "commands.h"
+#include "help.h"
+
+namespace mfu::app {
+
+Command completion_command() {
+  auto shell = std::make_shared<std::string>();
+  CommandText text{
+      "completion",
+      "Tab completion for bash, zsh or fish",
+      "Prints a script that completes commands, options and their values.",
+      {{"source <(mfu completion bash)", "for this shell; put it into ~/.bashrc to keep it"},
+       {"mfu completion zsh > \"${fpath[1]}/_mfu\"", "for zsh"},
+       {"mfu completion fish > ~/.config/fish/completions/mfu.fish", "for fish"}}};
+  auto add = [shell](CLI::App& app) {
+    app.add_option("SHELL", *shell, "Which shell")
+        ->type_name("SHELL")
+        ->required()
+        ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  };
+  auto run = [shell](Context& context) -> Result<int> {
+    context.print(completion_script(*shell, context.commands(), context.root()));
+    return kGood;
+  };
+  return {std::move(text), add, run};
+}
+
+}  // namespace mfu::app

@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include "commands.h"
+
+namespace mfu::app {
+
+namespace {
+
+struct ConfigOptions {
+  std::string action = "show";
+  std::string file;
+  bool origin = false;
+};
+
+Result<int> show(Context& context, bool origin) {
+  std::string path = settings_path();
+  if (context.json()) {
+    context.print(to_json(setting_keys(), context.settings(), path));
+    return kGood;
+  }
+  std::vector<TableColumn> columns = {{"setting"}, {"value"}};
+  if (origin) columns.push_back({"from"});
+  columns.push_back({"meaning"});
+  Table table(columns);
+  for (const SettingKey& key : setting_keys()) {
+    const Setting& setting = context.settings().setting(key.key);
+    std::vector<std::string> cells = {key.key, setting.value.empty() ? "-" : setting.value};
+    if (origin) cells.push_back(setting.origin);
+    cells.push_back(key.meaning);
+    table.add(std::move(cells));
+  }
+  context.print(table.text(context.style()) + "\nflag > environment (MFU_COLOR …) > " + path +
+                " > default\n");
+  return kGood;
+}
+
+Result<int> check(Context& context, const std::string& file) {
+  if (file.empty())
+    return fail(ErrorCode::invalid_argument, "mfu config check FILE: name the file to check");
+  Result<Settings> settings = Settings::resolve(setting_keys(), {{}}, file);
+  if (!settings.has_value()) return Failure{settings.error()};
+  Result<int> exists = [&]() -> Result<int> {
+    if (std::FILE* opened = std::fopen(file.c_str(), "r")) {
+      std::fclose(opened);
+      return kGood;
+    }
+    return fail(ErrorCode::not_found, fmt::format("cannot open {}", file));
+  }();
+  if (!exists.has_value()) return exists;
+  context.print(context.json() ? R"({"schema":"mfu.config_check/1","good":true})"
+                               : file + ": good");
+  return kGood;
+}
+
+Result<int> run(Context& context, const ConfigOptions& options) {
+  if (options.action == "check") return check(context, options.file);
+  if (options.action == "path") {
+    context.print(settings_path());
+    return kGood;
+  }
+  return show(context, options.origin);
+}
+
+}  // namespace
+
+Command config_command() {
+  auto options = std::make_shared<ConfigOptions>();
+  CommandText text{
+      "config",
+      "Which settings hold, and where does each come from?",
+      "A setting given as an option wins over its environment variable, that over the file, that "
+      "over the "
+      "default. The file is YAML, one `key: value` a line.",
+      {{"mfu config show --origin", "every setting with its value and where it comes from"},
+       {"mfu config check my.yaml", "exit status 2 and the line and column where it is wrong"},
+       {"mfu config path", "where the file is looked for"}}};
+  auto add = [options](CLI::App& app) {
+    app.add_option("ACTION", options->action, "What to do")
+        ->type_name("ACTION")
+        ->check(CLI::IsMember({"show", "check", "path"}));
+    app.add_option("FILE", options->file, "The file, with check")->type_name("FILE");
+    app.add_flag("--origin", options->origin, "Where each value comes from, with show");
+  };
+  return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
+}
+
+}  // namespace mfu::app

@@ -1,0 +1,15 @@
+// The subcommands, one file each: cmd_<verb>.cc.
+#pragma once
+
+#include "cli.h"
+
+namespace mfu::app {
+
+Command peak_command();
+Command demo_command();
+Command doctor_command();
+Command config_command();
+Command completion_command();
+Command man_command();
+
+}  // namespace mfu::app

@@ -1,0 +1,119 @@
+#include "help.h"
+
+#include <fmt/format.h>
+
+#include <CLI/Option.hpp>
+
+namespace mfu::app {
+
+namespace {
+
+// CLI11 keeps a fixed set of values in the type's name: "WHEN:{auto,always,never}".
+std::pair<std::string, std::vector<std::string>> value_and_choices(const CLI::Option& option) {
+  std::string type = option.get_type_name();
+  std::vector<std::string> choices;
+  std::size_t open = type.find(":{");
+  if (open == std::string::npos) return {type, choices};
+  std::string list = type.substr(open + 2, type.rfind('}') - open - 2);
+  std::size_t start = 0;
+  while (start <= list.size()) {
+    std::size_t end = std::min(list.find(',', start), list.size());
+    choices.push_back(list.substr(start, end - start));
+    start = end + 1;
+  }
+  return {type.substr(0, open), choices};
+}
+
+std::string option_lines(const std::vector<OptionText>& options, const TextStyle& style) {
+  std::string text;
+  constexpr std::size_t kIndent = 26;
+  for (const OptionText& option : options) {
+    std::string left =
+        "  " + option.names + (option.value.empty() || option.positional ? "" : " " + option.value);
+    std::string right = option.meaning;
+    if (!option.choices.empty()) right += fmt::format(" ({})", fmt::join(option.choices, ", "));
+    text += inked(left, Ink::cyan, style);
+    text += left.size() + 2 > kIndent ? "\n" + std::string(kIndent, ' ')
+                                      : std::string(kIndent - left.size(), ' ');
+    text += wrapped(right, style.width, kIndent) + "\n";
+  }
+  return text;
+}
+
+std::string paragraphs(const std::string& text, const TextStyle& style) {
+  std::string whole;
+  std::size_t start = 0;
+  while (start < text.size()) {
+    std::size_t end = std::min(text.find("\n\n", start), text.size());
+    whole += wrapped(text.substr(start, end - start), style.width, 0) + "\n\n";
+    start = end + 2;
+  }
+  return whole;
+}
+
+std::string heading(std::string_view text, const TextStyle& style) {
+  return inked(text, Ink::bold, style) + "\n";
+}
+
+}  // namespace
+
+std::vector<OptionText> options_of(const CLI::App& app) {
+  std::vector<OptionText> options;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;
+    OptionText text;
+    text.positional = option->get_positional();
+    auto [value, choices] = value_and_choices(*option);
+    text.value = option->get_items_expected_max() == 0 ? "" : value;
+    text.choices = choices;
+    text.meaning = option->get_description();
+    if (text.positional) text.names = value.empty() ? option->get_name() : value;
+    for (const std::string& name : option->get_snames())
+      text.names += (text.names.empty() ? "-" : ", -") + name;
+    for (const std::string& name : option->get_lnames()) {
+      text.names += (text.names.empty() ? "--" : ", --") + name;
+      if (text.long_name.empty()) text.long_name = name;
+    }
+    options.push_back(std::move(text));
+  }
+  return options;
+}
+
+std::string usage_line(const CommandText& text, const CLI::App& app) {
+  std::string line = fmt::format("mfu {} [OPTIONS]", text.name);
+  for (const OptionText& option : options_of(app)) {
+    if (option.positional) line += fmt::format(" [{}]", option.names);
+  }
+  return line;
+}
+
+std::string root_help(const std::vector<Command>& commands, const CLI::App& root,
+                      const TextStyle& style) {
+  std::string text = fmt::format("{}: {}\n\n", inked("mfu", Ink::bold, style), kTagline);
+  text += heading("Usage", style) + "  mfu COMMAND [OPTIONS]\n\n" + heading("Commands", style);
+  for (const Command& command : commands) {
+    text += "  " + inked(fmt::format("{:<12}", command.text.name), Ink::cyan, style) +
+            wrapped(command.text.summary, style.width, 14) + "\n";
+  }
+  text += "\n" + heading("Options of every command", style) + option_lines(options_of(root), style);
+  text += "\nmfu COMMAND --help says more, with examples. Start with: mfu demo\n";
+  return text;
+}
+
+std::string command_help(const CommandText& text, const CLI::App& app, const CLI::App& root,
+                         const TextStyle& style) {
+  std::string help =
+      fmt::format("{}: {}\n\n", inked("mfu " + text.name, Ink::bold, style), text.summary);
+  help += heading("Usage", style) + "  " + usage_line(text, app) + "\n\n";
+  help += paragraphs(text.description, style);
+  help += heading("Options", style) + option_lines(options_of(app), style) + "\n";
+  help += heading("Options of every command", style) + option_lines(options_of(root), style) + "\n";
+  help += heading("Examples", style);
+  for (const Example& example : text.examples) {
+    help += "  " + inked(example.command, Ink::cyan, style) + "\n      " +
+            wrapped(example.meaning, style.width, 6) + "\n";
+  }
+  return help;
+}
+
+}  // namespace mfu::app

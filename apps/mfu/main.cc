@@ -1,0 +1,16 @@
+// mfu: how much of its hardware a model uses, where the rest went, what to change.
+#include "cli.h"
+#include "commands.h"
+
+int main(int argc, char** argv) {
+  using namespace mfu::app;
+  Cli cli({
+      peak_command(),
+      demo_command(),
+      doctor_command(),
+      config_command(),
+      completion_command(),
+      man_command(),
+  });
+  return cli.run(argc, argv);
+}

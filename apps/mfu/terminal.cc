@@ -1,0 +1,76 @@
+#include "terminal.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace mfu::app {
+
+namespace {
+
+constexpr std::size_t kNarrowest = 40;
+constexpr std::size_t kWidest = 160;
+constexpr std::size_t kPiped = 100;
+
+std::string_view environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::size_t width_of_output() {
+  long columns = std::strtol(std::string(environment("COLUMNS")).c_str(), nullptr, 10);
+  winsize size = {};
+  if (columns <= 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  if (columns <= 0) return kPiped;
+  return std::clamp(static_cast<std::size_t>(columns), kNarrowest, kWidest);
+}
+
+bool wants_color(const std::string& color) {
+  if (color == "always") return true;
+  if (color == "never" || !environment("NO_COLOR").empty()) return false;
+  if (!environment("CLICOLOR_FORCE").empty() && environment("CLICOLOR_FORCE") != "0") return true;
+  return ::isatty(STDOUT_FILENO) == 1 && environment("TERM") != "dumb";
+}
+
+bool speaks_utf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    std::string_view value = environment(name);
+    if (value.empty()) continue;
+    return value.find("UTF-8") != value.npos || value.find("utf8") != value.npos;
+  }
+  return ::isatty(STDOUT_FILENO) != 1;  // files are UTF-8; a terminal without a locale may not be
+}
+
+void on_interrupt(int number) {
+  constexpr std::string_view kClear = "\r\x1b[K";
+  if (::isatty(STDERR_FILENO) == 1) {
+    [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, kClear.data(), kClear.size());
+  }
+  ::signal(number, SIG_DFL);
+  ::raise(number);
+}
+
+}  // namespace
+
+TextStyle terminal_style(const std::string& color) {
+  return {width_of_output(), wants_color(color), speaks_utf8()};
+}
+
+bool stderr_is_terminal() {
+  return ::isatty(STDERR_FILENO) == 1;
+}
+
+void set_signal_manners() {
+  struct sigaction action = {};
+  action.sa_handler = on_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  ::sigaction(SIGINT, &action, nullptr);
+  ::signal(SIGPIPE, SIG_DFL);
+}
+
+}  // namespace mfu::app

@@ -1,0 +1,18 @@
+// What the terminal can show, and leaving it clean.
+#pragma once
+
+#include <mfu/table.h>
+
+#include <string>
+
+namespace mfu::app {
+
+// Width, colour and character set of standard output; `color` is auto, always or never.
+TextStyle terminal_style(const std::string& color);
+
+bool stderr_is_terminal();
+
+// An interrupt ends quietly with the line cleared; a closed pipe ends quietly.
+void set_signal_manners();
+
+}  // namespace mfu::app

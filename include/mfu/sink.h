@@ -1,0 +1,32 @@
+// Reports as text and JSON (schemas in docs/formats/). A sink formats, it never computes.
+//
+//   std::fputs(mfu::to_text(report, {.width = 100}).c_str(), stdout);
+#pragma once
+
+#include <string>
+
+#include "mfu/report.h"
+#include "mfu/result.h"
+#include "mfu/settings.h"
+#include "mfu/table.h"
+
+namespace mfu {
+
+std::string to_text(const PeakReport& report, const TextStyle& style);
+std::string to_text(const DoctorReport& report, const TextStyle& style);
+
+// One line each, without the newline.
+std::string to_json(const PeakReport& report);    // mfu.peak/1
+std::string to_json(const DoctorReport& report);  // mfu.doctor/1
+std::string to_json(const Error& error);          // mfu.error/1
+// mfu.config/1
+std::string to_json(const std::vector<SettingKey>& keys, const Settings& settings,
+                    const std::string& path);
+
+// "989.4 TFLOP/s", "207.4 GFLOP/s", "1,979 TOP/s".
+std::string rate_text(FlopRate rate, Precision precision);
+// "3.35 TB/s", "80 GB", decimal.
+std::string bandwidth_text(ByteRate rate);
+std::string bytes_text(Bytes bytes);
+
+}  // namespace mfu

@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "hardware/ceiling_times.h"
+#include "hardware/embed.h"
+#include "mfu/ceiling.h"
+
+MFU_EMBED(mfu_ceiling_torch_py, MFU_HARDWARE_DIR "/ceiling_torch.py");
+
+namespace mfu {
+
+namespace {
+
+std::string text_of(const Json& line, std::string_view name) {
+  const Json* member = line.find(name);
+  return member == nullptr || member->string() == nullptr ? "" : printable(*member->string(), 200);
+}
+
+std::optional<double> number_of(const Json& line, std::string_view name) {
+  const Json* member = line.find(name);
+  return member == nullptr ? std::nullopt : member->number();
+}
+
+std::optional<Measured> measured_of(const Json& line) {
+  auto precision = parse_precision(text_of(line, "dtype"));
+  if (!precision) return std::nullopt;
+  Measured result;
+  result.precision = *precision;
+  result.method = fmt::format("PyTorch {} mm on {}", text_of(line, "version"), text_of(line, "at"));
+  result.why_not = text_of(line, "why_not");
+  auto best = number_of(line, "best");
+  auto median = number_of(line, "median");
+  if (!best || !median || *median <= 0) return result;
+  result.rate = FlopRate{*best};
+  result.median = FlopRate{*median};
+  result.spread =
+      Fraction{(number_of(line, "p90").value_or(*best) - number_of(line, "p10").value_or(*median)) /
+               *median};
+  result.runs = static_cast<std::size_t>(std::max(0.0, number_of(line, "runs").value_or(0)));
+  result.shape = text_of(line, "shape");
+  return result;
+}
+
+Ceiling& ceiling_of(std::vector<Ceiling>& ceilings, const std::string& device) {
+  for (Ceiling& known : ceilings) {
+    if (known.device == device) return known;
+  }
+  Ceiling fresh;
+  fresh.device = device;
+  fresh.measured_at = utc_now();
+  ceilings.push_back(std::move(fresh));
+  return ceilings.back();
+}
+
+}  // namespace
+
+Result<std::vector<Ceiling>> measure_torch_ceilings(const std::string& python,
+                                                    const MeasureOptions& options,
+                                                    const Progress& progress) {
+  std::vector<Ceiling> ceilings;
+  std::string problem;
+  auto on_line = [&](std::string_view text) {
+    Result<Json> line = parse_json(text, "PyTorch");
+    if (!line.has_value()) return;
+    if (auto done = number_of(*line, "progress"); done && progress) {
+      progress({std::clamp(*done, 0.0, 1.0)}, text_of(*line, "what"));
+    }
+    if (std::string said = text_of(*line, "problem"); !said.empty()) problem = said;
+    if (auto result = measured_of(*line)) {
+      ceiling_of(ceilings, text_of(*line, "device")).measured.push_back(*result);
+    }
+  };
+  std::vector<std::string> command = {python, "-", fmt::format("{:g}", options.seconds)};
+  for (Precision precision : options.precisions) command.emplace_back(name_of(precision));
+  auto patience = std::chrono::milliseconds(static_cast<long>(options.seconds * 4000) + 120'000);
+  ProcessEnd end =
+      run_command(command, {mfu_ceiling_torch_py, mfu_ceiling_torch_py_end}, patience, on_line);
+  if (end.good() && problem.empty()) return ceilings;
+  return fail(ErrorCode::unsupported,
+              fmt::format("{}: {}", python,
+                          problem.empty() ? "PyTorch's measurement " + end.describe() : problem));
+}
+
+}  // namespace mfu

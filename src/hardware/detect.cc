@@ -1,0 +1,56 @@
+#include <fmt/format.h>
+
+#include "base/text.h"
+#include "hardware/driver.h"
+#include "mfu/machine.h"
+
+namespace mfu {
+
+namespace {
+
+// What the catalogue knows of a device the driver named. An AMD partition has the whole device's
+// name.
+void look_up(const Catalog& catalog, FoundDevice& found) {
+  if (found.driver_name.empty()) {
+    found.driver_name = "a device without a name";
+    found.notes.push_back("the driver gives no name, so no peak is known; give one with --peak");
+    return;
+  }
+  std::string name = found.driver_name;
+  bool whole = found.partition.empty() || to_lower(found.partition) == "spx";
+  bool named = to_lower(name).find(to_lower(found.partition)) != std::string::npos;
+  if (!whole && !named) name += " " + found.partition;
+  Result<Device> device = find_device(catalog, name);
+  if (device.has_value()) {
+    found.device = device.value();
+  } else {
+    found.notes.push_back("no peak: " + device.error().message);
+  }
+}
+
+}  // namespace
+
+Machine detect_machine(const Catalog& catalog, Diagnostics& diagnostics) {
+  Machine machine;
+  std::vector<DriverAnswer> answers =
+      ask_drivers({nvml_driver(), amd_smi_driver(), rocm_smi_driver()}, diagnostics);
+  bool amd_found = false;
+  for (DriverAnswer& answer : answers) {
+    machine.probes.push_back(answer.probe);
+    // ROCm SMI shows the same GPUs as AMD SMI; the first that has any is the one.
+    bool amd = answer.probe.name != "NVML";
+    if (amd && amd_found) continue;
+    amd_found = amd_found || (amd && !answer.devices.empty());
+    for (FoundDevice& found : answer.devices) {
+      look_up(catalog, found);
+      machine.devices.push_back(std::move(found));
+    }
+  }
+  machine.devices.push_back(detect_cpu());
+  const FoundDevice& cpu = machine.devices.back();
+  machine.probes.push_back({"processor", cpu.device.has_value(), cpu.driver_name,
+                            cpu.device ? "" : join(cpu.notes, "; ")});
+  return machine;
+}
+
+}  // namespace mfu

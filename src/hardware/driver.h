@@ -1,0 +1,55 @@
+// A vendor's management library, opened at run time in a process of its own: what crashes, hangs or
+// lies there costs one line, not the program.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "mfu/machine.h"
+
+namespace mfu {
+
+// An open library. Symbols are looked up one by one: an old driver lacks some, and then only that
+// figure.
+class Library {
+ public:
+  explicit Library(const std::string& name)
+      : handle_(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {}
+  bool open() const { return handle_ != nullptr; }
+  template <typename Function>
+  Function* symbol(const char* name) const {
+    return reinterpret_cast<Function*>(::dlsym(handle_, name));
+  }
+
+ private:
+  void* handle_;  // never closed: libraries with threads of their own do not survive it
+};
+
+// One vendor's library: how it is found, asked (inside the child) and made known.
+struct Driver {
+  std::string name;                    // "NVML"
+  std::string vendor;                  // "nvidia"
+  const char* variable;                // that names another library
+  std::vector<std::string> libraries;  // tried in order
+  // Fills the open object: "driver", "problem", "devices": [{name, index, …}]. Runs in the child.
+  void (*ask)(const Library& library, JsonWriter& answer);
+  std::string remedy;  // where the library is missing
+};
+
+Driver nvml_driver();
+Driver amd_smi_driver();
+Driver rocm_smi_driver();
+
+// What the drivers said, asked side by side.
+struct DriverAnswer {
+  Probe probe;
+  std::vector<FoundDevice> devices;  // not yet looked up in the catalogue
+};
+
+std::vector<DriverAnswer> ask_drivers(const std::vector<Driver>& drivers, Diagnostics& diagnostics);
+
+}  // namespace mfu

@@ -1,0 +1,194 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+#include "hardware/names.h"
+#include "mfu/hardware.h"
+#include "mfu/suggest.h"
+
+namespace mfu {
+
+std::string folded(std::string_view name) {
+  std::string words;
+  for (char letter : to_lower(name)) {
+    bool kept = (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') ||
+                letter == '.' || letter == '+' || static_cast<unsigned char>(letter) >= 0x80;
+    if (kept) {
+      words += letter;
+    } else if (!words.empty() && words.back() != ' ') {
+      words += ' ';
+    }
+  }
+  if (!words.empty() && words.back() == ' ') words.pop_back();
+  return words;
+}
+
+std::vector<std::string> names_of(const Device& device) {
+  std::vector<std::string> names = {folded(device.name)};
+  for (const std::string& alias : device.aliases) {
+    std::string name = folded(alias);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+bool share_a_name(const Device& a, const Device& b) {
+  std::vector<std::string> names = names_of(a);
+  for (const std::string& name : names_of(b)) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return true;
+  }
+  return false;
+}
+
+namespace {
+
+using Words = std::vector<std::string>;
+
+// Words that say who made it, not which it is. They may be left out, but must not be of another
+// maker.
+const std::map<std::string, std::string, std::less<>> kMakers = {
+    {"nvidia", "nvidia"}, {"tesla", "nvidia"}, {"geforce", "nvidia"}, {"amd", "amd"},
+    {"instinct", "amd"},  {"radeon", "amd"},   {"intel", "intel"},    {"habana", "intel"},
+    {"google", "google"}, {"aws", "aws"},      {"apple", "apple"},    {"huawei", "huawei"}};
+const std::set<std::string, std::less<>> kNoise = {"r", "tm", "gpu", "graphics", "accelerator"};
+
+struct Query {
+  Words words;                    // without makers and noise
+  std::set<std::string> vendors;  // that makers' words named
+};
+
+Query query_of(std::string_view folded_name) {
+  Query query;
+  for (std::string_view word : split(folded_name, ' ')) {
+    if (auto maker = kMakers.find(word); maker != kMakers.end()) {
+      query.vendors.insert(maker->second);
+    } else if (!word.empty() && !kNoise.contains(word)) {
+      query.words.emplace_back(word);
+    }
+  }
+  return query;
+}
+
+bool may_be_of(const Query& query, const Device& device) {
+  return query.vendors.empty() || device.vendor.empty() ||
+         (query.vendors.size() == 1 && query.vendors.contains(device.vendor));
+}
+
+// Whole words, but for the generation of a socket that people leave out: sxm is in sxm4.
+bool same_word(std::string_view asked, std::string_view there) {
+  if (asked == there) return true;
+  return asked == "sxm" && there.size() == 4 && there.starts_with("sxm");
+}
+
+bool all_words_in(const Query& query, const Device& device) {
+  std::set<std::string> there;
+  for (const std::string& name : names_of(device)) {
+    for (std::string_view word : split(name, ' ')) there.emplace(word);
+  }
+  return std::all_of(query.words.begin(), query.words.end(), [&](const std::string& asked) {
+    return std::any_of(there.begin(), there.end(),
+                       [&](const std::string& word) { return same_word(asked, word); });
+  });
+}
+
+// The driver's own string; else the same words but for maker and noise; else every device that has
+// all the words.
+std::vector<const Device*> whole_devices(const Catalog& catalog, std::string_view folded_name) {
+  Query query = query_of(folded_name);
+  std::vector<const Device*> exact;
+  std::vector<const Device*> same;
+  std::vector<const Device*> family;
+  for (const Device& device : catalog.devices()) {
+    if (query.words.empty() || !may_be_of(query, device)) continue;
+    for (const std::string& name : names_of(device)) {
+      if (name == folded_name) exact.push_back(&device);
+      // One bare word without its maker ("h200") is a family's name, though a driver may print just
+      // that.
+      bool telling = query.words.size() > 1 || !query.vendors.empty();
+      if (telling && query_of(name).words == query.words &&
+          (same.empty() || same.back() != &device)) {
+        same.push_back(&device);
+      }
+    }
+    if (all_words_in(query, device)) family.push_back(&device);
+  }
+  return !exact.empty() ? exact : !same.empty() ? same : family;
+}
+
+// "NVIDIA A100-SXM4-40GB MIG 1g.5gb" as torch prints it, or "MI300X CPX".
+std::vector<Device> partitions(const Catalog& catalog, std::string_view folded_name) {
+  std::size_t cut = folded_name.rfind(' ');
+  if (cut == std::string_view::npos) return {};
+  std::string profile(folded_name.substr(cut + 1));
+  std::string_view whole = folded_name.substr(0, cut);
+  if (whole.ends_with(" mig")) whole.remove_suffix(4);
+  std::vector<Device> found;
+  for (const Device* device : whole_devices(catalog, whole)) {
+    for (const Partition& partition : catalog.partitions()) {
+      if (partition.device != device->name || to_lower(partition.profile) != profile) continue;
+      if (!device->units || *device->units < partition.units) continue;
+      Device slice = slice_of(*device, device->name + " " + partition.profile, partition.units);
+      slice.memory = partition.memory;
+      slice.bandwidth = partition.bandwidth;
+      slice.notes.push_back(
+          fmt::format("{} of {} units: {}", partition.units, *device->units, partition.source));
+      found.push_back(std::move(slice));
+    }
+  }
+  return found;
+}
+
+std::vector<std::string> suggestions(const Catalog& catalog, std::string_view name) {
+  std::string wanted = join(query_of(folded(name)).words, " ");
+  std::vector<std::pair<std::size_t, const Device*>> near;
+  for (const Device& device : catalog.devices()) {
+    std::size_t best = wanted.size();
+    for (const std::string& other : names_of(device)) {
+      std::string words = join(query_of(other).words, " ");
+      best = std::min(best, edit_distance(wanted, words));
+      // A longer driver string that starts almost the same: "h1000" and "h100 80gb hbm3".
+      best = std::min(best, 1 + edit_distance(wanted, words.substr(0, words.find(' '))));
+    }
+    if (best <= std::max<std::size_t>(2, wanted.size() / 3)) near.emplace_back(best, &device);
+  }
+  std::stable_sort(near.begin(), near.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<std::string> names;
+  for (const auto& [distance, device] : near) {
+    if (names.size() < 5) names.push_back(device->name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<Device> match_devices(const Catalog& catalog, std::string_view name) {
+  std::string wanted = folded(name.substr(0, 256));
+  std::vector<Device> found;
+  for (const Device* device : whole_devices(catalog, wanted)) found.push_back(*device);
+  return found.empty() ? partitions(catalog, wanted) : found;
+}
+
+Result<Device> find_device(const Catalog& catalog, std::string_view name) {
+  std::vector<Device> found = match_devices(catalog, name);
+  if (found.size() == 1) return found[0];
+  std::vector<std::string> names;
+  for (const Device& device : found) names.push_back(device.name);
+  if (!found.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("'{}' fits {} devices: {}. Name one of them.", printable(name),
+                            found.size(), join(names, ", ")));
+  }
+  std::vector<std::string> near = suggestions(catalog, name);
+  return fail(
+      ErrorCode::not_found,
+      fmt::format("no device '{}' in the catalogue{}. mfu peak --list shows all; a peak of "
+                  "your own goes in with --peak FLOP_PER_S, or as a row of a --catalog file.",
+                  printable(name),
+                  near.empty() ? "" : fmt::format("; nearest: {}", join(near, ", "))));
+}
+
+}  // namespace mfu

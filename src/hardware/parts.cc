@@ -1,0 +1,81 @@
+// What else works on this machine, for `mfu doctor`.
+#include <fmt/format.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/process.h"
+#include "base/text.h"
+#include "hardware/gemm.h"
+#include "mfu/machine.h"
+
+namespace mfu {
+
+namespace {
+
+Probe gemm_probe(const char* name, const Result<std::unique_ptr<Gemm>>& opened) {
+  if (opened.has_value()) return {name, true, "measures the ceiling of this processor", ""};
+  return {name, false, opened.error().message,
+          opened.error().message.find("apt-get") == std::string::npos ? "" : "install it as said"};
+}
+
+Probe torch_probe(const std::string& python) {
+  constexpr std::string_view kScript =
+      "import torch\nprint(torch.__version__, 'with', torch.cuda.device_count(), 'CUDA/ROCm "
+      "device(s)')\n";
+  if (python.empty())
+    return {"PyTorch", false, "no Python was found", "install python3, or set --python"};
+  ProcessEnd end = run_command({python, "-"}, kScript, std::chrono::seconds(60));
+  if (end.good()) return {"PyTorch", true, printable(trim(end.output)) + " (" + python + ")", ""};
+  return {"PyTorch", false,
+          end.kind == ProcessEnd::Kind::exited ? python + " cannot import torch"
+                                               : python + " " + end.describe(),
+          "pip install torch, or name a Python that has it: --python PATH or MFU_PYTHON"};
+}
+
+// The PyPI name `mfu` belongs to somebody else; ours is openmfu.
+Probe package_probe(const std::string& python) {
+  constexpr std::string_view kScript =
+      "from importlib.metadata import version, PackageNotFoundError\n"
+      "try:\n    print(version('mfu'))\nexcept PackageNotFoundError:\n    pass\n";
+  ProcessEnd end = run_command({python, "-"}, kScript, std::chrono::seconds(60));
+  std::string_view found = trim(end.output);
+  if (!end.good() || found.empty())
+    return {"Python package names", true, "no foreign package 'mfu'", ""};
+  return {"Python package names", false,
+          fmt::format("the package 'mfu' {} in {} is another project with our module's name",
+                      printable(found), python),
+          "pip uninstall mfu (ours is called openmfu)"};
+}
+
+Probe counter_probe() {
+  perf_event_attr attributes = {};
+  attributes.size = sizeof attributes;
+  attributes.type = PERF_TYPE_HARDWARE;
+  attributes.config = PERF_COUNT_HW_INSTRUCTIONS;
+  attributes.exclude_kernel = 1;
+  long opened = ::syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
+  if (opened >= 0) {
+    ::close(static_cast<int>(opened));
+    return {"hardware counters", true, "perf_event answers", ""};
+  }
+  bool refused = errno == EACCES || errno == EPERM;
+  return {"hardware counters", false,
+          refused ? "perf_event refuses this user" : "this machine (often a virtual one) has none",
+          refused ? "sysctl kernel.perf_event_paranoid=1, or run with CAP_PERFMON" : ""};
+}
+
+}  // namespace
+
+std::vector<Probe> probe_parts(const std::string& python) {
+  std::vector<Probe> probes = {gemm_probe("OpenBLAS", openblas_gemm(Precision::fp32, 1)),
+                               gemm_probe("oneDNN", onednn_gemm(Precision::fp32, 1)),
+                               counter_probe(), torch_probe(python)};
+  if (!python.empty()) probes.push_back(package_probe(python));
+  return probes;
+}
+
+}  // namespace mfu

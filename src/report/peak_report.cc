@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include "mfu/report.h"
+
+namespace mfu {
+
+namespace {
+
+// A rate above the peak is a contradiction, and one of the two is wrong: which one is likelier
+// depends on where the peak comes from.
+void check_against_peak(DeviceReport& report, const MeasuredReport& line) {
+  if (!line.of_peak || line.of_peak->value <= 1) return;
+  bool processor = report.device.kind == "cpu";
+  report.notes.push_back(fmt::format("contradiction: {} by {} is {:.1f}% of the peak. Suspect: {}",
+                                     name_of(line.measured.precision), line.measured.method,
+                                     line.of_peak->value * 100,
+                                     processor ? "the peak: the clock was measured lower than it "
+                                                 "was during the multiplies (another program "
+                                                 "ran?). Measure again."
+                                               : "the peak: the catalogue's clock or form (PCIe, "
+                                                 "SXM) is not this device's, or the device runs "
+                                                 "above its published clock."));
+}
+
+void add_ceiling(DeviceReport& report, const Ceiling& ceiling) {
+  for (const std::vector<Measured>* kind : {&ceiling.bursts, &ceiling.measured}) {
+    for (const Measured& measured : *kind) {
+      MeasuredReport line{measured, std::nullopt};
+      const Peak* peak = report.device.peak(measured.precision);
+      if (peak != nullptr && measured.rate) line.of_peak = *measured.rate / peak->rate;
+      if (kind == &ceiling.measured) check_against_peak(report, line);
+      if (!measured.why_not.empty()) {
+        report.notes.push_back(
+            fmt::format("{}: {}", name_of(measured.precision), measured.why_not));
+      }
+      report.measured.push_back(std::move(line));
+    }
+  }
+  report.measured_bandwidth = ceiling.bandwidth;
+  report.measured_at = ceiling.measured_at;
+  report.notes.insert(report.notes.end(), ceiling.notes.begin(), ceiling.notes.end());
+}
+
+void add_doubts(DeviceReport& report) {
+  std::string types;
+  for (const Peak& peak : report.device.peaks) {
+    if (peak.confidence != Confidence::unverified || peak.sparse) continue;
+    types += fmt::format("{}{}", types.empty() ? "" : ", ", name_of(peak.precision));
+  }
+  if (types.empty()) return;
+  report.notes.push_back(fmt::format(
+      "not verified in any source we found: {}. An MFU on it carries this note.", types));
+}
+
+}  // namespace
+
+PeakReport report_devices(const std::vector<Device>& devices) {
+  PeakReport report;
+  for (const Device& device : devices) {
+    DeviceReport& each = report.devices.emplace_back();
+    each.device = device;
+    each.notes = device.notes;
+    add_doubts(each);
+  }
+  return report;
+}
+
+PeakReport report_machine(const Machine& machine,
+                          const std::vector<std::optional<Ceiling>>& ceilings) {
+  PeakReport report;
+  for (std::size_t i = 0; i < machine.devices.size(); ++i) {
+    const FoundDevice& found = machine.devices[i];
+    DeviceReport& each = report.devices.emplace_back();
+    each.found = found;
+    if (found.device) {
+      each.device = *found.device;
+      each.notes = each.device.notes;
+    } else {
+      each.device.name = found.driver_name;
+      each.device.kind = "gpu";
+      each.device.unit = "gpu";
+      each.device.memory = found.memory;
+    }
+    each.notes.insert(each.notes.end(), found.notes.begin(), found.notes.end());
+    add_doubts(each);
+    if (i < ceilings.size() && ceilings[i]) add_ceiling(each, *ceilings[i]);
+  }
+  return report;
+}
+
+}  // namespace mfu

@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+#include "mfu/sink.h"
+
+namespace mfu {
+
+namespace {
+
+// Four significant digits, thousands apart, no trailing zeros after the point: 1,979  989.4  82.6
+// 0.5
+std::string digits(double value) {
+  int whole = value < 1 ? 1 : static_cast<int>(std::floor(std::log10(value))) + 1;
+  std::string text = fmt::format("{:.{}f}", value, std::max(0, 4 - whole));
+  if (text.find('.') != std::string::npos) {
+    text.erase(text.find_last_not_of('0') + 1);
+    if (text.back() == '.') text.pop_back();
+  }
+  std::size_t point = std::min(text.find('.'), text.size());
+  for (std::size_t at = point; at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+std::string scaled(double value, std::string_view unit) {
+  struct Scale {
+    double from, by;
+    std::string_view prefix;
+  };
+  constexpr std::array<Scale, 5> kScales = {
+      {{1e12, 1e12, "T"}, {1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e3, 1e3, "k"}, {0, 1, ""}}};
+  for (const Scale& scale : kScales) {
+    if (value >= scale.from)
+      return fmt::format("{} {}{}", digits(value / scale.by), scale.prefix, unit);
+  }
+  return fmt::format("{} {}", value, unit);
+}
+
+}  // namespace
+
+std::string rate_text(FlopRate rate, Precision precision) {
+  bool integers = precision == Precision::int8 || precision == Precision::int4;
+  return scaled(rate.per_s, integers ? "OP/s" : "FLOP/s");
+}
+
+std::string bandwidth_text(ByteRate rate) {
+  return scaled(rate.per_s, "B/s");
+}
+
+std::string bytes_text(Bytes bytes) {
+  // Gigabytes up to a few thousand: 141 GB, 1,152 GB.
+  if (bytes.count >= 1'000'000'000) return digits(static_cast<double>(bytes.count) / 1e9) + " GB";
+  return scaled(static_cast<double>(bytes.count), "B");
+}
+
+}  // namespace mfu

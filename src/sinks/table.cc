@@ -1,0 +1,97 @@
+#include "mfu/table.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "mfu/result.h"
+
+namespace mfu {
+
+namespace {
+
+constexpr std::size_t kGap = 2;
+constexpr std::size_t kNarrowest = 16;  // of the wrapped column, on the narrowest of terminals
+
+std::vector<std::string> lines_of(std::string_view text, std::size_t width) {
+  std::vector<std::string> lines(1);
+  for (std::string_view word : split(text, ' ')) {
+    std::string& line = lines.back();
+    bool fits = line.empty() || display_width(line) + 1 + display_width(word) <= width;
+    if (!fits) {
+      lines.emplace_back(word);
+    } else {
+      if (!line.empty()) line += ' ';
+      line += word;
+    }
+  }
+  return lines;
+}
+
+std::string padded(std::string_view text, std::size_t width, Align align) {
+  std::string blanks(width - std::min(width, display_width(text)), ' ');
+  return align == Align::left ? std::string(text) + blanks : blanks + std::string(text);
+}
+
+std::string without_trailing_blanks(std::string line) {
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
+}  // namespace
+
+void Table::add(std::vector<std::string> cells) {
+  MFU_ASSERT(cells.size() == columns_.size());
+  rows_.push_back(std::move(cells));
+}
+
+std::string Table::text(const TextStyle& style) const {
+  std::vector<std::size_t> widths;
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    std::size_t width = display_width(columns_[i].header);
+    for (const auto& row : rows_) width = std::max(width, display_width(row[i]));
+    widths.push_back(width);
+  }
+  std::size_t before = 0;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i] + kGap;
+  std::size_t room = style.width > before + kNarrowest ? style.width - before : kNarrowest;
+  widths.back() = std::min(widths.back(), room);
+
+  std::string text;
+  auto add_line = [&](const std::vector<std::string>& cells) {
+    std::string line;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (i > 0) line += std::string(kGap, ' ');
+      line += padded(cells[i], widths[i], columns_[i].align);
+    }
+    return without_trailing_blanks(line);
+  };
+  std::vector<std::string> headers;
+  for (const TableColumn& column : columns_) headers.push_back(column.header);
+  text += inked(add_line(headers), Ink::bold, style) + '\n';
+  for (const auto& row : rows_) {
+    std::vector<std::string> cells = row;
+    for (const std::string& line : lines_of(row.back(), widths.back())) {
+      cells.back() = line;
+      text += add_line(cells) + '\n';
+      std::fill(cells.begin(), cells.end(), "");
+    }
+  }
+  return text;
+}
+
+std::string wrapped(std::string_view text, std::size_t width, std::size_t indent) {
+  std::string whole;
+  for (const std::string& line : lines_of(text, std::max(width, indent + kNarrowest) - indent)) {
+    if (!whole.empty()) whole += '\n' + std::string(indent, ' ');
+    whole += line;
+  }
+  return whole;
+}
+
+std::string inked(std::string_view text, Ink ink, const TextStyle& style) {
+  if (!style.color || text.empty()) return std::string(text);
+  static const char* const kCodes[] = {"1", "2", "31", "32", "33", "36"};
+  return std::string("\x1b[") + kCodes[static_cast<int>(ink)] + 'm' + std::string(text) + "\x1b[0m";
+}
+
+}  // namespace mfu
