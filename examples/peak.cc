@@ -1,4 +1,5 @@
-// The denominator of an MFU, in a program of your own: what could a device do, and what has this machine?
+// The denominator of an MFU, in a program of your own: what could a device do, and what has this
+// machine?
 #include <mfu/mfu.h>
 
 #include <cstdio>

@@ -121,8 +121,10 @@ int Cli::report(const Error& error) const {
 int Cli::misuse(const CLI::App& root, const CLI::ParseError& problem) const {
   const CLI::App& app = deepest(root);
   std::string where = &app == &root ? "mfu" : "mfu " + app.get_name();
-  return report({ErrorCode::invalid_argument,
-                 fmt::format("{}. {} --help says what there is.", explain(root, problem), where)});
+  std::string told = explain(root, problem);
+  return report(
+      {ErrorCode::invalid_argument, fmt::format("{}{} {} --help says what there is.", told,
+                                                told.ends_with('?') ? "" : ".", where)});
 }
 
 int Cli::execute(CLI::App& root) {

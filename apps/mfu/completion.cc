@@ -80,7 +80,7 @@ std::string zsh_script(const std::vector<Words>& all) {
       std::string values = fmt::format("({})", fmt::join(option.choices, " "));
       if (option.positional) {
         arguments += " " + shell_quoted(fmt::format(":{}:{}", option.names,
-                                              option.choices.empty() ? "_files" : values));
+                                                    option.choices.empty() ? "_files" : values));
       } else {
         std::string spec = fmt::format("--{}[{}]", option.long_name, meaning);
         if (!option.value.empty())

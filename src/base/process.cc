@@ -59,7 +59,7 @@ bool read_until(int file, Deadline deadline, std::string& output,
   while (true) {
     auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    // What is there already is read, also past the deadline: another process may have used up the time.
+    // What is there already is read, also past the deadline: another process may have used it up.
     pollfd waiting = {file, POLLIN, 0};
     int ready = ::poll(&waiting, 1, static_cast<int>(std::clamp<long>(left.count(), 0, 1'000'000)));
     if (ready < 0 && errno == EINTR) continue;

@@ -31,13 +31,38 @@ double at_quantile(std::vector<double> values, double quantile) {
   return values[static_cast<std::size_t>(quantile * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-// Best, median and spread of the rates of one kind of run.
-void summarise(Measured& result, const std::vector<double>& rates) {
-  double median = at_quantile(rates, 0.5);
-  result.rate = FlopRate{at_quantile(rates, 1)};
+// What each core gave, side by side, as one machine: each core's own best, added up, since no core
+// waits for another. A core that was disturbed throughout counts as the best of its likes (an
+// efficiency core is further off).
+double machine_rate(std::vector<double> best_of_core, const CpuShare& share) {
+  double most = *std::max_element(best_of_core.begin(), best_of_core.end());
+  for (double& each : best_of_core) each = each > 0.8 * most ? most : each;
+  double sum = std::accumulate(best_of_core.begin(), best_of_core.end(), 0.0);
+  return sum * share.cores() / static_cast<double>(best_of_core.size());
+}
+
+// Rates of all runs on all cores, times the cores.
+struct CoreRuns {
+  std::vector<double> best;
+  std::vector<double> rates;
+
+  void add(const std::vector<std::vector<double>>& of_cores, double cores) {
+    best.resize(of_cores.size());
+    for (std::size_t core = 0; core < of_cores.size(); ++core) {
+      for (double rate : of_cores[core]) {
+        best[core] = std::max(best[core], rate);
+        rates.push_back(rate * cores);
+      }
+    }
+  }
+};
+
+void summarise(Measured& result, const CoreRuns& runs, const CpuShare& share) {
+  double median = at_quantile(runs.rates, 0.5);
+  result.rate = FlopRate{machine_rate(runs.best, share)};
   result.median = FlopRate{median};
-  result.spread = Fraction{(at_quantile(rates, 0.9) - at_quantile(rates, 0.1)) / median};
-  result.runs = rates.size();
+  result.spread = Fraction{(at_quantile(runs.rates, 0.9) - at_quantile(runs.rates, 0.1)) / median};
+  result.runs = runs.rates.size();
 }
 
 Measured measure_bursts(Precision precision, const BurstKernel& kernel, const CpuShare& share,
@@ -46,88 +71,90 @@ Measured measure_bursts(Precision precision, const BurstKernel& kernel, const Cp
   result.precision = precision;
   result.method = fmt::format("{} bursts in registers", kernel.isa);
   std::vector<std::vector<double>> rates(share.core_units.size());
-  std::vector<double> best = on_every_core(share, [&](std::size_t core) {
+  on_every_core(share, [&](std::size_t core) {
     rates[core] = burst_rates(kernel, seconds);
-    return at_quantile(rates[core], 1);
+    return 0.0;
   });
-  // Each core's own best, added up: the bursts run side by side, and no core waits for another. A
-  // core that was disturbed throughout counts as the best of its likes.
-  double most = *std::max_element(best.begin(), best.end());
-  for (double& each : best) each = each > 0.8 * most ? most : each;
-  double scale = share.cores() / static_cast<double>(best.size());
-  summarise(result, rates[0]);
-  result.rate = FlopRate{std::accumulate(best.begin(), best.end(), 0.0) * scale};
-  result.median = FlopRate{result.median->per_s * share.cores()};
-  result.shape = fmt::format("{} core{}", share.cores(), share.cores() == 1 ? "" : "s");
+  CoreRuns runs;
+  runs.add(rates, share.cores());
+  summarise(result, runs, share);
+  result.shape = fmt::format("{} cores", share.core_units.size());
   return result;
 }
 
 // Squares that fit the caches in different ways, and the long shapes of a transformer's
-// projections.
-const std::vector<GemmShape> kShapes = {{512, 512, 512},    {768, 768, 768},    {1024, 1024, 1024},
-                                        {1152, 1152, 1152}, {1536, 1536, 1536}, {2048, 2048, 2048},
-                                        {2048, 512, 2048},  {512, 2048, 1024},  {1024, 1024, 4096}};
+// projections; each takes a core one to thirty milliseconds, so that some runs fall between what
+// else the machine does.
+const std::vector<GemmShape> kShapes = {{256, 256, 256},   {384, 384, 384},    {512, 512, 512},
+                                        {768, 768, 768},   {1024, 1024, 1024}, {512, 1024, 256},
+                                        {256, 1024, 1024}, {1024, 256, 512}};
 
-// Each shape a few times, then the promising ones until the time is up: the best of many short runs
-// is what an undisturbed machine does.
-Measured search_shapes(Gemm& gemm, Precision precision, double seconds) {
-  struct Tried {
-    GemmShape shape;
-    std::vector<double> rates;
-    double best() const {
-      return rates.empty() ? 0 : *std::max_element(rates.begin(), rates.end());
-    }
-  };
-  Measured result;
-  result.precision = precision;
-  result.method = gemm.method();
-  std::vector<Tried> tried;
-  auto run = [&](Tried& candidate, int times) {
-    Result<void> ready = gemm.prepare(candidate.shape);
-    if (!ready.has_value()) {
-      result.why_not = ready.error().message;
-      return;
-    }
-    gemm.run();  // warm
-    for (int i = 0; i < times; ++i) {
-      auto begun = SteadyClock::now();
-      gemm.run();
-      candidate.rates.push_back(candidate.shape.flop() / seconds_since(begun));
-    }
-  };
-  auto start = SteadyClock::now();
-  for (const GemmShape& shape : kShapes) {
-    tried.push_back({shape, {}});
-    run(tried.back(), 4);
-    if (!result.why_not.empty()) return result;
-    if (seconds_since(start) > seconds / 2) break;
-  }
-  auto better = [](const Tried& a, const Tried& b) { return a.best() > b.best(); };
-  std::size_t round = 0;
-  while (seconds_since(start) < seconds) {
-    std::sort(tried.begin(), tried.end(), better);
-    run(tried[round++ % std::min<std::size_t>(3, tried.size())], 12);
-  }
-  std::sort(tried.begin(), tried.end(), better);
-  summarise(result, tried[0].rates);
-  const GemmShape& won = tried[0].shape;
-  result.shape = fmt::format("m={} n={} k={}", won.m, won.n, won.k);
-  return result;
-}
+using OpenGemm = Result<std::unique_ptr<Gemm>> (*)(Precision precision, int threads);
 
 struct Plan {
   Precision precision;
-  Result<std::unique_ptr<Gemm>> (*open)(Precision precision, int threads);
+  OpenGemm open;
 };
 
-Measured measure_gemm(const Plan& plan, int threads, double seconds) {
-  Result<std::unique_ptr<Gemm>> gemm = plan.open(plan.precision, threads);
-  if (gemm.has_value()) return search_shapes(*gemm.value(), plan.precision, seconds);
-  Measured failed;
-  failed.precision = plan.precision;
-  failed.method = "matrix multiply";
-  failed.why_not = gemm.error().message;
-  return failed;
+// One multiply a core, each on matrices of its own, for that long.
+Result<std::vector<std::vector<double>>> run_on_cores(const Plan& plan, const GemmShape& shape,
+                                                      const CpuShare& share, double seconds) {
+  std::vector<std::vector<double>> rates(share.core_units.size());
+  std::vector<std::string> problems(share.core_units.size());
+  on_every_core(share, [&](std::size_t core) {
+    Result<std::unique_ptr<Gemm>> gemm = plan.open(plan.precision, 1);
+    Result<void> ready = gemm.has_value() ? gemm.value()->prepare(shape) : Failure{gemm.error()};
+    if (!ready.has_value()) {
+      problems[core] = ready.error().message;
+      return 0.0;
+    }
+    gemm.value()->run();  // warm
+    auto start = SteadyClock::now();
+    do {
+      auto begun = SteadyClock::now();
+      gemm.value()->run();
+      rates[core].push_back(shape.flop() / seconds_since(begun));
+    } while (seconds_since(start) < seconds);
+    return 0.0;
+  });
+  for (const std::string& problem : problems) {
+    if (!problem.empty()) return fail(ErrorCode::unsupported, problem);
+  }
+  return rates;
+}
+
+// Each shape once, then the three best in turn until the time is up: the best of many short runs is
+// what an undisturbed machine does.
+Measured search_shapes(const Plan& plan, const CpuShare& share, double seconds) {
+  struct Tried {
+    GemmShape shape;
+    CoreRuns runs;
+  };
+  Measured result;
+  result.precision = plan.precision;
+  Result<std::unique_ptr<Gemm>> gemm = plan.open(plan.precision, 1);
+  result.method = gemm.has_value() ? gemm.value()->method() + ", one a core" : "matrix multiply";
+  std::vector<Tried> tried;
+  auto better = [&](const Tried& a, const Tried& b) {
+    return machine_rate(a.runs.best, share) > machine_rate(b.runs.best, share);
+  };
+  auto start = SteadyClock::now();
+  double turn = seconds / 3 / static_cast<double>(kShapes.size());
+  for (std::size_t round = 0; round < kShapes.size() || seconds_since(start) < seconds; ++round) {
+    if (round < kShapes.size()) tried.push_back({kShapes[round], {}});
+    Tried& next = round < kShapes.size() ? tried.back() : tried[round % 3];
+    auto rates = run_on_cores(plan, next.shape, share, turn);
+    if (!rates.has_value()) {
+      result.why_not = rates.error().message;
+      return result;
+    }
+    next.runs.add(*rates, share.cores());
+    if (round + 1 >= kShapes.size()) std::sort(tried.begin(), tried.end(), better);
+  }
+  summarise(result, tried[0].runs, share);
+  const GemmShape& won = tried[0].shape;
+  result.shape = fmt::format("m={} n={} k={}", won.m, won.n, won.k);
+  return result;
 }
 
 bool wanted(const MeasureOptions& options, Precision precision) {
@@ -150,7 +177,6 @@ Ceiling measure_cpu_ceiling(const FoundDevice& cpu, const MeasureOptions& option
   ceiling.measured_at = utc_now();
   CpuIdentity identity = cpu_identity();
   CpuShare share = cpu_share();
-  int threads = std::max(1, static_cast<int>(std::floor(share.cores())));
   std::vector<Plan> plans;
   for (const Plan& plan :
        {Plan{Precision::fp64, openblas_gemm}, Plan{Precision::fp32, openblas_gemm},
@@ -172,7 +198,15 @@ Ceiling measure_cpu_ceiling(const FoundDevice& cpu, const MeasureOptions& option
   }
   for (const Plan& plan : plans) {
     report(fmt::format("matrix multiplies, {}", name_of(plan.precision)), 1);
-    ceiling.measured.push_back(measure_gemm(plan, threads, share_s));
+    ceiling.measured.push_back(search_shapes(plan, share, share_s));
+  }
+  // The clock of the best burst, by the FLOP a cycle that detection found.
+  if (cpu.device && cpu.clock_hz && !ceiling.bursts.empty()) {
+    const Measured& burst = ceiling.bursts.back();
+    const Peak* peak = cpu.device->peak(burst.precision);
+    double clock_hz = *cpu.clock_hz * burst.rate->per_s / peak->rate.per_s;
+    for (Measured& one : ceiling.bursts) one.clock_hz = clock_hz;
+    for (Measured& one : ceiling.measured) one.clock_hz = clock_hz;
   }
   report("memory, triad", 1);
   std::vector<double> rates = triad_byte_rates(share, share_s);

@@ -10,85 +10,92 @@
 
 #include "hardware/cpu.h"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
 namespace mfu {
 
 namespace {
 
 constexpr int kAccumulators = 12;
 
-// Tells the compiler that the value is used, so that the work is done.
-template <typename T>
-void keep(T& value) {
-#if defined(__x86_64__)
-  asm volatile("" : "+x"(value));
-#elif defined(__aarch64__)
-  asm volatile("" : "+w"(value));
-#else
-  asm volatile("" : "+m"(value));
-#endif
-}
+// In assembly, so that the twelve accumulators stay in registers whatever the compiler thinks, and
+// so that no file needs flags of its own. The values stay small and normal: no step is ever slow.
+#define MFU_TWELVE(even, odd)                                                                    \
+  even("0") odd("1") even("2") odd("3") even("4") odd("5") even("6") odd("7") even("8") odd("9") \
+      even("10") odd("11")
 
-// One kernel: `rounds` times a step on every accumulator. STEP works on `sum` with `by` and `plus`.
-#define MFU_BURST(name, target_text, Vector, fill, step, flop_a_step)       \
-  __attribute__((target(target_text))) double name(std::uint64_t rounds) {  \
-    Vector by = fill(0.999999);                                             \
-    Vector plus = fill(1e-6);                                               \
-    Vector sums[kAccumulators];                                             \
-    for (int i = 0; i < kAccumulators; ++i) sums[i] = fill(0.5 + 0.01 * i); \
-    for (std::uint64_t round = 0; round < rounds; ++round) {                \
-      _Pragma("GCC unroll 12") for (int i = 0; i < kAccumulators; ++i) {    \
-        sums[i] = step(sums[i]);                                            \
-      }                                                                     \
-      _Pragma("GCC unroll 12") for (int i = 0; i < kAccumulators; ++i) {    \
-        keep(sums[i]);                                                      \
-      }                                                                     \
-    }                                                                       \
-    keep(by);                                                               \
-    keep(plus);                                                             \
-    return static_cast<double>(rounds) * kAccumulators * (flop_a_step);     \
+#if defined(__x86_64__)
+
+// `load(register)` fills one; `even` and `odd` are the steps of every second accumulator.
+#define MFU_BURST(name, kind, broadcast, pair, even, odd, end, flop_a_step)                      \
+  double name(std::uint64_t rounds) {                                                            \
+    static const pair kBy = 0.999999f;                                                           \
+    static const pair kPlus = 1e-6f;                                                             \
+    std::uint64_t left = rounds;                                                                 \
+    asm volatile(broadcast("%[plus]", "14") broadcast("%[by]", "15")                             \
+                     MFU_TWELVE(MFU_FROM_##kind, MFU_FROM_##kind) ".p2align 4\n1:\n" MFU_TWELVE( \
+                         even, odd) "dec %[left]\njnz 1b\n" end                                  \
+                 : [left] "+r"(left)                                                             \
+                 : [by] "m"(kBy), [plus] "m"(kPlus)                                              \
+                 : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", \
+                   "xmm9", "xmm10", "xmm11", "xmm14", "xmm15");                                  \
+    return static_cast<double>(rounds) * kAccumulators * (flop_a_step);                          \
   }
 
-#if defined(__x86_64__)
-#define MFU_FILL_F(x) _mm512_set1_ps(static_cast<float>(x))
-#define MFU_STEP_F(sum) _mm512_fmadd_ps(sum, by, plus)
-MFU_BURST(avx512_fp32, "avx512f", __m512, MFU_FILL_F, MFU_STEP_F, 32)
-#define MFU_STEP_D(sum) _mm512_fmadd_pd(sum, by, plus)
-MFU_BURST(avx512_fp64, "avx512f", __m512d, _mm512_set1_pd, MFU_STEP_D, 16)
-#undef MFU_FILL_F
-#undef MFU_STEP_F
-#undef MFU_STEP_D
-#define MFU_FILL_F(x) _mm256_set1_ps(static_cast<float>(x))
-#define MFU_STEP_F(sum) _mm256_fmadd_ps(sum, by, plus)
-MFU_BURST(fma_fp32, "avx2,fma", __m256, MFU_FILL_F, MFU_STEP_F, 16)
-#define MFU_STEP_D(sum) _mm256_fmadd_pd(sum, by, plus)
-MFU_BURST(fma_fp64, "avx2,fma", __m256d, _mm256_set1_pd, MFU_STEP_D, 8)
-#undef MFU_STEP_F
-#undef MFU_STEP_D
-// Without FMA a multiply pipe and an add pipe run side by side: half the accumulators do each.
-#define MFU_STEP_F(sum) (i % 2 == 0 ? _mm256_mul_ps(sum, by) : _mm256_add_ps(sum, plus))
-MFU_BURST(avx_fp32, "avx", __m256, MFU_FILL_F, MFU_STEP_F, 8)
-#define MFU_STEP_D(sum) (i % 2 == 0 ? _mm256_mul_pd(sum, by) : _mm256_add_pd(sum, plus))
-MFU_BURST(avx_fp64, "avx", __m256d, _mm256_set1_pd, MFU_STEP_D, 4)
-#undef MFU_FILL_F
-#undef MFU_STEP_F
-#undef MFU_STEP_D
-#define MFU_FILL_F(x) _mm_set1_ps(static_cast<float>(x))
-#define MFU_STEP_F(sum) (i % 2 == 0 ? _mm_mul_ps(sum, by) : _mm_add_ps(sum, plus))
-MFU_BURST(sse2_fp32, "sse2", __m128, MFU_FILL_F, MFU_STEP_F, 4)
-#define MFU_STEP_D(sum) (i % 2 == 0 ? _mm_mul_pd(sum, by) : _mm_add_pd(sum, plus))
-MFU_BURST(sse2_fp64, "sse2", __m128d, _mm_set1_pd, MFU_STEP_D, 2)
+#define MFU_FROM_zmm(i) "vmovaps %%zmm15, %%zmm" i "\n"
+#define MFU_FROM_ymm(i) "vmovaps %%ymm15, %%ymm" i "\n"
+#define MFU_FROM_xmm(i) "movaps %%xmm15, %%xmm" i "\n"
+#define MFU_ZMM_PS(from, i) "vbroadcastss " from ", %%zmm" i "\n"
+#define MFU_ZMM_PD(from, i) "vbroadcastsd " from ", %%zmm" i "\n"
+#define MFU_YMM_PS(from, i) "vbroadcastss " from ", %%ymm" i "\n"
+#define MFU_YMM_PD(from, i) "vbroadcastsd " from ", %%ymm" i "\n"
+#define MFU_XMM_PS(from, i) "movss " from ", %%xmm" i "\nshufps $0, %%xmm" i ", %%xmm" i "\n"
+#define MFU_XMM_PD(from, i) "movsd " from ", %%xmm" i "\nunpcklpd %%xmm" i ", %%xmm" i "\n"
+#define MFU_FMA_ZMM_PS(i) "vfmadd132ps %%zmm15, %%zmm14, %%zmm" i "\n"
+#define MFU_FMA_ZMM_PD(i) "vfmadd132pd %%zmm15, %%zmm14, %%zmm" i "\n"
+#define MFU_FMA_YMM_PS(i) "vfmadd132ps %%ymm15, %%ymm14, %%ymm" i "\n"
+#define MFU_FMA_YMM_PD(i) "vfmadd132pd %%ymm15, %%ymm14, %%ymm" i "\n"
+#define MFU_MUL_YMM_PS(i) "vmulps %%ymm15, %%ymm" i ", %%ymm" i "\n"
+#define MFU_ADD_YMM_PS(i) "vaddps %%ymm14, %%ymm" i ", %%ymm" i "\n"
+#define MFU_MUL_YMM_PD(i) "vmulpd %%ymm15, %%ymm" i ", %%ymm" i "\n"
+#define MFU_ADD_YMM_PD(i) "vaddpd %%ymm14, %%ymm" i ", %%ymm" i "\n"
+#define MFU_MUL_XMM_PS(i) "mulps %%xmm15, %%xmm" i "\n"
+#define MFU_ADD_XMM_PS(i) "addps %%xmm14, %%xmm" i "\n"
+#define MFU_MUL_XMM_PD(i) "mulpd %%xmm15, %%xmm" i "\n"
+#define MFU_ADD_XMM_PD(i) "addpd %%xmm14, %%xmm" i "\n"
+#define MFU_ZERO "vzeroupper\n"
+
+MFU_BURST(avx512_fp32, zmm, MFU_ZMM_PS, float, MFU_FMA_ZMM_PS, MFU_FMA_ZMM_PS, MFU_ZERO, 32)
+MFU_BURST(avx512_fp64, zmm, MFU_ZMM_PD, double, MFU_FMA_ZMM_PD, MFU_FMA_ZMM_PD, MFU_ZERO, 16)
+MFU_BURST(fma_fp32, ymm, MFU_YMM_PS, float, MFU_FMA_YMM_PS, MFU_FMA_YMM_PS, MFU_ZERO, 16)
+MFU_BURST(fma_fp64, ymm, MFU_YMM_PD, double, MFU_FMA_YMM_PD, MFU_FMA_YMM_PD, MFU_ZERO, 8)
+// Without FMA a multiply pipe and an add pipe run side by side: half the accumulators do each. What
+// is multiplied shrinks by a millionth a step and is far from denormal at the end of a burst.
+MFU_BURST(avx_fp32, ymm, MFU_YMM_PS, float, MFU_MUL_YMM_PS, MFU_ADD_YMM_PS, MFU_ZERO, 8)
+MFU_BURST(avx_fp64, ymm, MFU_YMM_PD, double, MFU_MUL_YMM_PD, MFU_ADD_YMM_PD, MFU_ZERO, 4)
+MFU_BURST(sse2_fp32, xmm, MFU_XMM_PS, float, MFU_MUL_XMM_PS, MFU_ADD_XMM_PS, "", 4)
+MFU_BURST(sse2_fp64, xmm, MFU_XMM_PD, double, MFU_MUL_XMM_PD, MFU_ADD_XMM_PD, "", 2)
+
 #elif defined(__aarch64__)
-#define MFU_FILL_F(x) vdupq_n_f32(static_cast<float>(x))
-#define MFU_STEP_F(sum) vfmaq_f32(plus, sum, by)
-MFU_BURST(neon_fp32, "arch=armv8-a", float32x4_t, MFU_FILL_F, MFU_STEP_F, 8)
-#define MFU_STEP_D(sum) vfmaq_f64(plus, sum, by)
-MFU_BURST(neon_fp64, "arch=armv8-a", float64x2_t, vdupq_n_f64, MFU_STEP_D, 4)
+
+#define MFU_BURST(name, pair, lanes, flop_a_step)                                                \
+  double name(std::uint64_t rounds) {                                                            \
+    static const pair kBy = 1e-3f;                                                               \
+    std::uint64_t left = rounds;                                                                 \
+    asm volatile(                                                                                \
+        "ld1r {v30." lanes                                                                       \
+        "}, [%[by]]\nmov v31.16b, v30.16b\n" MFU_TWELVE(MFU_FROM, MFU_FROM) "1:\n" MFU_TWELVE(   \
+            MFU_FMLA_##pair, MFU_FMLA_##pair) "subs %[left], %[left], #1\nb.ne 1b\n"             \
+        : [left] "+r"(left)                                                                      \
+        : [by] "r"(&kBy), "m"(kBy)                                                               \
+        : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v30", \
+          "v31");                                                                                \
+    return static_cast<double>(rounds) * kAccumulators * (flop_a_step);                          \
+  }
+#define MFU_FROM(i) "mov v" i ".16b, v30.16b\n"
+#define MFU_FMLA_float(i) "fmla v" i ".4s, v30.4s, v31.4s\n"
+#define MFU_FMLA_double(i) "fmla v" i ".2d, v30.2d, v31.2d\n"
+MFU_BURST(neon_fp32, float, "4s", 8)
+MFU_BURST(neon_fp64, double, "2d", 4)
+
 #endif
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

@@ -142,23 +142,34 @@ std::vector<Device> partitions(const Catalog& catalog, std::string_view folded_n
 }
 
 std::vector<std::string> suggestions(const Catalog& catalog, std::string_view name) {
+  struct Near {
+    std::size_t distance;
+    std::size_t same_start;
+    const Device* device;
+  };
   std::string wanted = join(query_of(folded(name)).words, " ");
-  std::vector<std::pair<std::size_t, const Device*>> near;
+  std::vector<Near> near;
   for (const Device& device : catalog.devices()) {
-    std::size_t best = wanted.size();
+    Near best{wanted.size(), 0, &device};
     for (const std::string& other : names_of(device)) {
       std::string words = join(query_of(other).words, " ");
-      best = std::min(best, edit_distance(wanted, words));
+      std::size_t start = 0;
+      while (start < std::min(words.size(), wanted.size()) && words[start] == wanted[start])
+        ++start;
+      best.same_start = std::max(best.same_start, start);
+      best.distance = std::min(best.distance, edit_distance(wanted, words));
       // A longer driver string that starts almost the same: "h1000" and "h100 80gb hbm3".
-      best = std::min(best, 1 + edit_distance(wanted, words.substr(0, words.find(' '))));
+      best.distance =
+          std::min(best.distance, 1 + edit_distance(wanted, words.substr(0, words.find(' '))));
     }
-    if (best <= std::max<std::size_t>(2, wanted.size() / 3)) near.emplace_back(best, &device);
+    if (best.distance <= std::max<std::size_t>(2, wanted.size() / 3)) near.push_back(best);
   }
-  std::stable_sort(near.begin(), near.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(near.begin(), near.end(), [](const Near& a, const Near& b) {
+    return a.distance != b.distance ? a.distance < b.distance : a.same_start > b.same_start;
+  });
   std::vector<std::string> names;
-  for (const auto& [distance, device] : near) {
-    if (names.size() < 5) names.push_back(device->name);
+  for (const Near& each : near) {
+    if (names.size() < 5) names.push_back(each.device->name);
   }
   return names;
 }

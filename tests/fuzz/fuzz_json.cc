@@ -7,10 +7,18 @@ namespace {
 // What was read can be written, and reads back.
 void write(mfu::JsonWriter& json, const mfu::Json& value) {
   switch (value.kind()) {
-    case mfu::Json::Kind::null: json.null(); break;
-    case mfu::Json::Kind::boolean: json.value(*value.boolean()); break;
-    case mfu::Json::Kind::number: json.value(value.number()); break;
-    case mfu::Json::Kind::string: json.value(*value.string()); break;
+    case mfu::Json::Kind::null:
+      json.null();
+      break;
+    case mfu::Json::Kind::boolean:
+      json.value(*value.boolean());
+      break;
+    case mfu::Json::Kind::number:
+      json.value(value.number());
+      break;
+    case mfu::Json::Kind::string:
+      json.value(*value.string());
+      break;
     case mfu::Json::Kind::array:
       json.begin_array();
       for (const mfu::Json& element : value.elements()) write(json, element);

@@ -1,0 +1,178 @@
+"""The layout, names and limits of the codebase, as a test that fails (CONTRIBUTING.md says what they are for)."""
+
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+# Who may include whom: data flows right, includes point left.
+STAGES = {
+    "base": set(), "hardware": {"base"}, "model": {"base"}, "ops": {"base"}, "record": {"base"},
+    "trace": {"base", "ops"}, "measure": {"base", "hardware", "model", "ops", "record"},
+    "utilization": {"base", "hardware", "model", "ops", "record", "trace", "measure"},
+    "attribution": {"base", "hardware", "model", "ops", "record", "trace", "measure", "utilization"},
+    "report": {"base", "hardware", "model", "ops", "record", "trace", "measure", "utilization", "attribution"},
+    "sinks": {"base", "report"},
+    "monitor": {"base", "hardware", "model", "ops", "record", "trace", "measure", "utilization", "attribution", "report", "sinks", "serve"},
+    "serve": {"base", "hardware", "model", "ops", "record", "trace", "measure", "utilization", "attribution", "report", "sinks", "monitor"},
+    "torch": {"base", "ops", "record"},
+}
+# Which public header belongs to which stage, so that the same arrows hold for them.
+HEADERS = {
+    "result": "base", "units": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base",
+    "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "model": "model", "convention": "model", "ops": "ops",
+    "record": "record", "trace": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
+    "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
+    "observer": "torch", "c": "serve", "mfu": None,
+}
+# A library stays in its room.
+ROOMS = {
+    "yaml-cpp/": {"base", "trace"}, "simdjson": {"base", "trace"}, "isa-l": {"base", "trace"}, "zstd": {"base", "trace"},
+    "hwloc": {"hardware"}, "perfmon/": {"hardware"}, "boost/": {"serve"}, "curl/": {"sinks"}, "CLI/": {"apps"},
+    "torch/": {"torch"}, "ATen/": {"torch"}, "c10/": {"torch"},
+}
+DATA = {".csv"}
+
+
+def tracked():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True).stdout
+    return [ROOT / line for line in listed.splitlines() if (ROOT / line).is_file()]
+
+
+def folder_of(path):
+    parts = path.relative_to(ROOT).parts
+    return parts[1] if parts[0] == "src" else parts[0]
+
+
+def include_problems(path):
+    folder, name = folder_of(path), path.relative_to(ROOT)
+    public = name.parts[:2] == ("include", "mfu")
+    stage = HEADERS.get(path.stem) if public else folder
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        found = re.match(r'\s*#\s*include\s*[<"]([^>"]+)[>"]', line)
+        if not found:
+            continue
+        target = found.group(1)
+        for prefix, rooms in ROOMS.items():
+            if target.startswith(prefix) and folder not in rooms:
+                yield f"{name}:{number}: {target} stays in {', '.join(sorted(rooms))}"
+        if target.startswith("mfu/"):
+            to = HEADERS.get(Path(target).stem, "unknown")
+            if to == "unknown":
+                yield f"{name}:{number}: {target} has no stage: add it to HEADERS in {Path(__file__).name}"
+            elif stage in STAGES and to not in STAGES[stage] | {stage, None}:
+                yield f"{name}:{number}: {stage} includes {target} of {to}: the arrow points right"
+        elif public and line.strip().startswith('#include "'):
+            yield f"{name}:{number}: a public header includes only public headers"
+        elif "/" in target and target.split("/")[0] in STAGES and (ROOT / "src" / target.split("/")[0]).is_dir():
+            to = target.split("/")[0]
+            if folder in ("apps", "examples", "bench", "python"):
+                yield f"{name}:{number}: {folder} includes {target}: only include/mfu/ is for it"
+            elif folder in STAGES and to not in STAGES[folder] | {folder}:
+                yield f"{name}:{number}: {folder} includes {target}: the arrow points right"
+
+
+def length_problems(path):
+    name = path.relative_to(ROOT)
+    lines = path.read_text().splitlines()
+    limit = {".h": 250 if name.parts[0] == "include" else 150, ".cc": 500, ".py": 500, ".sh": 500, ".js": 500}.get(path.suffix)
+    if name.as_posix() == "apps/mfu/main.cc":
+        limit = 60
+    if limit and len(lines) > limit:
+        yield f"{name}: {len(lines)} lines, the limit is {limit}"
+    wide = 100 if path.suffix in (".h", ".cc") else 160
+    for number, line in enumerate(lines, 1):
+        if path.suffix in (".h", ".cc", ".py") and len(line) > wide:
+            yield f"{name}:{number}: {len(line)} columns, the limit is {wide}"
+
+
+def name_problems(path):
+    """The bare word `flops` names nothing but what the contract names so; no TODO without an issue."""
+    name = path.relative_to(ROOT)
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        code = re.sub(r'"(\\.|[^"\\])*"', '""', line.split("//")[0])
+        if re.search(r"\b(?:\w*_)?flops(?:_\w*)?\b", code) and not re.search(r"get_gpu_peak_flops|cmd_flops|flops_command", code):
+            yield f"{name}:{number}: `flops`: flop is a count, flop_per_s a rate"
+        if re.search(r"\b(TODO|FIXME|XXX)\b(?!.*#\d)", line):
+            yield f"{name}:{number}: a TODO without an issue number"
+        if re.search(r"\b(Manager|Helper|Util)s?\b", code):
+            yield f"{name}:{number}: a name that says nothing"
+
+
+def header_problems(path):
+    name = path.relative_to(ROOT)
+    lines = path.read_text().splitlines()
+    if not lines[0].startswith("//"):
+        yield f"{name}: a header opens with what it is"
+    if "#pragma once" not in lines:
+        yield f"{name}: #pragma once is missing"
+
+
+def cmake_problems():
+    """Every source is listed by name in its folder's CMakeLists."""
+    for listing in (ROOT / "src").glob("*/CMakeLists.txt"):
+        text = listing.read_text()
+        if "GLOB" in text:
+            yield f"{listing.relative_to(ROOT)}: sources are listed by name, never globbed"
+        for source in listing.parent.glob("*.cc"):
+            if not re.search(rf"(?<![\w/]){re.escape(source.name)}", text):
+                yield f"{source.relative_to(ROOT)}: not listed in {listing.relative_to(ROOT)}"
+
+
+def machine_problems(path):
+    for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+        if re.search(r"(?<![\w.])/(work|farm|root)/\w|bash_jobs", line):
+            yield f"{path.relative_to(ROOT)}:{number}: a path of one machine"
+
+
+def format_problems(sources):
+    try:
+        run = subprocess.run(["clang-format-19", "--dry-run", "--Werror", *map(str, sources)], capture_output=True, text=True)
+    except FileNotFoundError:
+        return ["clang-format-19 is not installed (Debian: apt-get install clang-format-19)"]
+    return [] if run.returncode == 0 else run.stderr.splitlines()[:20]
+
+
+def tests():
+    files = tracked()
+    sources = [path for path in files if path.suffix in (".h", ".cc")]
+    code = sources + [path for path in files if path.suffix in (".py", ".sh")]
+    text = [path for path in files if path.suffix not in {".png", ".gz"} | DATA and path != Path(__file__)]
+
+    def over(check, paths):
+        problems = [problem for path in paths for problem in check(path)]
+        return "\n".join(problems) or None
+
+    yield "tidy/includes point left", over(include_problems, sources)
+    yield "tidy/files are short", over(length_problems, code)
+    yield "tidy/names", over(name_problems, sources)
+    yield "tidy/headers open with what they are", over(header_problems, [path for path in sources if path.suffix == ".h"])
+    yield "tidy/sources are listed", "\n".join(cmake_problems()) or None
+    yield "tidy/no path of one machine", over(machine_problems, text)
+    yield "tidy/clang-format", "\n".join(format_problems(sources)) or None
+    yield from self_tests()
+
+
+def self_tests():
+    """The checks above fail where they should."""
+    def fails(check, relative, text):
+        path = ROOT / relative
+        class Fake(type(path)):
+            def read_text(self, *_, **__):
+                return text
+        return bool(list(check(Fake(path))))
+
+    cases = {
+        "an arrow that points right": (include_problems, "src/base/x.cc", '#include "hardware/names.h"\n'),
+        "a public arrow that points right": (include_problems, "include/mfu/hardware.h", '#include "mfu/report.h"\n'),
+        "an app that reaches behind the public headers": (include_problems, "apps/mfu/x.cc", '#include "base/text.h"\n'),
+        "a library outside its room": (include_problems, "src/report/x.cc", "#include <hwloc.h>\n"),
+        "a file too long": (length_problems, "src/base/x.cc", "int x;\n" * 501),
+        "a main too long": (length_problems, "apps/mfu/main.cc", "int x;\n" * 61),
+        "a bare flops": (name_problems, "src/base/x.cc", "int flops = 0;\n"),
+        "a flops in a name": (name_problems, "src/base/x.cc", "int total_flops = 0;\n"),
+        "a path of one machine": (machine_problems, "docs/x.md", "see /ro" + "ot/x\n"),
+    }
+    for name, (check, relative, text) in cases.items():
+        yield f"tidy/finds {name}", None if fails(check, relative, text) else "it was not found"
