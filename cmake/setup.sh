@@ -78,8 +78,8 @@ setup_python() {
   fi
   if ! "$MFU_VENV/bin/python" -c 'import torch' 2>/dev/null; then
     say "installing PyTorch into .venv (a few minutes)"
-    "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check numpy torch==2.13.0 >&2 ||
-      { say "PyTorch was not installed: what needs it will say so, the rest works"; return; }
+    "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check numpy torch==2.13.0 >"$MFU_ROOT/build/pip.log" 2>&1 ||
+      { say "PyTorch was not installed (log: build/pip.log): what needs it will say so, the rest works"; return; }
   fi
   touch "$stamp"
 }

@@ -95,13 +95,16 @@ void Context::warn(const Diagnostics& diagnostics) const {
   for (const std::string& warning : diagnostics.warnings()) warn(warning);
 }
 
-Catalog Context::catalog() const {
+const Catalog& Context::catalog() {
   const std::string& path = settings_.value("catalog");
   if (path.empty()) return Catalog::builtin();
+  if (catalog_) return *catalog_;
   Result<Catalog> mine = Catalog::open(path);
-  if (mine.has_value()) return Catalog::builtin().with(*mine);
-  warn(mine.error().message + ". Your catalogue is left out; the built-in one serves.");
-  return Catalog::builtin();
+  if (!mine.has_value()) {
+    warn(mine.error().message + ". Your catalogue is left out; the built-in one serves.");
+  }
+  catalog_ = mine.has_value() ? Catalog::builtin().with(*mine) : Catalog::builtin();
+  return *catalog_;
 }
 
 std::string Context::python() const {

@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,7 +58,7 @@ class Context {
 
   // The built-in catalogue with the user's before it; a broken one is a warning, and the built-in
   // still serves.
-  Catalog catalog() const;
+  const Catalog& catalog();
   // The interpreter to measure and probe with: --python, MFU_PYTHON, python3.
   std::string python() const;
 
@@ -67,6 +68,7 @@ class Context {
   CLI::App& root_;
   bool json_ = false;
   TextStyle style_;
+  std::optional<Catalog> catalog_;  // with the user's, once asked for
 };
 
 // The settings there are, each a global option of the same name.

@@ -107,7 +107,7 @@ Result<int> show_machine(Context& context, const PeakOptions& options) {
 }
 
 Result<int> show_devices(Context& context, const std::string& name) {
-  Catalog catalog = context.catalog();
+  const Catalog& catalog = context.catalog();
   std::vector<Device> devices = name.empty() ? catalog.devices() : match_devices(catalog, name);
   if (devices.empty()) {
     MFU_TRY(find_device(catalog, name));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace mfu {
@@ -39,34 +41,35 @@ class CsvReader {
  private:
   Result<std::string> cell() {
     if (!at_end() && text_[at_] == '"') return quoted_cell();
-    std::size_t end = std::min(text_.find_first_of(",\n", at_), text_.size());
-    std::string_view cell = text_.substr(at_, end - at_);
-    at_ = end;
-    return std::string(trim(cell));
+    std::size_t start = at_;
+    while (!at_end() && text_[at_] != ',' && text_[at_] != '\n') ++at_;
+    return std::string(trim(text_.substr(start, at_ - start)));
   }
 
   Result<std::string> quoted_cell() {
     std::size_t opened = line_;
     std::string cell;
-    for (++at_; at_ < text_.size(); ++at_) {
-      if (text_[at_] == '\n') ++line_;
-      if (text_[at_] != '"') {
-        cell += text_[at_];
-      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
-        cell += text_[at_++];
-      } else {
-        ++at_;
-        if (at_ < text_.size() && text_[at_] == '\r') ++at_;
-        if (at_end() || text_[at_] == ',' || text_[at_] == '\n') return cell;
-        return fail(
-            ErrorCode::malformed,
-            fmt::format("{}:{}: text follows a closing quote; a quote inside a quoted cell is "
-                        "written twice",
-                        name_, line_));
+    ++at_;
+    while (true) {
+      std::size_t quote = text_.find('"', at_);
+      if (quote == std::string_view::npos) {
+        return fail(ErrorCode::malformed,
+                    fmt::format("{}:{}: a quote opens here and never closes", name_, opened));
       }
+      std::string_view piece = text_.substr(at_, quote - at_);
+      cell += piece;
+      line_ += static_cast<std::size_t>(std::count(piece.begin(), piece.end(), '\n'));
+      at_ = quote + 1;
+      if (at_end() || text_[at_] != '"') break;
+      cell += '"';
+      ++at_;
     }
+    if (!at_end() && text_[at_] == '\r') ++at_;
+    if (at_end() || text_[at_] == ',' || text_[at_] == '\n') return cell;
     return fail(ErrorCode::malformed,
-                fmt::format("{}:{}: a quote opens here and never closes", name_, opened));
+                fmt::format("{}:{}: text follows a closing quote; a quote inside a quoted cell is "
+                            "written twice",
+                            name_, line_));
   }
 
   std::string_view text_;

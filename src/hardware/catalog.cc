@@ -236,14 +236,15 @@ struct CatalogBuilder {
 };
 
 const Catalog& Catalog::builtin() {
-  static const Catalog kCatalog = [] {
+  // Never destroyed: whoever holds a reference may outlive main.
+  static const Catalog* const kCatalog = [] {
     CatalogBuilder builder;
     Result<void> devices = builder.add_devices(catalog_csv(), "catalog.csv");
     Result<void> partitions = builder.add_partitions(partitions_csv(), "partitions.csv");
     MFU_ASSERT(devices.has_value() && partitions.has_value());
-    return builder.catalog;
+    return new Catalog(std::move(builder.catalog));
   }();
-  return kCatalog;
+  return *kCatalog;
 }
 
 Result<Catalog> Catalog::parse(std::string_view csv, std::string_view path) {

@@ -28,19 +28,30 @@ void look_up(const Catalog& catalog, FoundDevice& found) {
   }
 }
 
+// AMD SMI names devices and partitions, ROCm SMI knows clocks and power caps: the same card by its
+// PCI address.
+void complete_from(const std::vector<FoundDevice>& others, FoundDevice& found) {
+  for (const FoundDevice& other : others) {
+    if (found.pci.empty() || other.pci != found.pci) continue;
+    if (!found.clock_hz) found.clock_hz = other.clock_hz;
+    if (!found.clock_most_hz) found.clock_most_hz = other.clock_most_hz;
+    if (!found.power_limit_w) found.power_limit_w = other.power_limit_w;
+    if (found.uuid.empty()) found.uuid = other.uuid;
+  }
+}
+
 }  // namespace
 
 Machine detect_machine(const Catalog& catalog, Diagnostics& diagnostics) {
   Machine machine;
   std::vector<DriverAnswer> answers =
       ask_drivers({nvml_driver(), amd_smi_driver(), rocm_smi_driver()}, diagnostics);
-  bool amd_found = false;
+  DriverAnswer& amd_smi = answers[1];
+  DriverAnswer& rocm_smi = answers[2];
+  for (FoundDevice& found : amd_smi.devices) complete_from(rocm_smi.devices, found);
+  if (!amd_smi.devices.empty()) rocm_smi.devices.clear();  // the same cards
   for (DriverAnswer& answer : answers) {
     machine.probes.push_back(answer.probe);
-    // ROCm SMI shows the same GPUs as AMD SMI; the first that has any is the one.
-    bool amd = answer.probe.name != "NVML";
-    if (amd && amd_found) continue;
-    amd_found = amd_found || (amd && !answer.devices.empty());
     for (FoundDevice& found : answer.devices) {
       look_up(catalog, found);
       machine.devices.push_back(std::move(found));

@@ -83,8 +83,11 @@ TEST(Detect, amd_smi_names_partitions_and_its_word_counts_before_rocm_smi) {
   FakeDrivers fake("ok", "none.so", "fake_amd_smi.so", "fake_rocm_smi.so");
   ASSERT_EQ(fake.machine.devices.size(), 3u);
   EXPECT_EQ(fake.first().device->name, "MI300X");
-  EXPECT_EQ(fake.first().pci, "0000:c1:00.0");
+  EXPECT_EQ(fake.first().pci, "0000:c9:00.0");
+  EXPECT_EQ(fake.first().power_limit_w, 560);  // by ROCm SMI, of the card at the same address
+  EXPECT_EQ(fake.first().clock_most_hz, 1700e6);
   EXPECT_EQ(fake.machine.devices[1].device->units, 38u);
+  EXPECT_FALSE(fake.machine.devices[1].power_limit_w.has_value());
 }
 
 TEST(Detect, rocm_smi_is_understood_before_and_since_version_6) {

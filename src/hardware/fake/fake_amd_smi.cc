@@ -35,8 +35,8 @@ int amdsmi_get_gpu_memory_total(void*, int, std::uint64_t* bytes) {
   *bytes = 206141652992ull;
   return 0;
 }
-int amdsmi_get_gpu_device_bdf(void*, std::uint64_t* bdf) {
-  *bdf = (0ull << 16) | (0xc1ull << 8);
+int amdsmi_get_gpu_device_bdf(void* device, std::uint64_t* bdf) {
+  *bdf = (0ull << 16) | ((device == &things[0] ? 0xc9ull : 0xc1ull) << 8);
   return 0;
 }
 int amdsmi_get_gpu_compute_partition(void* device, char* text, std::uint32_t room) {
