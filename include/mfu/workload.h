@@ -64,9 +64,9 @@ struct FlopNeed {
 // What is trained. Patterns are globs over weight names ("model.layers.1?.mlp.*"); the plan is made
 // once and serves every step.
 struct TrainingOptions {
-  std::vector<std::string> frozen;
-  std::uint64_t lora_rank = 0;            // above 0: the whole base is frozen
-  std::vector<std::string> lora_targets;  // last part of a weight's name; empty: every projection
+  std::vector<std::string> frozen{};
+  std::uint64_t lora_rank = 0;              // above 0: the whole base is frozen
+  std::vector<std::string> lora_targets{};  // last part of a weight's name; empty: every projection
 };
 struct LayerPlan {
   std::uint32_t kind = 0;
@@ -106,11 +106,11 @@ struct ByteNeed {
   std::uint64_t kv_cache_per_token = 0;  // while no window is full
   std::uint64_t kv_cache = 0;            // after the step, states included
   std::uint64_t state = 0;               // of recurrences and convolutions, of all sequences
-  std::uint64_t step_read = 0;           // weights touched once, cache once
-  std::uint64_t step_written = 0;        // cache of the new tokens, states
+  // Weights and cache once each, of the experts as many as uniform routing reaches; none in
+  // training, where gradients and optimizer states move too.
+  std::optional<std::uint64_t> step_read, step_written;
 };
-// Inference traffic that no schedule can avoid; a training step reads and writes its weights,
-// gradients and optimizer state instead and has only `weights` here.
+// Inference traffic that no schedule can avoid.
 Result<ByteNeed> bytes_per_step(const ModelSpec& model, const Workload& work);
 
 }  // namespace mfu
