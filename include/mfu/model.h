@@ -108,6 +108,7 @@ struct Attention {
   std::uint64_t heads = 0, kv_heads = 0, qk_dim = 0, v_dim = 0;
   std::uint64_t latent_dim = 0, rope_dim = 0;  // MLA: what the cache holds instead of heads
   bool cached = true;                          // false: keys and values are another layer's
+  bool cuts_cache = true;  // HF's class drops keys that a window or chunk has left behind
 };
 struct Convolution {  // depthwise, causal, along the tokens
   std::uint64_t channels = 0, kernel = 0;

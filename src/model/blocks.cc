@@ -28,9 +28,10 @@ void add_core(LayerKind& layer, const Attention& attention, const Place& place, 
 
 void add_norm(LayerKind& layer, std::string_view name, NormKind kind, std::uint64_t width,
               const Place& place) {
-  if (kind == NormKind::none) return;
   Component norm{.name = place.prefix + std::string(name), .part = place.part_or(Part::norm)};
-  norm.work = Weights{kind == NormKind::layer ? 2 * width : width};
+  // A norm without weights still hands the stream on.
+  std::uint64_t vectors = kind == NormKind::layer ? 2 : kind == NormKind::rms ? 1 : 0;
+  norm.work = Weights{vectors * width};
   put(layer, std::move(norm), place.reads, wire::normed);
 }
 
@@ -82,7 +83,8 @@ void add_attention(LayerKind& layer, const AttentionBlock& block, const Place& p
             .kv_heads = block.kv_heads,
             .qk_dim = block.head_dim,
             .v_dim = v_dim,
-            .cached = !block.shares_kv},
+            .cached = !block.shares_kv,
+            .cuts_cache = block.cuts_cache},
            place, Part::attention_scores);
   add_linear(layer, kPart,
              {block.o, block.heads * v_dim, block.hidden, block.o_bias, wire::inner, wire::stream},
@@ -232,8 +234,10 @@ void add_experts(LayerKind& layer, const ExpertsBlock& block, const Place& place
   Place shared = place;
   shared.prefix += std::string(block.shared) + ".";
   shared.part = place.part_or(Part::shared_experts);
-  add_mlp(layer, {.hidden = h, .width = block.shared_width, .gated = block.gated, .bias = false},
-          shared);
+  add_mlp(
+      layer,
+      {.hidden = h, .width = block.shared_width, .gated = block.gated, .bias = block.shared_bias},
+      shared);
   if (block.shared_gate) {
     add_linear(layer, Part::router, {"shared_expert_gate", h, 1, false, place.reads, wire::inner},
                place);

@@ -44,7 +44,8 @@ struct AttentionBlock {
   std::uint64_t q_norm = 0, k_norm = 0;  // parameters
   bool gate = false;                     // the query projection also makes an output gate
   bool shares_kv = false;                // keys and values are another layer's
-  bool values_are_keys = false;          // no value projection
+  bool cuts_cache = true;
+  bool values_are_keys = false;  // no value projection
   std::uint64_t sinks = 0;
 };
 void add_attention(LayerKind& layer, const AttentionBlock& block, const Place& place);
@@ -85,7 +86,8 @@ struct ExpertsBlock {
   bool correction_bias = false;    // persistent, beside the scores
   bool runs_all = false;           // the HF class sends every token through every expert
   std::uint64_t shared_width = 0;  // 0: no shared expert
-  bool shared_gate = false;        // one more output that scales the shared expert
+  bool shared_bias = false;
+  bool shared_gate = false;  // one more output that scales the shared expert
   std::string_view router = "gate", shared = "shared_experts";
 };
 void add_experts(LayerKind& layer, const ExpertsBlock& block, const Place& place);

@@ -54,11 +54,12 @@ FlopCount text_pairs(const Attention& attention, const Load& load, Counting coun
   if (load.only_sums && (closed || square) && kind != MaskKind::cross) {
     return text_pairs_of_sums(attention, load, square);
   }
+  Mask cached = attention.cuts_cache ? attention.mask : Mask{};
+  if (kind == MaskKind::cross) cached = attention.mask;
   FlopCount pairs;
   for (const Span& span : load.spans) {
-    FlopCount one =
-        square ? FlopCount(span.length) * held_keys(attention.mask, span, load.encoder_length)
-               : wide(attended_pairs(attention.mask, span, load.encoder_length));
+    FlopCount one = square ? FlopCount(span.length) * held_keys(cached, span, load.encoder_length)
+                           : wide(attended_pairs(attention.mask, span, load.encoder_length));
     pairs += one * span.count;
   }
   return pairs;

@@ -119,11 +119,6 @@ void add_decoder_frame(const Fields& config, const Decoder& decoder, Stage layer
   model.stages.push_back(std::move(layers));
   LayerKind norm;
   add_norm(norm, "norm", decoder.norm, decoder.hidden);
-  // Without a norm the stream still reaches the head.
-  if (norm.components.empty()) {
-    norm.components.push_back(
-        {.name = "norm", .reads = wire::stream, .writes = wire::normed, .work = Weights{0}});
-  }
   model.stages.push_back(single_stage(decoder.prefix, Stream::text, std::move(norm)));
   std::uint64_t h = decoder.hidden;
   switch (head_of(model)) {

@@ -1,5 +1,5 @@
 // The GPT line and its contemporaries: learned positions, layer norms, plain MLPs.
-#include <cmath>
+#include <algorithm>
 
 #include "model/families.h"
 
@@ -104,6 +104,7 @@ void build_gpt_neo(const Fields& config, ModelSpec& model) {
   shape.tied = config.flag({"tie_word_embeddings"}, true);
   Decoder decoder = plain_decoder(shape);
   decoder.attention.o_bias = true;
+  decoder.attention.cuts_cache = false;
   decoder.attention.o = "out_proj";
   decoder.mlp.up = "c_fc";
   decoder.mlp.down = "c_proj";
@@ -215,9 +216,7 @@ void build_mpt(const Fields& config, ModelSpec& model) {
   shape.hidden = config.size({"d_model", "hidden_size"}, 2048);
   shape.layers = config.layers({"n_layers", "num_hidden_layers"}, 24);
   shape.heads = config.size({"n_heads", "num_attention_heads"}, 16);
-  double ratio = config.number({"expansion_ratio"}, 4);
-  if (!(ratio > 0) || ratio > 1024) config.complain("expansion_ratio", "not from 0 to 1024");
-  shape.ffn = static_cast<std::uint64_t>(std::floor(ratio * static_cast<double>(shape.hidden)));
+  shape.ffn = 4 * shape.hidden;  // whatever expansion_ratio says
   shape.vocab = config.size({"vocab_size"}, 50368);
   shape.tied = config.flag({"tie_word_embeddings"}, true);
   Decoder decoder = plain_decoder(shape);

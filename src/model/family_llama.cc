@@ -134,10 +134,8 @@ void build_exaone4(const Fields& config, ModelSpec& model) {
   decoder.plan = NormPlan::post;
   per_head_norms(decoder);
   std::uint64_t period = config.size({"sliding_window_pattern"}, 4);
-  decoder.masks =
-      read_masks(config, decoder.layers, window_of(config, 4096), [&](std::uint64_t layer) {
-        return (layer + 1) % period != 0 || layer + 1 == decoder.layers;
-      });
+  decoder.masks = read_masks(config, decoder.layers, window_of(config, 4096),
+                             [&](std::uint64_t layer) { return (layer + 1) % period != 0; });
   build_decoder(config, decoder, model);
 }
 

@@ -258,6 +258,8 @@ void build_ernie_moe(const Fields& config, ModelSpec& model) {
   std::uint64_t width = config.size({"moe_intermediate_size"}, 1536);
   set_experts(decoder, config.layers({"moe_num_experts"}, 64), config.count({"moe_k"}, 6), width);
   decoder.experts.shared_width = width * config.layers({"moe_num_shared_experts"}, 2);
+  decoder.experts.shared_bias = bias;
+  decoder.head_bias = bias;
   decoder.experts.correction_bias = true;
   std::uint64_t step = config.size({"moe_layer_interval"}, 1);
   std::uint64_t first = config.count({"moe_layer_start_index"}, 1);

@@ -65,8 +65,7 @@ void build_nemotron_h(const Fields& config, ModelSpec& model) {
   decoder.prefix = "model.";
   decoder.embedding = "embeddings";
   decoder.attention.head_dim = config.size({"attention_head_dim", "head_dim"}, 128);
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  // The class has no attention biases, whatever attention_bias says.
   decoder.mlp.gated = false;
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);
   Place mixer{.prefix = "mixer."};
