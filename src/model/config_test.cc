@@ -1,0 +1,137 @@
+// Parameters of published configs, and what bad ones get.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+
+#include "base/csv.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "mfu/workload.h"
+
+namespace mfu {
+namespace {
+
+const std::string kShared = MFU_SHARED_DIR;
+
+Result<ModelSpec> read(const std::string& name, const ConfigOptions& options = {}) {
+  Diagnostics diagnostics;
+  return read_model(kShared + "/configs/" + name, options, diagnostics);
+}
+
+Result<ModelSpec> parse(std::string_view json, const ConfigOptions& options = {}) {
+  Diagnostics diagnostics;
+  return parse_model(json, "config.json", options, diagnostics);
+}
+
+// Rows whose published count is of something else; docs/formulas.md says of what.
+const std::map<std::string, std::uint64_t> kOtherRule = {
+    {"bert-base-uncased", 109482240 + 768 * 2 + 2},  // published: without this file's classifier
+    {"falcon-40b", 41835970560 - 532676608},         // published: the tied head stored again
+    {"llama-4-scout", 107769861120},                 // published: with the vision tower
+};
+
+TEST(Config, ParametersEqualThePublishedOnesToTheLastDigit) {
+  auto text = read_file(kShared + "/configs/expected_params.csv");
+  if (!text) GTEST_SKIP() << "no shared folder beside the source";
+  auto table = parse_csv(*text, "expected_params.csv");
+  ASSERT_TRUE(table) << table.error().message;
+  int compared = 0;
+  for (const CsvRow& row : table->rows) {
+    auto model = read(row.cells[0]);
+    ASSERT_TRUE(model) << model.error().message;
+    auto expected = parse_count(row.cells[6]);
+    if (!expected) continue;
+    auto other = kOtherRule.find(row.cells[0]);
+    if (other != kOtherRule.end()) expected = other->second;
+    EXPECT_EQ(count_parameters(*model).total, *expected) << row.cells[0];
+    ++compared;
+  }
+  EXPECT_GE(compared, 26);
+}
+
+TEST(Config, CountsWithoutAPublishedOneAreThoseOfTheHuggingFaceClass) {
+  if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
+  const std::map<std::string, std::uint64_t> counts = {
+      {"dbrx-132b", 131596523520},
+      {"glm-5", 743911199232 + 75 * 256},  // the router biases are buffers there
+      {"nemotron-h-56b", 56324350464},
+      {"t5-v1_1-xxl", 11135332352},
+  };
+  for (const auto& [name, count] : counts) {
+    auto model = read(name);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ(count_parameters(*model).total, count) << name;
+  }
+}
+
+constexpr std::string_view kSmall =
+    R"({"model_type":"llama","hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,)"
+    R"("num_key_value_heads":1,"intermediate_size":16,"vocab_size":10})";
+
+TEST(Config, ASmallLlamaCountsAsByHand) {
+  // Embedding and head 10·8 each; a layer: q 8·8, k and v 8·4 each, o 8·8, MLP 3·8·16, norms 2·8;
+  // the last norm 8.
+  auto model = parse(kSmall);
+  ASSERT_TRUE(model) << model.error().message;
+  ParameterCount count = count_parameters(*model);
+  EXPECT_EQ(count.total, 2u * 80 + 2 * (64 + 32 + 32 + 64 + 384 + 16) + 8);
+  EXPECT_EQ(count.embedding, 80u);
+  EXPECT_EQ(count.by_part[Part::mlp], 2u * 384);
+}
+
+TEST(Config, AnOverrideChangesTheModelAsTheFieldWould) {
+  auto model = parse(kSmall, {.overrides = {{"num_hidden_layers", "3"}}});
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(count_parameters(*model).total, 2u * 80 + 3 * 592 + 8);
+}
+
+TEST(Config, WhatCannotBeMeantIsRefusedWithFileAndField) {
+  const std::map<std::string, std::string> bad = {
+      {"num_hidden_layers", "1000000000"}, {"hidden_size", "-8"},  {"hidden_size", "\"abc\""},
+      {"num_attention_heads", "0"},        {"vocab_size", "NaN"},  {"intermediate_size", "1e300"},
+      {"intermediate_size", "[1,2]"},      {"hidden_size", "8.5"},
+  };
+  for (const auto& [field, value] : bad) {
+    auto model = parse(kSmall, {.overrides = {{field, value}}});
+    ASSERT_FALSE(model) << field << " " << value;
+    EXPECT_NE(model.error().message.find("config.json"), std::string::npos);
+    EXPECT_NE(model.error().message.find(field), std::string::npos) << model.error().message;
+  }
+}
+
+TEST(Config, SizesThatMultiplyBeyondBoundsAreRefused) {
+  auto model = parse(kSmall, {.overrides = {{"hidden_size", "2147483648"},
+                                            {"intermediate_size", "2147483648"},
+                                            {"num_hidden_layers", "100000"}}});
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, ErrorCode::malformed);
+}
+
+TEST(Config, AnUnknownTypeIsRefusedWithTheFieldsItLacks) {
+  auto model = parse(R"({"model_type":"quux","hidden_size":8})");
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, ErrorCode::unsupported);
+  EXPECT_NE(model.error().message.find("num_hidden_layers"), std::string::npos);
+  EXPECT_NE(model.error().message.find("quux"), std::string::npos);
+}
+
+TEST(Config, TruncatedAndDeepJsonAreMalformed) {
+  EXPECT_FALSE(parse(kSmall.substr(0, 40)));
+  EXPECT_FALSE(parse(std::string(1'000'000, '[')));
+  EXPECT_FALSE(parse("[]"));
+  EXPECT_FALSE(parse(""));
+  EXPECT_FALSE(parse("{}"));
+}
+
+TEST(Config, EveryKnownTypeReadsAnEmptyConfigOrSaysWhatItLacks) {
+  for (const std::string& type : known_model_types()) {
+    auto model = parse("{\"model_type\":\"" + type + "\",\"_class_name\":\"" + type + "\"}");
+    if (!model) {
+      EXPECT_NE(model.error().message.find("config.json"), std::string::npos) << type;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mfu

@@ -1,0 +1,224 @@
+// Multi-head latent attention with routed experts: DeepSeek V2 and V3, Kimi K2, GLM-4.7-Flash, and
+// the two with a sparse indexer, DeepSeek V3.2 and GLM-5.
+#include <algorithm>
+
+#include "model/families.h"
+
+namespace mfu {
+namespace {
+
+struct Defaults {
+  DecoderDefaults decoder;
+  std::uint64_t experts, active, expert_width, shared, dense_first;
+  std::uint64_t q_rank, kv_rank, nope, rope, value;
+  bool correction_bias;
+  std::uint64_t index_heads, index_dim, index_topk;
+};
+
+constexpr Defaults kV2{{.hidden = 4096, .ffn = 11008, .vocab = 102400},
+                       64,
+                       0,
+                       1407,
+                       2,
+                       0,
+                       1536,
+                       512,
+                       128,
+                       64,
+                       128,
+                       false,
+                       0,
+                       0,
+                       0};
+constexpr Defaults kV3{{.hidden = 7168, .layers = 61, .heads = 128, .ffn = 18432, .vocab = 129280},
+                       256,
+                       8,
+                       2048,
+                       1,
+                       3,
+                       1536,
+                       512,
+                       128,
+                       64,
+                       128,
+                       true,
+                       0,
+                       0,
+                       0};
+constexpr Defaults kV32{{.hidden = 7168, .layers = 61, .heads = 128, .ffn = 18432, .vocab = 129280},
+                        256,
+                        8,
+                        2048,
+                        1,
+                        3,
+                        1536,
+                        512,
+                        128,
+                        64,
+                        128,
+                        true,
+                        64,
+                        128,
+                        2048};
+constexpr Defaults kGlmLite{
+    {.hidden = 2048, .layers = 47, .heads = 20, .ffn = 10240, .vocab = 154880},
+    64,
+    4,
+    1536,
+    1,
+    1,
+    768,
+    512,
+    192,
+    64,
+    256,
+    true,
+    0,
+    0,
+    0};
+constexpr Defaults kGlmDsa{
+    {.hidden = 6144, .layers = 78, .heads = 64, .ffn = 12288, .vocab = 154880},
+    256,
+    8,
+    2048,
+    1,
+    3,
+    2048,
+    512,
+    192,
+    64,
+    256,
+    true,
+    32,
+    128,
+    2048};
+
+LatentAttentionBlock read_attention(const Fields& config, const Defaults& defaults,
+                                    const Decoder& decoder) {
+  LatentAttentionBlock block;
+  block.hidden = decoder.hidden;
+  block.heads = decoder.attention.heads;
+  block.q_rank = config.is_null("q_lora_rank") ? 0 : config.count({"q_lora_rank"}, defaults.q_rank);
+  block.kv_rank = config.size({"kv_lora_rank"}, defaults.kv_rank);
+  block.nope_dim = config.count({"qk_nope_head_dim"}, defaults.nope);
+  block.rope_dim = config.count({"qk_rope_head_dim"}, defaults.rope);
+  block.v_dim = config.size({"v_head_dim"}, defaults.value);
+  block.bias = config.flag({"attention_bias"}, false);
+  if (defaults.index_heads != 0) {
+    block.index_heads = config.size({"index_n_heads"}, defaults.index_heads);
+    block.index_dim = config.size({"index_head_dim"}, defaults.index_dim);
+    block.mask = {MaskKind::top_k, config.size({"index_topk"}, defaults.index_topk)};
+  }
+  return block;
+}
+
+Decoder read_experts(const Fields& config, const Defaults& defaults) {
+  Decoder decoder = read_decoder(config, defaults.decoder);
+  std::uint64_t width = config.size({"moe_intermediate_size"}, defaults.expert_width);
+  decoder.experts.hidden = decoder.hidden;
+  decoder.experts.experts = config.layers({"n_routed_experts"}, defaults.experts);
+  decoder.experts.active = config.count({"num_experts_per_tok"}, defaults.active);
+  decoder.experts.width = width;
+  decoder.experts.shared_width = width * config.layers({"n_shared_experts"}, defaults.shared);
+  decoder.experts.correction_bias =
+      config.text({"topk_method"}, defaults.correction_bias ? "noaux_tc" : "greedy") == "noaux_tc";
+  std::uint64_t dense = config.count({"first_k_dense_replace"}, defaults.dense_first);
+  std::uint64_t step = config.size({"moe_layer_freq"}, 1);
+  std::vector<std::string> kinds = config.texts({"mlp_layer_types"});
+  for (std::uint64_t i = 0; i < decoder.layers; ++i) {
+    decoder.is_moe.push_back(i < kinds.size() ? kinds[i] == "sparse" : i >= dense && i % step == 0);
+  }
+  if (decoder.experts.active > decoder.experts.experts) {
+    config.complain("num_experts_per_tok", "more than there are experts");
+  }
+  return decoder;
+}
+
+LayerKind latent_layer(const Decoder& decoder, const LatentAttentionBlock& attention, bool moe) {
+  LayerKind layer;
+  add_norm(layer, "input_layernorm", decoder.norm, decoder.hidden);
+  add_latent_attention(layer, attention, {.prefix = "self_attn."});
+  add_decoder_mlp(layer, decoder, moe);
+  return layer;
+}
+
+// DeepSeek-V3 §2.2: norms of hidden and embedding, their concatenation projected, one more layer,
+// and the head of the model used again.
+Stage mtp_stage(const Decoder& decoder, const LatentAttentionBlock& attention,
+                std::uint64_t layers) {
+  LayerKind layer = latent_layer(decoder, attention, true);
+  LayerKind whole;
+  for (std::string_view name : {"enorm", "hnorm"}) {
+    add_norm(whole, name, NormKind::rms, decoder.hidden);
+  }
+  add_linear(whole, Part::mtp,
+             {"eh_proj", 2 * decoder.hidden, decoder.hidden, false, wire::normed, wire::stream});
+  for (Component& component : layer.components) whole.components.push_back(component);
+  add_norm(whole, "shared_head.norm", NormKind::rms, decoder.hidden);
+  Component head{.name = "shared_head.head", .part = Part::mtp};
+  head.work = Projection{.in = decoder.hidden, .out = decoder.vocab, .stored = false};
+  whole.components.push_back(head);
+  Stage stage = uniform_stage("model.mtp.", Stream::text, std::move(whole), layers);
+  stage.mtp = true;
+  return stage;
+}
+
+// Layers that reuse the choice of the one before have no indexer of their own.
+std::vector<bool> shared_choices(const Fields& config, std::uint64_t layers) {
+  std::vector<bool> shared(layers, false);
+  std::vector<std::string> types = config.texts({"indexer_types"});
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(layers, types.size()); ++i) {
+    shared[i] = types[i] == "shared";
+  }
+  return shared;
+}
+
+void build(const Fields& config, ModelSpec& model, const Defaults& defaults) {
+  Decoder decoder = read_experts(config, defaults);
+  LatentAttentionBlock attention = read_attention(config, defaults, decoder);
+  LatentAttentionBlock without = attention;
+  without.index_heads = 0;
+  std::vector<LayerKind> kinds;
+  for (const LatentAttentionBlock& block : {attention, without}) {
+    kinds.push_back(latent_layer(decoder, block, false));
+    kinds.push_back(latent_layer(decoder, block, true));
+  }
+  std::vector<bool> shared = shared_choices(config, decoder.layers);
+  std::vector<std::uint32_t> order;
+  for (std::uint64_t i = 0; i < decoder.layers; ++i) {
+    order.push_back((shared[i] ? 2u : 0u) + (decoder.is_moe[i] ? 1u : 0u));
+  }
+  add_decoder_frame(config, decoder,
+                    layer_stage("model.layers.", Stream::text, std::move(kinds), order), model);
+  std::uint64_t mtp = config.layers({"num_nextn_predict_layers"}, 0);
+  if (mtp != 0) model.stages.push_back(mtp_stage(decoder, attention, mtp));
+}
+
+void build_v2(const Fields& config, ModelSpec& model) {
+  build(config, model, kV2);
+}
+void build_v3(const Fields& config, ModelSpec& model) {
+  build(config, model, kV3);
+}
+void build_v32(const Fields& config, ModelSpec& model) {
+  build(config, model, kV32);
+}
+void build_glm_lite(const Fields& config, ModelSpec& model) {
+  build(config, model, kGlmLite);
+}
+void build_glm_dsa(const Fields& config, ModelSpec& model) {
+  build(config, model, kGlmDsa);
+}
+
+constexpr Family kFamilies[] = {
+    {"deepseek_v2", build_v2},   {"deepseek_v3", build_v3},         {"kimi_k2", build_v3},
+    {"deepseek_v32", build_v32}, {"glm4_moe_lite", build_glm_lite}, {"glm_moe_dsa", build_glm_dsa},
+};
+
+}  // namespace
+
+std::span<const Family> deepseek_families() {
+  return kFamilies;
+}
+
+}  // namespace mfu

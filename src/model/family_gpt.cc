@@ -1,0 +1,279 @@
+// The GPT line and its contemporaries: learned positions, layer norms, plain MLPs.
+#include <algorithm>
+
+#include "model/families.h"
+
+namespace mfu {
+namespace {
+
+// What they share; names of fields differ from family to family.
+struct Shape {
+  std::uint64_t hidden = 0, layers = 0, heads = 0, ffn = 0, vocab = 0, positions = 0;
+  bool tied = true;
+};
+
+Decoder plain_decoder(const Shape& shape) {
+  Decoder decoder;
+  decoder.prefix = "transformer.";
+  decoder.layers_name = "h.";
+  decoder.embedding = "wte";
+  decoder.attention_prefix = "attn.";
+  decoder.vocab = shape.vocab;
+  decoder.hidden = shape.hidden;
+  decoder.layers = shape.layers;
+  decoder.positions = shape.positions;
+  decoder.tied = shape.tied;
+  decoder.norm = NormKind::layer;
+  decoder.attention.hidden = shape.hidden;
+  decoder.attention.heads = decoder.attention.kv_heads = shape.heads;
+  decoder.attention.head_dim = std::max<std::uint64_t>(shape.hidden / shape.heads, 1);
+  decoder.mlp = {.hidden = shape.hidden, .width = shape.ffn, .gated = false, .bias = true};
+  decoder.masks.assign(shape.layers, Mask{});
+  return decoder;
+}
+
+Shape read_gpt2_shape(const Fields& config, const Shape& defaults) {
+  Shape shape;
+  shape.hidden = config.size({"n_embd", "hidden_size"}, defaults.hidden);
+  shape.layers = config.layers({"n_layer", "num_hidden_layers"}, defaults.layers);
+  shape.heads = config.size({"n_head", "num_attention_heads"}, defaults.heads);
+  shape.ffn = config.size({"n_inner"}, 4 * shape.hidden);
+  shape.vocab = config.size({"vocab_size"}, defaults.vocab);
+  shape.positions = config.count({"n_positions", "max_position_embeddings"}, defaults.positions);
+  shape.tied = config.flag({"tie_word_embeddings"}, defaults.tied);
+  return shape;
+}
+
+constexpr Shape kGpt2{768, 12, 12, 0, 50257, 1024, true};
+constexpr Shape kGptJ{4096, 28, 16, 0, 50400, 2048, false};
+
+void build_gpt2(const Fields& config, ModelSpec& model) {
+  Decoder decoder = plain_decoder(read_gpt2_shape(config, kGpt2));
+  decoder.attention.fused = "c_attn";
+  decoder.attention.o = "c_proj";
+  decoder.mlp.up = "c_fc";
+  decoder.mlp.down = "c_proj";
+  set_biases(decoder.attention, true, true);
+  build_decoder(config, decoder, model);
+}
+
+void build_gpt_bigcode(const Fields& config, ModelSpec& model) {
+  Decoder decoder = plain_decoder(read_gpt2_shape(config, kGpt2));
+  if (config.flag({"multi_query"}, true)) decoder.attention.kv_heads = 1;
+  decoder.attention.fused = "c_attn";
+  decoder.attention.o = "c_proj";
+  decoder.mlp.up = "c_fc";
+  decoder.mlp.down = "c_proj";
+  set_biases(decoder.attention, true, true);
+  build_decoder(config, decoder, model);
+}
+
+void build_gptj(const Fields& config, ModelSpec& model) {
+  Shape shape = read_gpt2_shape(config, kGptJ);
+  shape.positions = 0;
+  Decoder decoder = plain_decoder(shape);
+  decoder.plan = NormPlan::parallel;
+  decoder.attention.o = "out_proj";
+  decoder.mlp.up = "fc_in";
+  decoder.mlp.down = "fc_out";
+  decoder.head_bias = true;
+  build_decoder(config, decoder, model);
+}
+
+void build_codegen(const Fields& config, ModelSpec& model) {
+  Shape shape = read_gpt2_shape(config, kGptJ);
+  shape.positions = 0;
+  Decoder decoder = plain_decoder(shape);
+  decoder.plan = NormPlan::parallel;
+  decoder.attention.fused = "qkv_proj";
+  decoder.attention.o = "out_proj";
+  decoder.mlp.up = "fc_in";
+  decoder.mlp.down = "fc_out";
+  decoder.head_bias = true;
+  build_decoder(config, decoder, model);
+}
+
+void build_gpt_neo(const Fields& config, ModelSpec& model) {
+  Shape shape;
+  shape.hidden = config.size({"hidden_size"}, 2048);
+  shape.layers = config.layers({"num_layers", "num_hidden_layers"}, 24);
+  shape.heads = config.size({"num_heads", "num_attention_heads"}, 16);
+  shape.ffn = config.size({"intermediate_size"}, 4 * shape.hidden);
+  shape.vocab = config.size({"vocab_size"}, 50257);
+  shape.positions = config.count({"max_position_embeddings"}, 2048);
+  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Decoder decoder = plain_decoder(shape);
+  decoder.attention.o_bias = true;
+  decoder.attention.cuts_cache = false;
+  decoder.attention.o = "out_proj";
+  decoder.mlp.up = "c_fc";
+  decoder.mlp.down = "c_proj";
+  // attention_layers spells out what attention_types abbreviates; by default every other is local.
+  std::vector<std::string> kinds = config.texts({"attention_layers"});
+  Mask local{MaskKind::window, config.size({"window_size"}, 256)};
+  for (std::uint64_t i = 0; i < shape.layers; ++i) {
+    bool slides = i < kinds.size() ? kinds[i] == "local" : i % 2 == 1;
+    if (slides) decoder.masks[i] = local;
+  }
+  build_decoder(config, decoder, model);
+}
+
+void build_gpt_neox(const Fields& config, ModelSpec& model) {
+  Shape shape;
+  shape.hidden = config.size({"hidden_size"}, 6144);
+  shape.layers = config.layers({"num_hidden_layers"}, 44);
+  shape.heads = config.size({"num_attention_heads"}, 64);
+  shape.ffn = config.size({"intermediate_size"}, 24576);
+  shape.vocab = config.size({"vocab_size"}, 50432);
+  shape.tied = config.flag({"tie_word_embeddings"}, false);
+  Decoder decoder = plain_decoder(shape);
+  decoder.prefix = "gpt_neox.";
+  decoder.layers_name = "layers.";
+  decoder.embedding = "embed_in";
+  decoder.attention_prefix = "attention.";
+  decoder.attention.fused = "query_key_value";
+  decoder.attention.o = "dense";
+  decoder.mlp.up = "dense_h_to_4h";
+  decoder.mlp.down = "dense_4h_to_h";
+  bool bias = config.flag({"attention_bias"}, true);
+  set_biases(decoder.attention, bias, bias);
+  if (config.flag({"use_parallel_residual"}, true)) decoder.plan = NormPlan::parallel_two;
+  build_decoder(config, decoder, model);
+}
+
+void build_opt(const Fields& config, ModelSpec& model) {
+  Shape shape;
+  shape.hidden = config.size({"hidden_size"}, 768);
+  shape.layers = config.layers({"num_hidden_layers"}, 12);
+  shape.heads = config.size({"num_attention_heads"}, 12);
+  shape.ffn = config.size({"ffn_dim"}, 3072);
+  shape.vocab = config.size({"vocab_size"}, 50272);
+  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Decoder decoder = plain_decoder(shape);
+  decoder.prefix = "model.decoder.";
+  decoder.layers_name = "layers.";
+  decoder.embedding = "embed_tokens";
+  decoder.attention_prefix = "self_attn.";
+  decoder.attention.o = "out_proj";
+  decoder.mlp_prefix = "";
+  decoder.mlp.up = "fc1";
+  decoder.mlp.down = "fc2";
+  bool bias = config.flag({"enable_bias"}, true);
+  set_biases(decoder.attention, bias, bias);
+  decoder.mlp.bias = bias;
+  if (!config.flag({"layer_norm_elementwise_affine"}, true)) decoder.norm = NormKind::none;
+  build_decoder(config, decoder, model);
+  // The table may be narrower than the stream, with a matrix on the way in and one on the way out.
+  std::uint64_t width = config.size({"word_embed_proj_dim"}, shape.hidden);
+  std::uint64_t positions = config.count({"max_position_embeddings"}, 2048) + 2;
+  LayerKind embedding;
+  add_weights(embedding, "embed_tokens", Part::embedding, shape.vocab * width, wire::stream);
+  if (width != shape.hidden) {
+    add_linear(embedding, Part::mlp,
+               {"project_in", width, shape.hidden, false, wire::stream, wire::stream});
+  }
+  add_weights(embedding, "embed_positions", Part::position_embedding, positions * shape.hidden,
+              wire::stream);
+  model.stages[0] = single_stage(decoder.prefix, Stream::text, std::move(embedding));
+  Stage& last_norm = model.stages[2];
+  // With norms after the blocks (OPT-350m) there is none at the end.
+  bool final_norm = config.flag({"do_layer_norm_before"}, true) &&
+                    !config.flag({"_remove_final_layer_norm"}, false);
+  if (!final_norm) last_norm.kinds[0].components[0].work = Weights{0};
+  if (width != shape.hidden) {
+    add_linear(last_norm.kinds[0], Part::mlp,
+               {"project_out", shape.hidden, width, false, wire::normed, wire::normed});
+    if (head_of(model) == HeadKind::language) {
+      model.stages[3] = head_stage({.hidden = width, .out = shape.vocab, .tied = shape.tied});
+    }
+  }
+}
+
+void build_bloom(const Fields& config, ModelSpec& model) {
+  Shape shape;
+  shape.hidden = config.size({"n_embed", "hidden_size"}, 64);
+  shape.layers = config.layers({"n_layer", "num_hidden_layers"}, 2);
+  shape.heads = config.size({"n_head", "num_attention_heads"}, 8);
+  shape.ffn = 4 * shape.hidden;
+  shape.vocab = config.size({"vocab_size"}, 250880);
+  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Decoder decoder = plain_decoder(shape);
+  decoder.embedding = "word_embeddings";
+  decoder.attention_prefix = "self_attention.";
+  decoder.attention.fused = "query_key_value";
+  decoder.attention.o = "dense";
+  decoder.mlp.up = "dense_h_to_4h";
+  decoder.mlp.down = "dense_4h_to_h";
+  set_biases(decoder.attention, true, true);
+  build_decoder(config, decoder, model);
+  add_weights(model.stages[0].kinds[0], "word_embeddings_layernorm", Part::norm, 2 * shape.hidden,
+              wire::stream);
+}
+
+// HF's class: no biases, norms without one, positions by ALiBi whatever learned_pos_emb says.
+void build_mpt(const Fields& config, ModelSpec& model) {
+  Shape shape;
+  shape.hidden = config.size({"d_model", "hidden_size"}, 2048);
+  shape.layers = config.layers({"n_layers", "num_hidden_layers"}, 24);
+  shape.heads = config.size({"n_heads", "num_attention_heads"}, 16);
+  shape.ffn = 4 * shape.hidden;  // whatever expansion_ratio says
+  shape.vocab = config.size({"vocab_size"}, 50368);
+  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Decoder decoder = plain_decoder(shape);
+  decoder.layers_name = "blocks.";
+  decoder.attention.fused = "Wqkv";
+  decoder.attention.o = "out_proj";
+  decoder.mlp_prefix = "ffn.";
+  decoder.mlp.bias = false;
+  decoder.norm = NormKind::rms;
+  build_decoder(config, decoder, model);
+}
+
+void build_falcon(const Fields& config, ModelSpec& model) {
+  Shape shape;
+  shape.hidden = config.size({"hidden_size"}, 4544);
+  shape.layers = config.layers({"num_hidden_layers", "n_layer"}, 32);
+  shape.heads = config.size({"num_attention_heads", "n_head"}, 71);
+  shape.ffn = config.size({"ffn_hidden_size"}, 4 * shape.hidden);
+  shape.vocab = config.size({"vocab_size"}, 65024);
+  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Decoder decoder = plain_decoder(shape);
+  decoder.embedding = "word_embeddings";
+  decoder.attention_prefix = "self_attention.";
+  decoder.attention.fused = "query_key_value";
+  decoder.attention.o = "dense";
+  decoder.mlp.up = "dense_h_to_4h";
+  decoder.mlp.down = "dense_4h_to_h";
+  bool bias = config.flag({"bias"}, false);
+  set_biases(decoder.attention, bias, bias);
+  decoder.mlp.bias = bias;
+  // RefinedWeb configs of the 40B say n_head_kv and mean the new architecture.
+  bool is_new = config.flag({"new_decoder_architecture"}, config.has("n_head_kv"));
+  if (is_new) {
+    decoder.attention.kv_heads = config.size({"num_kv_heads", "n_head_kv"}, shape.heads);
+    std::uint64_t norms = config.count({"num_ln_in_parallel_attn"}, 2);
+    decoder.plan = norms == 2 ? NormPlan::parallel_two : NormPlan::parallel;
+  } else {
+    if (config.flag({"multi_query"}, true)) decoder.attention.kv_heads = 1;
+    bool parallel = config.flag({"parallel_attn"}, true);
+    decoder.plan = parallel ? NormPlan::parallel : NormPlan::pre;
+  }
+  build_decoder(config, decoder, model);
+}
+
+constexpr Family kFamilies[] = {
+    {"gpt2", build_gpt2},         {"gpt_bigcode", build_gpt_bigcode},
+    {"gptj", build_gptj},         {"codegen", build_codegen},
+    {"gpt_neo", build_gpt_neo},   {"gpt_neox", build_gpt_neox},
+    {"opt", build_opt},           {"bloom", build_bloom},
+    {"mpt", build_mpt},           {"falcon", build_falcon},
+    {"RefinedWeb", build_falcon}, {"RefinedWebModel", build_falcon},
+};
+
+}  // namespace
+
+std::span<const Family> gpt_families() {
+  return kFamilies;
+}
+
+}  // namespace mfu

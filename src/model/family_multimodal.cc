@@ -1,0 +1,256 @@
+// A vision tower, a projector and a decoder: Qwen-VL 2, 2.5 and 3, Gemma 3, LLaVA, PaliGemma,
+// Llama 4.
+#include "model/families.h"
+#include "model/tower.h"
+
+namespace mfu {
+namespace {
+
+// The decoder of a multimodal config: its text_config, or the top level of older files. Whether the
+// head is tied is the outer class's word.
+void add_text(const Fields& config, ModelSpec& model, std::string_view fallback_type, bool tied) {
+  bool nested = config.has("text_config");
+  Fields text = nested ? config.section({"text_config"}) : config;
+  if (nested) config.copy_down("text_config", "tie_word_embeddings", tied);
+  std::string type = nested ? text.text({"model_type"}, fallback_type) : std::string(fallback_type);
+  const Family* family = find_family(type);
+  if (family == nullptr) {
+    config.complain("text_config.model_type", "\"" + type + "\" is not a known decoder");
+    return;
+  }
+  std::string outer = model.type;
+  model.type = type;
+  family->build(text, model);
+  model.type = outer;
+}
+
+bool has_vision(const Fields& config, ModelSpec& model) {
+  if (config.has("vision_config")) return true;
+  model.notes.emplace_back("no vision_config: the text part alone is counted");
+  return false;
+}
+
+struct Merger {
+  std::string_view prefix;
+  std::uint64_t hidden = 0, merge = 2, out = 0, norm = 0;
+};
+// m x m patches side by side, through two matrices.
+LayerKind merger_layer(const Merger& merger) {
+  LayerKind layer;
+  std::uint64_t wide = merger.hidden * merger.merge * merger.merge;
+  add_vision_weights(layer, "norm", merger.norm);
+  add_vision_linear(layer, "mlp.0", wide, wide, true, Rows::merged);
+  add_vision_linear(layer, "mlp.2", wide, merger.out, true, Rows::merged);
+  return layer;
+}
+
+Tower read_qwen_tower(const Fields& vision, std::uint64_t patch, std::uint64_t hidden) {
+  Tower tower;
+  tower.prefix = "model.visual.";
+  tower.hidden = hidden;
+  tower.layers = vision.layers({"depth"}, 32);
+  tower.heads = vision.size({"num_heads"}, 16);
+  std::uint64_t side = vision.size({"patch_size", "spatial_patch_size"}, patch);
+  tower.patch_inputs = vision.size({"in_channels", "in_chans"}, 3) *
+                       vision.size({"temporal_patch_size"}, 2) * side * side;
+  tower.patch_bias = false;
+  tower.fused_qkv = true;
+  tower.o = "attn.proj";
+  tower.norm_after = false;
+  return tower;
+}
+
+void build_qwen2_vl(const Fields& config, ModelSpec& model) {
+  if (has_vision(config, model)) {
+    Fields vision = config.section({"vision_config"});
+    std::uint64_t hidden = vision.size({"embed_dim"}, 1280);
+    Tower tower = read_qwen_tower(vision, 14, hidden);
+    tower.ffn = vision.size({"mlp_ratio"}, 4) * hidden;
+    std::uint64_t merge = vision.size({"spatial_merge_size"}, 2);
+    model.image = ImageShape{.merge = merge};
+    add_tower(model, tower);
+    Merger merger{"merger.", hidden, merge, vision.size({"hidden_size"}, 3584), 2 * hidden};
+    model.stages.push_back(
+        single_stage("model.visual.merger.", Stream::vision, merger_layer(merger)));
+  }
+  add_text(config, model, "qwen2_vl_text", false);
+}
+
+// Windows of window_size pixels in all but a few layers.
+void build_qwen2_5_vl(const Fields& config, ModelSpec& model) {
+  if (has_vision(config, model)) {
+    Fields vision = config.section({"vision_config"});
+    std::uint64_t hidden = vision.size({"hidden_size"}, 3584);
+    Tower tower = read_qwen_tower(vision, 14, hidden);
+    tower.ffn = vision.size({"intermediate_size"}, 3420);
+    tower.norm = NormKind::rms;
+    tower.gated = true;
+    tower.up = "mlp.up_proj";
+    tower.down = "mlp.down_proj";
+    std::uint64_t merge = vision.size({"spatial_merge_size"}, 2);
+    std::uint64_t patch = vision.size({"patch_size"}, 14);
+    tower.block = vision.size({"window_size"}, 112) / merge / patch * merge;
+    tower.global = vision.counts({"fullatt_block_indexes"});
+    if (!vision.has("fullatt_block_indexes")) tower.global = {7, 15, 23, 31};
+    model.image = ImageShape{.merge = merge};
+    add_tower(model, tower);
+    Merger merger{"merger.", hidden, merge, vision.size({"out_hidden_size"}, 3584), hidden};
+    model.stages.push_back(
+        single_stage("model.visual.merger.", Stream::vision, merger_layer(merger)));
+  }
+  add_text(config, model, "qwen2_5_vl_text", false);
+}
+
+// Learned positions, and mergers that feed the first decoder layers from inside the tower.
+void add_qwen3_vision(const Fields& config, ModelSpec& model, bool deepstack) {
+  if (!has_vision(config, model)) return;
+  Fields vision = config.section({"vision_config"});
+  std::uint64_t hidden = vision.size({"hidden_size"}, 1152);
+  Tower tower = read_qwen_tower(vision, 16, hidden);
+  tower.layers = vision.layers({"depth"}, 27);
+  tower.ffn = vision.size({"intermediate_size"}, 4304);
+  tower.patch_bias = true;
+  tower.positions = vision.size({"num_position_embeddings"}, 2304);
+  std::uint64_t merge = vision.size({"spatial_merge_size"}, 2);
+  std::uint64_t out = vision.size({"out_hidden_size"}, 3584);
+  model.image = ImageShape{.merge = merge};
+  add_tower(model, tower);
+  model.stages.push_back(single_stage("model.visual.merger.", Stream::vision,
+                                      merger_layer({"merger.", hidden, merge, out, 2 * hidden})));
+  if (!deepstack) return;
+  std::uint64_t mergers = vision.has("deepstack_visual_indexes")
+                              ? vision.counts({"deepstack_visual_indexes"}).size()
+                              : 3;
+  Merger after{"deepstack.", hidden, merge, out, 2 * hidden * merge * merge};
+  Stage stage = uniform_stage("model.visual.deepstack_merger_list.", Stream::vision,
+                              merger_layer(after), mergers);
+  model.stages.push_back(std::move(stage));
+}
+
+void build_qwen3_vl(const Fields& config, ModelSpec& model) {
+  add_qwen3_vision(config, model, true);
+  add_text(config, model, "qwen3_vl_text", false);
+}
+void build_qwen3_vl_moe(const Fields& config, ModelSpec& model) {
+  add_qwen3_vision(config, model, true);
+  add_text(config, model, "qwen3_vl_moe_text", false);
+}
+void build_qwen3_5(const Fields& config, ModelSpec& model) {
+  add_qwen3_vision(config, model, false);
+  add_text(config, model, "qwen3_5_text", false);
+}
+void build_qwen3_5_moe(const Fields& config, ModelSpec& model) {
+  add_qwen3_vision(config, model, false);
+  add_text(config, model, "qwen3_5_moe_text", false);
+}
+
+// Patches are averaged down to mm_tokens_per_image before one matrix.
+void build_gemma3(const Fields& config, ModelSpec& model) {
+  std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 2304);
+  if (has_vision(config, model)) {
+    Fields vision = config.section({"vision_config"});
+    Tower tower = read_siglip_tower(vision, model);
+    tower.prefix = "model.vision_tower.";
+    model.image->tokens = config.size({"mm_tokens_per_image"}, 256);
+    add_tower(model, tower);
+    LayerKind projector;
+    add_vision_weights(projector, "mm_soft_emb_norm", tower.hidden);
+    add_vision_linear(projector, "mm_input_projection", tower.hidden, out, false, Rows::merged);
+    model.stages.push_back(
+        single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
+  }
+  add_text(config, model, "gemma3_text", true);
+}
+
+Tower read_any_tower(const Fields& vision, ModelSpec& model, std::string_view fallback) {
+  std::string type = vision.text({"model_type"}, fallback);
+  if (type == "clip_vision_model") return read_clip_tower(vision, model);
+  if (type != "siglip_vision_model") {
+    vision.complain("model_type", "\"" + type + "\" is not a known vision tower");
+  }
+  return read_siglip_tower(vision, model);
+}
+
+void build_llava(const Fields& config, ModelSpec& model) {
+  std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 4096);
+  if (has_vision(config, model)) {
+    Tower tower = read_any_tower(config.section({"vision_config"}), model, "clip_vision_model");
+    tower.prefix = "model.vision_tower.";
+    add_tower(model, tower);
+    bool bias = config.flag({"multimodal_projector_bias"}, true);
+    LayerKind projector;
+    add_vision_linear(projector, "linear_1", tower.hidden, out, bias, Rows::merged);
+    add_vision_linear(projector, "linear_2", out, out, bias, Rows::merged);
+    if (model.type == "llava_next") add_vision_weights(projector, "image_newline", out);
+    model.stages.push_back(
+        single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
+  }
+  add_text(config, model, "llama", false);
+}
+
+void build_paligemma(const Fields& config, ModelSpec& model) {
+  std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 2048);
+  if (has_vision(config, model)) {
+    Tower tower = read_any_tower(config.section({"vision_config"}), model, "siglip_vision_model");
+    tower.prefix = "model.vision_tower.";
+    add_tower(model, tower);
+    LayerKind projector;
+    add_vision_linear(projector, "linear", tower.hidden, out, true, Rows::merged);
+    model.stages.push_back(
+        single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
+  }
+  add_text(config, model, "gemma", true);
+}
+
+// Patches unfold into the tower, then pixels shuffle into fewer, wider tokens.
+void build_llama4(const Fields& config, ModelSpec& model) {
+  if (has_vision(config, model)) {
+    Fields vision = config.section({"vision_config"});
+    Tower tower;
+    tower.prefix = "vision_model.";
+    tower.hidden = vision.size({"hidden_size"}, 768);
+    tower.layers = vision.layers({"num_hidden_layers"}, 34);
+    tower.heads = vision.size({"num_attention_heads"}, 16);
+    tower.ffn = vision.size({"intermediate_size"}, 5632);
+    PatchGrid grid = read_patch_grid(vision, 448, 14);
+    tower.patch_inputs = vision.size({"num_channels"}, 3) * grid.patch * grid.patch;
+    tower.patch_bias = false;
+    tower.class_tokens = 1;
+    tower.positions = grid.patches() + 1;
+    tower.norm_before = true;
+    double ratio = vision.number({"pixel_shuffle_ratio"}, 0.5);
+    bool whole = ratio > 0 && ratio <= 1;
+    std::uint64_t merge = whole ? static_cast<std::uint64_t>(1 / ratio) : 1;
+    if (!whole) vision.complain("pixel_shuffle_ratio", "not from 0 to 1");
+    model.image = ImageShape{.usual = {1, grid.side, grid.side}, .class_tokens = 1, .merge = merge};
+    add_tower(model, tower);
+    std::uint64_t in = vision.size({"projector_input_dim"}, 4096);
+    std::uint64_t out = vision.size({"projector_output_dim"}, 4096);
+    LayerKind projector;
+    add_vision_linear(projector, "vision_adapter.mlp.fc1", tower.hidden * merge * merge, in, false,
+                      Rows::merged);
+    add_vision_linear(projector, "vision_adapter.mlp.fc2", in, out, false, Rows::merged);
+    add_vision_linear(
+        projector, "multi_modal_projector.linear_1", vision.size({"vision_output_dim"}, 4096),
+        config.section({"text_config"}).size({"hidden_size"}, 5120), false, Rows::merged);
+    model.stages.push_back(single_stage("vision_model.", Stream::vision, std::move(projector)));
+  }
+  add_text(config, model, "llama4_text", false);
+}
+
+constexpr Family kFamilies[] = {
+    {"qwen2_vl", build_qwen2_vl}, {"qwen2_5_vl", build_qwen2_5_vl},
+    {"qwen3_vl", build_qwen3_vl}, {"qwen3_vl_moe", build_qwen3_vl_moe},
+    {"qwen3_5", build_qwen3_5},   {"qwen3_5_moe", build_qwen3_5_moe},
+    {"gemma3", build_gemma3},     {"llava", build_llava},
+    {"llava_next", build_llava},  {"paligemma", build_paligemma},
+    {"llama4", build_llama4},
+};
+
+}  // namespace
+
+std::span<const Family> multimodal_families() {
+  return kFamilies;
+}
+
+}  // namespace mfu

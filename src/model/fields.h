@@ -1,0 +1,72 @@
+// A config.json as the family files read it: by field, with the defaults of the Hugging Face class.
+// What is wrong is kept, not returned, so that a family reads like a table; whoever drives the
+// family asks problem() once at the end.
+#pragma once
+
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "mfu/result.h"
+
+namespace mfu {
+
+class Fields {
+ public:
+  using Names = std::initializer_list<std::string_view>;  // the first that is there counts
+
+  // `document` must outlive this and every section of it. An override is a dotted path and a value
+  // of JSON, or a bare word as a string.
+  static Result<Fields> of(const Json& document, std::string_view file,
+                           const std::vector<std::pair<std::string, std::string>>& overrides);
+
+  // A whole number from 0 to 2^40; null is absent.
+  std::uint64_t count(Names names, std::uint64_t fallback) const;
+  std::uint64_t count(Names names) const;  // must be there
+  std::optional<std::uint64_t> maybe(Names names) const;
+  // Layers or experts: at least 1 (layers may be 0), at most 100 000.
+  std::uint64_t layers(Names names, std::uint64_t fallback) const;
+  // A size that is divided by or multiplied with: at least 1, at most 2^31.
+  std::uint64_t size(Names names, std::uint64_t fallback) const;
+  double number(Names names, double fallback) const;
+  bool flag(Names names, bool fallback) const;
+  std::string text(Names names, std::string_view fallback) const;
+  std::vector<std::string> texts(Names names) const;     // empty where absent
+  std::vector<std::uint64_t> counts(Names names) const;  // empty where absent
+  bool has(std::string_view name) const;                 // there and not null
+  bool is_null(std::string_view name) const;             // there, and null
+  bool is_count(std::string_view name) const;            // a whole number, not "auto"
+  Fields section(Names names) const;                     // an object; empty where absent
+  std::size_t members(std::string_view name) const;      // of an object or array
+
+  // What the outer object, or its class's default, says of a field of one of its sections.
+  void copy_down(std::string_view section, std::string_view name, bool fallback) const;
+
+  void complain(std::string_view name, std::string_view what) const;
+  void lacks(std::string_view name) const;
+  // The first thing that was wrong, or everything that was missing.
+  Result<void> problem() const;
+
+  const std::string& file() const { return shared_->file; }
+
+ private:
+  struct Shared {
+    std::string file;
+    std::map<std::string, Json, std::less<>> overrides;
+    std::string wrong;
+    std::vector<std::string> missing;
+  };
+  const Json* find(Names names, std::string_view* found) const;
+  const Json* find(std::string_view name) const;
+
+  const Json* object_ = nullptr;
+  std::string path_;  // "text_config."
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace mfu

@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include "mfu/suggest.h"
+#include "mfu/workload.h"
+#include "model/walk.h"
+
+namespace mfu {
+namespace {
+
+constexpr std::array<std::string_view, 4> kPhaseNames = {"train", "forward", "prefill", "decode"};
+constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
+
+template <std::size_t N>
+Result<std::size_t> index_of(std::string_view name, const std::array<std::string_view, N>& names,
+                             std::string_view what) {
+  for (std::size_t i = 0; i < N; ++i) {
+    if (names[i] == name) return i;
+  }
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("no {} \"{}\": one of {}", what, name, fmt::join(names, ", ")));
+}
+
+bool needs_each_length(const ModelSpec& model) {
+  for (const Stage& stage : model.stages) {
+    for (const LayerKind& kind : stage.kinds) {
+      for (const Component& component : kind.components) {
+        const auto* attention = std::get_if<Attention>(&component.work);
+        if (attention == nullptr || attention->rows != Rows::tokens) continue;
+        MaskKind mask = attention->mask.kind;
+        if (mask != MaskKind::causal && mask != MaskKind::bidirectional &&
+            mask != MaskKind::cross) {
+          return true;
+        }
+      }
+    }
+  }
+  return false;
+}
+
+Result<FlopNeed> count_needed(const ModelSpec& model, const Workload& work,
+                              const TrainingPlan* plan) {
+  Load load = MFU_TRY(resolve_load(model, work));
+  FlopNeed need = walk_model(
+      model, load,
+      {.counting = Counting::needed, .plan = plan, .recompute = work.recompute, .mtp = work.mtp});
+  need.notes = std::move(load.notes);
+  if (load.only_sums && needs_each_length(model)) {
+    need.notes.push_back(
+        "windowed layers need each length: the mean length was taken for them (give the list)");
+  }
+  return need;
+}
+
+}  // namespace
+
+std::string_view name_of(Phase phase) {
+  return kPhaseNames[static_cast<std::size_t>(phase)];
+}
+
+Result<Phase> parse_phase(std::string_view name) {
+  return static_cast<Phase>(MFU_TRY(index_of(name, kPhaseNames, "phase")));
+}
+
+Result<Recompute> parse_recompute(std::string_view name) {
+  return static_cast<Recompute>(MFU_TRY(index_of(name, kRecomputeNames, "recompute policy")));
+}
+
+Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work) {
+  return count_needed(model, work, nullptr);
+}
+
+Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work,
+                               const TrainingPlan& plan) {
+  return count_needed(model, work, &plan);
+}
+
+Result<ReinforcementNeed> flop_per_reinforcement_step(const ModelSpec& model,
+                                                      const ReinforcementStep& step) {
+  std::uint64_t all = step.prompt + step.response;
+  auto flop = [&](Phase phase, std::uint64_t sequence, std::uint64_t context) -> Result<FlopCount> {
+    if (sequence == 0) return FlopCount(0);
+    Workload work{
+        .phase = phase, .batch = step.sequences, .sequence = sequence, .context = context};
+    return MFU_TRY(flop_per_step(model, work)).model_flop;
+  };
+  FlopCount prefill = MFU_TRY(flop(Phase::prefill, step.prompt, 0));
+  // Σ over the response's tokens is one decode of all of them: the masks add up the same.
+  FlopCount decode = MFU_TRY(flop(Phase::decode, step.response, step.prompt));
+  FlopCount forward = MFU_TRY(flop(Phase::forward, all, 0));
+  FlopCount update = MFU_TRY(flop(Phase::train, all, 0));
+  ReinforcementNeed need;
+  need.generate = (prefill + decode) * step.generations;
+  need.forward = forward * step.forwards;
+  need.update = update * step.updates;
+  need.total = need.generate + need.forward + need.update;
+  return need;
+}
+
+}  // namespace mfu

@@ -1,0 +1,229 @@
+// FLOPs of a step by hand: phases, masks, frozen weights, adapters, recomputation, bytes.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "mfu/convention.h"
+
+namespace mfu {
+namespace {
+
+const std::string kShared = MFU_SHARED_DIR;
+
+ModelSpec parse(std::string_view json) {
+  Diagnostics diagnostics;
+  auto model = parse_model(json, "config.json", {}, diagnostics);
+  EXPECT_TRUE(model) << model.error().message;
+  return *model;
+}
+
+// h 8, 2 layers, 2 heads of 4, 1 kv head, ffn 16, vocab 10. Weights of a layer's matrices:
+// q 64 + k 32 + v 32 + o 64 = 192, MLP 384; head 80.
+ModelSpec small() {
+  return parse(
+      R"({"model_type":"llama","hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,)"
+      R"("num_key_value_heads":1,"intermediate_size":16,"vocab_size":10})");
+}
+
+std::uint64_t flop(const ModelSpec& model, const Workload& work) {
+  auto need = flop_per_step(model, work);
+  EXPECT_TRUE(need) << need.error().message;
+  return need->model_flop.low();
+}
+
+std::uint64_t trained(const ModelSpec& model, const Workload& work,
+                      const TrainingOptions& options) {
+  auto plan = plan_training(model, options);
+  EXPECT_TRUE(plan) << plan.error().message;
+  auto need = flop_per_step(model, work, *plan);
+  EXPECT_TRUE(need) << need.error().message;
+  return need->model_flop.low();
+}
+
+constexpr std::uint64_t kLayerWeights = 192 + 384, kHead = 80;
+
+TEST(Flop, AForwardPassIsTwoAWeightAndTheCausalTriangle) {
+  // 3 tokens: 6 pairs; a pair costs 2 heads x 4·4.
+  Workload work{.phase = Phase::forward, .batch = 1, .sequence = 3};
+  EXPECT_EQ(flop(small(), work), 2u * 3 * (2 * kLayerWeights + kHead) + 2 * 6 * 32);
+}
+
+TEST(Flop, TrainingIsThreeTimesForwardWhereEverythingIsTrained) {
+  Workload forward{.phase = Phase::forward, .batch = 4, .sequence = 7};
+  Workload train{.phase = Phase::train, .batch = 4, .sequence = 7};
+  EXPECT_EQ(flop(small(), train), 3 * flop(small(), forward));
+}
+
+TEST(Flop, PrefillNeedsTheLogitsOfTheLastTokenOnly) {
+  Workload work{.phase = Phase::prefill, .batch = 5, .sequence = 3};
+  Workload forward{.phase = Phase::forward, .batch = 5, .sequence = 3};
+  EXPECT_EQ(flop(small(), forward) - flop(small(), work), 2u * kHead * 5 * 2);
+}
+
+TEST(Flop, DecodingTokenByTokenIsOneDecodeOfAll) {
+  ModelSpec model = small();
+  std::uint64_t sum = 0;
+  for (std::uint64_t i = 0; i < 9; ++i) {
+    sum += flop(model, {.phase = Phase::decode, .sequence = 1, .context = 20 + i});
+  }
+  EXPECT_EQ(flop(model, {.phase = Phase::decode, .sequence = 9, .context = 20}), sum);
+}
+
+TEST(Flop, LengthsEqualTheSumOfTheirOwnSteps) {
+  ModelSpec model = small();
+  Workload packed{.phase = Phase::train, .lengths = {3, 11, 11, 40}};
+  std::uint64_t sum = 0;
+  for (std::uint64_t length : packed.lengths) {
+    sum += flop(model, {.phase = Phase::train, .batch = 1, .sequence = length});
+  }
+  EXPECT_EQ(flop(model, packed), sum);
+  // Σs = 65, Σs² = 9 + 121 + 121 + 1600.
+  Workload sums{.phase = Phase::train, .sums = LengthSums{4, 65, 1851}};
+  EXPECT_EQ(flop(model, sums), sum);
+}
+
+TEST(Flop, AFrozenLowerLayerNeedsNoGradientAtAll) {
+  ModelSpec model = small();
+  Workload work{.phase = Phase::train, .batch = 1, .sequence = 3};
+  // Embedding and layer 0 frozen: layer 0 forward only. In layer 1 nothing reaches further down, so
+  // q, k, v have no input gradient; everything after them does.
+  std::uint64_t layer_forward = 2 * 3 * kLayerWeights + 6 * 32;
+  std::uint64_t qkv_input = 2 * 3 * (64 + 32 + 32);
+  std::uint64_t expected = layer_forward + 3 * layer_forward - qkv_input + 3 * 2 * 3 * kHead;
+  // The first norm of layer 1 is trained, so its output does carry a gradient.
+  expected += qkv_input;
+  EXPECT_EQ(trained(model, work, {.frozen = {"model.embed_tokens", "model.layers.0"}}), expected);
+  EXPECT_EQ(trained(model, work,
+                    {.frozen = {"model.embed_tokens", "model.layers.0",
+                                "model.layers.1.input_layernorm.weight"}}),
+            expected - qkv_input);
+}
+
+TEST(Flop, AFrozenBaseWithAdaptersCostsTwoThirdsAndTheAdapters) {
+  ModelSpec model = small();
+  Workload work{.phase = Phase::train, .batch = 1, .sequence = 3};
+  // Rank 2 on q (8 -> 8): A and B 16 weights each. Layer 0: q, k, v have no input gradient, and of
+  // the scores only dP and dQ are needed; layer 1 has all input gradients.
+  std::uint64_t base = 2 * 3 * (2 * kLayerWeights + kHead);
+  std::uint64_t inputs = base - 2 * 3 * (64 + 32 + 32);
+  std::uint64_t scores = 2 * 6 * 32 + 2 * 6 * 32 + 6 * 32;  // forward; layer 1; half of layer 0's 2
+  std::uint64_t unit = 2 * 3 * 16;                          // one of A, B for 3 tokens
+  std::uint64_t adapters = 2 * (2 * unit + 2 * unit) + unit + 2 * unit;
+  EXPECT_EQ(trained(model, work, {.lora_rank = 2, .lora_targets = {"q_proj"}}),
+            base + inputs + scores + adapters);
+}
+
+TEST(Flop, RecomputationIsHardwareNotModel) {
+  ModelSpec model = small();
+  Workload work{.phase = Phase::train, .batch = 1, .sequence = 3};
+  std::uint64_t model_flop = flop(model, work);
+  work.recompute = Recompute::full;
+  auto full = flop_per_step(model, work);
+  EXPECT_EQ(full->model_flop.low(), model_flop);
+  EXPECT_EQ(full->hardware_flop.low(), model_flop + 2 * (2 * 3 * kLayerWeights + 6 * 32));
+  work.recompute = Recompute::selective;
+  EXPECT_EQ(flop_per_step(model, work)->hardware_flop.low(), model_flop + 2 * 6 * 32);
+}
+
+TEST(Flop, PatternsAndTargetsThatFitNothingAreRefusedWithNearNames) {
+  auto plan = plan_training(small(), {.frozen = {"model.layer.0.*"}});
+  ASSERT_FALSE(plan);
+  auto target = plan_training(small(), {.lora_rank = 8, .lora_targets = {"q_prj"}});
+  ASSERT_FALSE(target);
+  EXPECT_NE(target.error().message.find("q_proj"), std::string::npos) << target.error().message;
+}
+
+TEST(Flop, LengthsThatCannotBeAreRefused) {
+  ModelSpec model = small();
+  EXPECT_FALSE(flop_per_step(model, {.sequence = 0}));
+  EXPECT_FALSE(flop_per_step(model, {.sequence = 1ull << 62}));
+  EXPECT_FALSE(flop_per_step(model, {.batch = 0}));
+  EXPECT_FALSE(flop_per_step(model, {.images = 1}));
+  EXPECT_FALSE(flop_per_step(model, {.sums = LengthSums{2, 10, 9}}));
+}
+
+TEST(Flop, ReinforcementPassesCostWhatEachIs) {
+  ModelSpec model = small();
+  auto step = flop_per_reinforcement_step(
+      model, {.sequences = 2, .prompt = 4, .response = 5, .forwards = 2, .updates = 1});
+  ASSERT_TRUE(step);
+  Workload all{.phase = Phase::forward, .batch = 2, .sequence = 9};
+  EXPECT_EQ(step->forward.low(), 2 * flop(model, all));
+  EXPECT_EQ(step->update.low(), 3 * flop(model, all));
+  EXPECT_EQ(step->total, step->generate + step->forward + step->update);
+}
+
+TEST(Flop, A405BStepTakesTwoMicroseconds) {
+  Diagnostics diagnostics;
+  auto model = read_model(kShared + "/configs/llama-3.1-405b", {}, diagnostics);
+  if (!model) GTEST_SKIP() << "no shared folder beside the source";
+  Workload work{.phase = Phase::train, .batch = 16, .sequence = 8192};
+  double best_ns = 1e9;
+  for (int round = 0; round < 20; ++round) {
+    auto start = std::chrono::steady_clock::now();
+    FlopCount sum;
+    for (int i = 0; i < 1000; ++i) sum += flop_per_step(*model, work)->model_flop;
+    std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    best_ns = std::min(best_ns, spent.count() / 1000);
+    ASSERT_GT(sum, FlopCount(0));
+  }
+  RecordProperty("nanoseconds", static_cast<int>(best_ns));
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_LE(best_ns, 2000);
+#endif
+}
+
+TEST(Bytes, ASmallModelMovesItsWeightsAndItsCache) {
+  ModelSpec model = small();
+  Workload work{.phase = Phase::decode, .batch = 3, .sequence = 1, .context = 5};
+  auto bytes = bytes_per_step(model, work);
+  ASSERT_TRUE(bytes);
+  std::uint64_t parameters = count_parameters(model).total;
+  EXPECT_EQ(bytes->weights, 2 * parameters);
+  // 2 layers x 1 kv head x (4 + 4) x 2 bytes.
+  EXPECT_EQ(bytes->kv_cache_per_token, 32u);
+  EXPECT_EQ(bytes->kv_cache, 32u * 6 * 3);
+  // Everything but the table, of which three rows; five cached tokens of three sequences.
+  EXPECT_EQ(*bytes->step_read, 2 * (parameters - 80) + 3 * 8 * 2 + 32 * 5 * 3);
+  EXPECT_EQ(*bytes->step_written, 32u * 3);
+  work.phase = Phase::train;
+  EXPECT_FALSE(bytes_per_step(model, work)->step_read.has_value());
+}
+
+TEST(Bytes, QuantisedConfigsWeighWhatTheirFilesDo) {
+  if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
+  Diagnostics diagnostics;
+  Workload work{.phase = Phase::decode, .batch = 1, .sequence = 1, .context = 1};
+  auto oss = read_model(kShared + "/configs/gpt-oss-20b", {}, diagnostics);
+  // Published: 13.76 GB of safetensors.
+  EXPECT_NEAR(static_cast<double>(bytes_per_step(*oss, work)->weights), 13.76e9, 0.02e9);
+  auto deepseek = read_model(kShared + "/configs/deepseek-v3", {}, diagnostics);
+  auto bytes = bytes_per_step(*deepseek, work);
+  // MLA: 61 layers x (512 + 64) x 2 bytes, whatever the heads.
+  EXPECT_EQ(bytes->kv_cache_per_token, 61u * 576 * 2);
+}
+
+TEST(Flop, AbsorbedLatentAttentionIsWhatDecodingNeeds) {
+  if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
+  Diagnostics diagnostics;
+  auto model = read_model(kShared + "/configs/deepseek-v3", {}, diagnostics);
+  Workload work{.phase = Phase::decode, .batch = 1, .sequence = 1, .context = 512};
+  double absorbed = static_cast<double>(flop(*model, work));
+  work.mla = MlaForm::expanded;
+  double expanded = static_cast<double>(flop(*model, work));
+  EXPECT_NEAR(absorbed / 1e12, 0.082, 0.0005);  // facts/flops.md §7
+  EXPECT_NEAR(expanded / 1e12, 1.124, 0.0005);
+}
+
+TEST(Flop, AWindowBoundsTheCacheAndTheScores) {
+  ModelSpec model = parse(
+      R"({"model_type":"mistral","hidden_size":8,"num_hidden_layers":1,"num_attention_heads":2,)"
+      R"("num_key_value_heads":1,"intermediate_size":16,"vocab_size":10,"sliding_window":4})");
+  Workload work{.phase = Phase::decode, .batch = 1, .sequence = 1, .context = 100};
+  EXPECT_EQ(flop_per_step(model, work)->by_part[Part::attention_scores].low(), 4u * 32);
+  EXPECT_EQ(bytes_per_step(model, work)->kv_cache, 4u * 16);
+}
+
+}  // namespace
+}  // namespace mfu

@@ -1,0 +1,42 @@
+// A Workload resolved against a model: how many rows each kind of matrix multiply sees, and the
+// lengths that masks are over.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "mfu/workload.h"
+#include "model/mask.h"
+
+namespace mfu {
+
+// What is counted: the work a step needs; what the Hugging Face class runs with eager attention, as
+// torch's FlopCounterMode sees it; the same with fused attention.
+enum class Counting : std::uint8_t { needed, executed, executed_fused };
+
+using RowCounts = std::array<std::uint64_t, kRowsCount>;
+
+struct Load {
+  Phase phase = Phase::train;
+  bool absorbed = false;  // MLA
+  bool only_sums = false;
+  LengthSums sums;          // always filled
+  std::vector<Span> spans;  // equal sequences together; of mean length where only sums are known
+  std::uint64_t encoder_length = 0;
+  std::uint64_t images = 0;
+  ImageGrid grid;
+  std::uint64_t class_tokens = 0;
+  bool per_frame = true;
+  RowCounts needed{};
+  RowCounts executed{};
+  std::vector<std::string> notes;
+
+  const RowCounts& rows(Counting counting) const {
+    return counting == Counting::needed ? needed : executed;
+  }
+};
+
+Result<Load> resolve_load(const ModelSpec& model, const Workload& work);
+
+}  // namespace mfu

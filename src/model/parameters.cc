@@ -1,0 +1,95 @@
+#include "model/parameters.h"
+
+#include <fmt/format.h>
+
+namespace mfu {
+namespace {
+
+constexpr std::array<std::string_view, kPartCount> kPartNames = {"embedding",
+                                                                 "position_embedding",
+                                                                 "attention_projections",
+                                                                 "attention_scores",
+                                                                 "mlp",
+                                                                 "experts",
+                                                                 "shared_experts",
+                                                                 "router",
+                                                                 "router_bias",
+                                                                 "indexer",
+                                                                 "ssm",
+                                                                 "norm",
+                                                                 "lm_head",
+                                                                 "head",
+                                                                 "vision",
+                                                                 "audio",
+                                                                 "modulation",
+                                                                 "adapter",
+                                                                 "mtp"};
+
+FlopCount wide_parameters(const Component& component) {
+  if (const auto* weights = std::get_if<Weights>(&component.work)) return weights->count;
+  if (const auto* work = std::get_if<Projection>(&component.work)) {
+    if (!work->stored) return 0;
+    return FlopCount(work->copies) * work->out * (FlopCount(work->in) + (work->bias ? 1 : 0));
+  }
+  if (const auto* work = std::get_if<Convolution>(&component.work)) {
+    return FlopCount(work->channels) * (work->kernel + (work->bias ? 1 : 0));
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string_view name_of(Part part) {
+  return kPartNames[static_cast<std::size_t>(part)];
+}
+
+bool is_embedding(Part part) {
+  return part == Part::embedding || part == Part::position_embedding;
+}
+
+std::uint64_t parameters_of(const Component& component) {
+  return wide_parameters(component).low();
+}
+
+std::uint64_t active_parameters_of(const Component& component) {
+  const auto* work = std::get_if<Projection>(&component.work);
+  std::uint64_t stored = parameters_of(component);
+  return work != nullptr && work->copies > 1 ? stored / work->copies * work->active : stored;
+}
+
+Result<void> check_parameters(const ModelSpec& model, std::string_view file) {
+  FlopCount total;
+  for (const Stage& stage : model.stages) {
+    for (const LayerRun& run : stage.order) {
+      FlopCount layer;
+      for (const Component& component : stage.kinds[run.kind].components) {
+        layer += wide_parameters(component);
+      }
+      total += layer * run.count;
+    }
+  }
+  if (total < FlopCount(1ull << 62)) return {};
+  return fail(ErrorCode::malformed,
+              fmt::format("{}: its sizes make more than 4.6e18 parameters: check hidden_size, "
+                          "intermediate_size, vocab_size and the numbers of layers and experts",
+                          file));
+}
+
+ParameterCount count_parameters(const ModelSpec& model) {
+  ParameterCount count;
+  for (const Stage& stage : model.stages) {
+    for (const LayerRun& run : stage.order) {
+      for (const Component& component : stage.kinds[run.kind].components) {
+        std::uint64_t stored = parameters_of(component) * run.count;
+        count.by_part[stage.mtp ? Part::mtp : component.part] += stored;
+        if (stage.mtp) continue;
+        count.total += stored;
+        count.active += active_parameters_of(component) * run.count;
+        if (is_embedding(component.part)) count.embedding += stored;
+      }
+    }
+  }
+  return count;
+}
+
+}  // namespace mfu

@@ -1,0 +1,193 @@
+// From a Hugging Face config.json to a model: finds the family, lets it build, checks the result.
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "mfu/suggest.h"
+#include "model/families.h"
+#include "model/parameters.h"
+
+namespace mfu {
+namespace {
+
+constexpr std::uint64_t kMostConfigBytes = 16u << 20;
+
+std::vector<std::span<const Family>> all_families() {
+  return {llama_families(),
+          llama_variant_families(),
+          gemma_families(),
+          gpt_families(),
+          moe_families(),
+          deepseek_families(),
+          ssm_families(),
+          hybrid_families(),
+          nemotron_families(),
+          bert_families(),
+          encoder_decoder_families(),
+          vision_families(),
+          multimodal_families(),
+          diffusion_families()};
+}
+
+bool is_folder(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string folder_name(std::string_view path) {
+  while (path.ends_with('/')) path.remove_suffix(1);
+  if (path.ends_with("/config.json")) path.remove_suffix(12);
+  std::size_t slash = path.rfind('/');
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
+}
+
+// What an unknown type would have to say for its shape to be known at all.
+Failure unknown_type(const Fields& config, const std::string& type) {
+  std::vector<std::string> missing;
+  for (std::string_view field : {"hidden_size", "num_hidden_layers", "num_attention_heads",
+                                 "intermediate_size", "vocab_size"}) {
+    if (!config.has(field)) missing.emplace_back(field);
+  }
+  std::vector<std::string> near = closest(type, known_model_types(), 3);
+  std::string lacks = missing.empty()
+                          ? "its sizes are there, but not how its layers are made of them"
+                          : fmt::format("it lacks {}", fmt::join(missing, ", "));
+  return fail(ErrorCode::unsupported,
+              fmt::format("{}: model type \"{}\" is not known, and {}; give the shape (layers, "
+                          "hidden, heads, ffn, vocab) or a safetensors file{}{}",
+                          config.file(), printable(type), lacks,
+                          near.empty() ? "" : "; near: ", fmt::join(near, ", ")));
+}
+
+std::string read_type(const Fields& config) {
+  std::string type = config.text({"model_type"}, "");
+  // diffusers names the class instead.
+  if (type.empty()) type = config.text({"_class_name"}, "");
+  return type;
+}
+
+std::uint64_t bits_of(const Fields& config) {
+  std::string dtype = config.text({"dtype", "torch_dtype"}, "bfloat16");
+  if (dtype.find("32") != std::string::npos) return 32;
+  if (dtype.find("64") != std::string::npos) return 64;
+  return dtype.find("float8") != std::string::npos || dtype.find("int8") != std::string::npos ? 8
+                                                                                              : 16;
+}
+
+WeightFormat read_format(const Fields& config) {
+  WeightFormat format;
+  format.bits = bits_of(config);
+  if (!config.has("quantization_config")) return format;
+  Fields quant = config.section({"quantization_config"});
+  std::string method = quant.text({"quant_method"}, "");
+  if (method == "fp8" || method == "fbgemm_fp8") {
+    format.quantization = Quantization::fp8;
+    std::vector<std::uint64_t> block = quant.counts({"weight_block_size"});
+    if (block.size() == 2 && block[0] != 0 && block[1] != 0) {
+      format.block_rows = block[0];
+      format.group = block[1];
+    }
+  } else if (method == "gptq" || method == "awq") {
+    bool eight = quant.count({"bits", "w_bit"}, 4) == 8;
+    format.quantization = eight ? Quantization::int8 : Quantization::int4;
+    format.group = quant.is_count("group_size") ? quant.count({"group_size"}, 128) : 0;
+  } else if (method == "mxfp4") {
+    format.quantization = Quantization::mxfp4;
+    format.group = 32;
+    format.experts_only = true;
+  } else if (method == "bitsandbytes") {
+    bool four = quant.flag({"load_in_4bit"}, false);
+    format.quantization = four ? Quantization::int4 : Quantization::int8;
+    format.group = four ? 64 : 0;
+  }
+  return format;
+}
+
+}  // namespace
+
+const Family* find_family(std::string_view type) {
+  for (std::span<const Family> families : all_families()) {
+    for (const Family& family : families) {
+      if (family.type == type) return &family;
+    }
+  }
+  return nullptr;
+}
+
+std::vector<std::string> known_model_types() {
+  std::vector<std::string> types;
+  for (std::span<const Family> families : all_families()) {
+    for (const Family& family : families) types.emplace_back(family.type);
+  }
+  std::sort(types.begin(), types.end());
+  return types;
+}
+
+Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
+                              const ConfigOptions& options, Diagnostics& diagnostics) {
+  Json document = MFU_TRY(parse_json(json, name));
+  Fields config = MFU_TRY(Fields::of(document, name, options.overrides));
+  ModelSpec model;
+  model.type = read_type(config);
+  if (model.type.empty()) {
+    MFU_TRY(config.problem());
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: lacks model_type: is it a model's config.json?", name));
+  }
+  std::vector<std::string> architectures = config.texts({"architectures"});
+  model.architecture = !options.architecture.empty() ? options.architecture
+                       : !architectures.empty()      ? architectures[0]
+                                                     : "";
+  const Family* family = find_family(model.type);
+  if (family == nullptr) return unknown_type(config, model.type);
+  family->build(config, model);
+  model.format = read_format(config);
+  MFU_TRY(config.problem());
+  MFU_TRY(check_parameters(model, name));
+  for (const std::string& note : model.notes) diagnostics.warn(note);
+  return model;
+}
+
+Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& options,
+                             Diagnostics& diagnostics) {
+  std::string file = is_folder(path) ? path + "/config.json" : path;
+  std::string text = MFU_TRY(read_file(file, kMostConfigBytes));
+  ModelSpec model = MFU_TRY(parse_model(text, file, options, diagnostics));
+  model.name = folder_name(file);
+  return model;
+}
+
+Result<ModelSpec> model_of_shape(const ModelShape& shape) {
+  if (shape.layers == 0 || shape.hidden == 0 || shape.heads == 0) {
+    return fail(ErrorCode::invalid_argument, "a shape needs at least layers, hidden and heads");
+  }
+  std::uint64_t kv_heads = shape.kv_heads != 0 ? shape.kv_heads : shape.heads;
+  std::uint64_t head_dim = shape.head_dim != 0 ? shape.head_dim : shape.hidden / shape.heads;
+  std::uint64_t ffn = shape.ffn != 0 ? shape.ffn : 4 * shape.hidden;
+  std::string json = fmt::format(
+      R"({{"model_type":"{}","hidden_size":{},"num_hidden_layers":{},"num_attention_heads":{},)"
+      R"("num_key_value_heads":{},"head_dim":{},"intermediate_size":{},"vocab_size":{},)"
+      R"("tie_word_embeddings":{},"num_local_experts":{},"num_experts_per_tok":{}}})",
+      shape.experts != 0 ? "mixtral"
+      : shape.gated      ? "llama"
+                         : "arcee",
+      shape.hidden, shape.layers, shape.heads, kv_heads, head_dim, ffn,
+      shape.vocab != 0 ? shape.vocab : 1, shape.tied, shape.experts, shape.experts_per_token);
+  Diagnostics unused;
+  ModelSpec model = MFU_TRY(parse_model(json, "the shape", {}, unused));
+  model.name = model.type = "shape";
+  if (shape.vocab == 0) {
+    model.vocab = 0;
+    std::erase_if(model.stages, [](const Stage& stage) {
+      if (stage.repeated) return false;
+      Part part = stage.kinds[0].components[0].part;
+      return part == Part::embedding || part == Part::lm_head;
+    });
+  }
+  return model;
+}
+
+}  // namespace mfu

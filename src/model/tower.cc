@@ -1,0 +1,128 @@
+#include "model/tower.h"
+
+#include <algorithm>
+
+namespace mfu {
+namespace {
+
+LayerKind tower_layer(const Tower& tower, const Mask& mask) {
+  LayerKind layer;
+  Place place{.rows = Rows::tower, .part = Part::vision};
+  Place stream{.rows = Rows::tower, .reads = wire::stream, .part = Part::vision};
+  AttentionBlock attention{.hidden = tower.hidden,
+                           .heads = tower.heads,
+                           .kv_heads = tower.heads,
+                           .head_dim = std::max<std::uint64_t>(tower.hidden / tower.heads, 1),
+                           .mask = mask,
+                           .q = tower.q,
+                           .k = tower.k,
+                           .v = tower.v,
+                           .o = tower.o};
+  if (tower.fused_qkv) attention.fused = "attn.qkv";
+  set_biases(attention, tower.qkv_bias, true);
+  add_norm(layer, "layer_norm1", tower.norm, tower.hidden, stream);
+  add_attention(layer, attention, place);
+  add_norm(layer, "layer_norm2", tower.norm, tower.hidden, stream);
+  add_mlp(layer,
+          {.hidden = tower.hidden,
+           .width = tower.ffn,
+           .gated = tower.gated,
+           .bias = tower.mlp_bias,
+           .gate = "mlp.gate_proj",
+           .up = tower.up,
+           .down = tower.down},
+          place);
+  return layer;
+}
+
+std::uint64_t norm_parameters(const Tower& tower) {
+  return tower.norm == NormKind::layer ? 2 * tower.hidden : tower.hidden;
+}
+
+}  // namespace
+
+void add_vision_linear(LayerKind& layer, std::string_view name, std::uint64_t in, std::uint64_t out,
+                       bool bias, Rows rows) {
+  Component component{.name = std::string(name),
+                      .part = Part::vision,
+                      .reads = wire::stream,
+                      .writes = wire::stream};
+  component.work = Projection{.in = in, .out = out, .bias = bias, .rows = rows};
+  layer.components.push_back(std::move(component));
+}
+
+void add_vision_weights(LayerKind& layer, std::string_view name, std::uint64_t count) {
+  add_weights(layer, name, Part::vision, count, wire::stream);
+}
+
+void add_tower(ModelSpec& model, const Tower& tower) {
+  LayerKind inputs;
+  Component patches{
+      .name = "patch_embedding", .part = Part::vision, .reads = 0, .writes = wire::stream};
+  patches.work = Projection{.in = tower.patch_inputs,
+                            .out = tower.hidden,
+                            .bias = tower.patch_bias,
+                            .rows = Rows::patches};
+  inputs.components.push_back(std::move(patches));
+  add_vision_weights(inputs, "class_embedding", tower.class_tokens * tower.hidden);
+  add_vision_weights(inputs, "position_embedding", tower.positions * tower.hidden);
+  if (tower.norm_before) add_vision_weights(inputs, "pre_layernorm", norm_parameters(tower));
+  model.stages.push_back(single_stage(tower.prefix, Stream::vision, std::move(inputs)));
+  Mask everywhere{MaskKind::bidirectional, 0}, blocks{MaskKind::blocks, tower.block};
+  std::vector<std::uint32_t> order;
+  for (std::uint64_t i = 0; i < tower.layers; ++i) {
+    bool global = tower.block == 0 ||
+                  std::find(tower.global.begin(), tower.global.end(), i) != tower.global.end();
+    order.push_back(global ? 0 : 1);
+  }
+  model.stages.push_back(layer_stage(tower.prefix + "layers.", Stream::vision,
+                                     {tower_layer(tower, everywhere), tower_layer(tower, blocks)},
+                                     order));
+  if (!tower.norm_after) return;
+  LayerKind last;
+  add_vision_weights(last, "post_layernorm", norm_parameters(tower));
+  model.stages.push_back(single_stage(tower.prefix, Stream::vision, std::move(last)));
+}
+
+PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64_t patch) {
+  PatchGrid grid;
+  grid.patch = config.size({"patch_size"}, patch);
+  std::uint64_t pixels = config.size({"image_size"}, image);
+  grid.side = pixels / grid.patch;
+  if (grid.side == 0 || pixels > 1 << 20) {
+    config.complain("image_size", "smaller than patch_size, or beyond 2^20");
+    grid.side = 1;
+  }
+  return grid;
+}
+
+Tower read_clip_tower(const Fields& config, ModelSpec& model) {
+  Tower tower;
+  tower.hidden = config.size({"hidden_size"}, 768);
+  tower.layers = config.layers({"num_hidden_layers"}, 12);
+  tower.heads = config.size({"num_attention_heads"}, 12);
+  tower.ffn = config.size({"intermediate_size"}, 3072);
+  PatchGrid grid = read_patch_grid(config, 224, 32);
+  tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
+  tower.patch_bias = false;
+  tower.class_tokens = 1;
+  tower.positions = grid.patches() + 1;
+  tower.norm_before = true;
+  model.image = ImageShape{.usual = {1, grid.side, grid.side}, .class_tokens = 1};
+  return tower;
+}
+
+Tower read_siglip_tower(const Fields& config, ModelSpec& model) {
+  Tower tower;
+  tower.hidden = config.size({"hidden_size"}, 768);
+  tower.layers = config.layers({"num_hidden_layers"}, 12);
+  tower.heads = config.size({"num_attention_heads"}, 12);
+  tower.ffn = config.size({"intermediate_size"}, 3072);
+  PatchGrid grid = read_patch_grid(config, 224, 16);
+  tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
+  tower.positions = grid.patches();
+  model.image = ImageShape{.usual = {1, grid.side, grid.side}};
+  return tower;
+}
+
+}  // namespace mfu

@@ -1,0 +1,41 @@
+// Vision towers: patches in, a transformer over them, image tokens out.
+#pragma once
+
+#include <string>
+
+#include "model/decoder.h"
+
+namespace mfu {
+
+struct Tower {
+  std::string prefix;  // "vision_tower."
+  std::uint64_t hidden = 0, layers = 0, heads = 0, ffn = 0;
+  std::uint64_t patch_inputs = 0;  // channels x frames x height x width of one patch
+  bool patch_bias = true;
+  std::uint64_t positions = 0, class_tokens = 0;
+  NormKind norm = NormKind::layer;
+  bool norm_before = false, norm_after = true;  // beside those of the layers
+  bool gated = false, fused_qkv = false, qkv_bias = true, mlp_bias = true;
+  std::string_view q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj",
+                   o = "self_attn.out_proj";
+  std::string_view up = "mlp.fc1", down = "mlp.fc2";
+  std::uint64_t block = 0;            // above 0: windows of that many patches a side …
+  std::vector<std::uint64_t> global;  // … but in these layers
+};
+void add_tower(ModelSpec& model, const Tower& tower);
+
+// A matrix of the projector: `rows` of tower, merged tokens or pictures.
+void add_vision_linear(LayerKind& layer, std::string_view name, std::uint64_t in, std::uint64_t out,
+                       bool bias, Rows rows);
+void add_vision_weights(LayerKind& layer, std::string_view name, std::uint64_t count);
+
+struct PatchGrid {
+  std::uint64_t side = 0, patch = 0;
+  std::uint64_t patches() const { return side * side; }
+};
+PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64_t patch);
+
+Tower read_clip_tower(const Fields& config, ModelSpec& model);
+Tower read_siglip_tower(const Fields& config, ModelSpec& model);
+
+}  // namespace mfu

@@ -1,0 +1,20 @@
+"""The test-only program of src/model, asked many things in one run."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def find_probe():
+    named = os.environ.get("MFU_MODEL_PROBE")
+    candidates = [pathlib.Path(named)] if named else sorted(ROOT.glob("build/*/**/mfu_model_probe"))
+    return next((str(c) for c in candidates if c.exists()), None)
+
+
+def ask(requests):
+    text = "".join(json.dumps(r) + "\n" for r in requests)
+    run = subprocess.run([find_probe()], input=text, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in run.stdout.splitlines()]
