@@ -14,6 +14,7 @@ namespace mfu::app {
 
 // Exit statuses (STYLE: 0 good, 1 threshold not met, 2 misuse or bad input, 70 a bug of ours).
 constexpr int kGood = 0;
+constexpr int kThreshold = 1;
 constexpr int kMisuse = 2;
 
 struct Example {

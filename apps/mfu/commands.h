@@ -5,6 +5,9 @@
 
 namespace mfu::app {
 
+Command flops_command();
+Command convert_command();
+Command plan_command();
 Command peak_command();
 Command demo_command();
 Command doctor_command();

@@ -5,7 +5,10 @@
 int main(int argc, char** argv) {
   using namespace mfu::app;
   Cli cli({
+      flops_command(),
       peak_command(),
+      plan_command(),
+      convert_command(),
       demo_command(),
       doctor_command(),
       config_command(),

@@ -2,9 +2,12 @@
 #pragma once
 
 #include "mfu/ceiling.h"
+#include "mfu/convention.h"
 #include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/machine.h"
+#include "mfu/model.h"
+#include "mfu/plan.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
 #include "mfu/settings.h"
@@ -12,3 +15,5 @@
 #include "mfu/suggest.h"
 #include "mfu/table.h"
 #include "mfu/units.h"
+#include "mfu/utilization.h"
+#include "mfu/workload.h"

@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "mfu/ceiling.h"
+#include "mfu/convention.h"
 #include "mfu/hardware.h"
 #include "mfu/machine.h"
+#include "mfu/plan.h"
+#include "mfu/utilization.h"
 
 namespace mfu {
 
@@ -41,6 +44,80 @@ PeakReport report_devices(const std::vector<Device>& devices);
 // machine.devices.
 PeakReport report_machine(const Machine& machine,
                           const std::vector<std::optional<Ceiling>>& ceilings);
+
+// One convention's count of the same step.
+struct ConventionReport {
+  Convention convention = Convention::exact;
+  ConventionCount count;
+  std::optional<double> ratio;  // to `exact`
+};
+
+// One line of the model layer by layer: like layers once, with how many there are.
+struct TreeLine {
+  std::size_t depth = 0;
+  std::string name;
+  std::uint64_t layers = 1;
+  std::uint64_t parameters = 0;  // of one
+  FlopCount forward_flop;        // of one
+};
+
+// What a model needs for one step, and what that makes of a time.
+struct NeedReport {
+  std::string name, type, architecture;
+  ParameterCount parameters;
+  Workload work;
+  std::uint64_t tokens = 0;
+  Convention convention = Convention::exact;
+  std::optional<FlopCount> model_flop, hardware_flop;  // by that convention
+  std::optional<double> flop_per_token;
+  ByPart<FlopCount> flop_by_part;             // by `exact`
+  std::vector<ConventionReport> conventions;  // where all were asked for
+  std::optional<ByteNeed> bytes;
+  std::optional<Utilization> utilization;
+  std::optional<Roofline> roofline;
+  std::vector<PublishedRun> like;  // of like size, beside a utilization
+  std::vector<TreeLine> tree;      // where asked for
+  std::vector<std::string> assumptions, notes;
+};
+
+struct NeedQuestion {
+  Workload work;
+  TrainingOptions training{};
+  Convention convention = Convention::exact;
+  bool every_convention = false;
+  bool tree = false;
+  std::optional<std::uint64_t> parameters{};  // published count, for conventions written in N
+};
+Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& question);
+
+struct UtilizationQuestion {
+  std::optional<std::chrono::nanoseconds> duration{};  // of the step; none: only the roofline
+  std::uint64_t devices = 1;
+  FlopRate peak;
+  std::string peak_source;
+  std::optional<ByteRate> bandwidth{};
+};
+Result<void> add_utilization(NeedReport& report, const ModelSpec& model,
+                             const UtilizationQuestion& question);
+
+struct ConversionReport {
+  Convention from = Convention::exact, to = Convention::exact;
+  Fraction mfu_from, mfu_to;
+  double ratio = 1;
+};
+
+// `unsupported` where either convention does not define the model.
+Result<ConversionReport> report_conversion(const ModelSpec& model, const Workload& work,
+                                           Fraction mfu, Convention from, Convention to);
+
+struct PlanReport {
+  FlopCount total_flop;
+  std::string device, peak_source;
+  FlopRate peak;
+  Fraction mfu;
+  std::vector<Plan> plans;  // one a number of devices
+  std::vector<std::string> assumptions;
+};
 
 struct DoctorReport {
   std::vector<Probe> probes;

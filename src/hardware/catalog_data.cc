@@ -1,6 +1,6 @@
 #include "hardware/catalog_data.h"
 
-#include "hardware/embed.h"
+#include "base/embed.h"
 
 MFU_EMBED(mfu_catalog_csv, MFU_HARDWARE_DIR "/catalog.csv");
 MFU_EMBED(mfu_partitions_csv, MFU_HARDWARE_DIR "/partitions.csv");

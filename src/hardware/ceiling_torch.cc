@@ -6,7 +6,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "hardware/ceiling_times.h"
-#include "hardware/embed.h"
+#include "base/embed.h"
 #include "mfu/ceiling.h"
 
 MFU_EMBED(mfu_ceiling_torch_py, MFU_HARDWARE_DIR "/ceiling_torch.py");

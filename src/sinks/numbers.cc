@@ -45,6 +45,20 @@ std::string rate_text(FlopRate rate, Precision precision) {
   return scaled(rate.per_s, integers ? "OP/s" : "FLOP/s");
 }
 
+std::string count_text(FlopCount count) {
+  double value = count.to_double();
+  if (value >= 1e21) return fmt::format("{:.4g} FLOP", value);
+  if (value >= 1e18) return fmt::format("{:.4g} EFLOP", value / 1e18);
+  if (value >= 1e15) return digits(value / 1e15) + " PFLOP";
+  return scaled(value, "FLOP");
+}
+
+std::string grouped(std::uint64_t count) {
+  std::string text = std::to_string(count);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
 std::string bandwidth_text(ByteRate rate) {
   return scaled(rate.per_s, "B/s");
 }

@@ -21,7 +21,7 @@ STAGES = {
 # Which public header belongs to which stage, so that the same arrows hold for them.
 HEADERS = {
     "result": "base", "units": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base",
-    "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "model": "model", "convention": "model", "ops": "ops",
+    "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "model": "model", "convention": "model", "workload": "model", "ops": "ops",
     "record": "record", "trace": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
     "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
     "observer": "torch", "c": "serve", "mfu": None,
@@ -92,7 +92,7 @@ def name_problems(path):
     name = path.relative_to(ROOT)
     for number, line in enumerate(path.read_text().splitlines(), 1):
         code = re.sub(r'"(\\.|[^"\\])*"', '""', line.split("//")[0])
-        if re.search(r"\b(?:\w*_)?flops(?:_\w*)?\b", code) and not re.search(r"get_gpu_peak_flops|cmd_flops|flops_command", code):
+        if re.search(r"\b(?:\w*_)?flops(?:_\w*)?\b", code) and not re.search(r"get_gpu_peak_flops|flops_command", code):
             yield f"{name}:{number}: `flops`: flop is a count, flop_per_s a rate"
         if re.search(r"\b(TODO|FIXME|XXX)\b(?!.*#\d)", line):
             yield f"{name}:{number}: a TODO without an issue number"

@@ -1,0 +1,60 @@
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "model_options.h"
+
+namespace mfu::app {
+
+namespace {
+
+struct ConvertOptions {
+  std::string share;
+  std::string from = "palm";
+  std::string to = "exact";
+  ModelOptions model;
+  StepOptions step;
+};
+
+Result<int> run(Context& context, const ConvertOptions& options) {
+  Fraction mfu = MFU_TRY(parse_share(options.share, "MFU"));
+  Convention from = MFU_TRY(parse_convention(options.from));
+  Convention to = MFU_TRY(parse_convention(options.to));
+  if (options.model.paths.empty() && !options.model.by_shape()) {
+    return fail(
+        ErrorCode::invalid_argument,
+        "which model? Name a config.json, or give a shape: --layers 32 --hidden 4096 --heads 32 …");
+  }
+  Diagnostics diagnostics;
+  ModelSpec model = MFU_TRY(
+      options.model.load(options.model.paths.empty() ? "" : options.model.paths[0], diagnostics));
+  Workload work = MFU_TRY(options.step.workload());
+  ConversionReport report = MFU_TRY(report_conversion(model, work, mfu, from, to));
+  context.print(context.json() ? to_json(report) : to_text(report, context.style()));
+  return kGood;
+}
+
+}  // namespace
+
+Command convert_command() {
+  auto options = std::make_shared<ConvertOptions>();
+  CommandText text{"convert",
+                   "What is that published MFU in another's terms?",
+                   "Turns an MFU counted by one convention into another's, for a model and step: "
+                   "the time and the peak are the "
+                   "same, so only the FLOPs change.",
+                   {{"mfu convert 45.2% --from palm --to megatron config.json --seq 8192",
+                     "a published figure, causal attention only"}}};
+  auto add = [options](CLI::App& app) {
+    app.add_option("MFU", options->share, "The figure: 45.2% or 0.452")
+        ->type_name("MFU")
+        ->required();
+    app.add_option("--from", options->from, "Convention it was counted by (default palm)")
+        ->type_name("NAME");
+    app.add_option("--to", options->to, "Convention wanted (default exact)")->type_name("NAME");
+    options->model.add_to(app, false);
+    options->step.add_to(app);
+  };
+  return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
+}
+
+}  // namespace mfu::app

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include "commands.h"
+#include "model_options.h"
+
+namespace mfu::app {
+
+namespace {
+
+struct PlanOptions {
+  ModelOptions model;
+  StepOptions step;
+  DeviceOptions device;
+  std::string tokens;
+  std::string flop;
+  std::string mfu = "40%";
+  std::vector<std::uint64_t> devices = {1};
+  std::optional<double> price;
+  std::optional<double> watts;
+  double bytes_per_parameter = 16;
+};
+
+// All tokens at the FLOPs of one token of the step: whole steps up to rounding.
+Result<FlopCount> total_of(const PlanOptions& options, PlanInput& input,
+                           std::vector<std::string>& assumptions) {
+  if (!options.flop.empty()) {
+    double amount = MFU_TRY(parse_amount(options.flop, "--flop"));
+    if (amount > 1e37) return fail(ErrorCode::invalid_argument, "--flop: at most 1e37");
+    return FlopCount::from_wide(static_cast<Uint128>(amount));
+  }
+  if (options.tokens.empty() || (options.model.paths.empty() && !options.model.by_shape())) {
+    return fail(ErrorCode::invalid_argument,
+                "what is to be trained? Give a config.json or shape with --tokens, or the FLOPs "
+                "with --flop");
+  }
+  Diagnostics diagnostics;
+  ModelSpec model = MFU_TRY(
+      options.model.load(options.model.paths.empty() ? "" : options.model.paths[0], diagnostics));
+  Workload work = MFU_TRY(options.step.workload());
+  FlopNeed need = MFU_TRY(flop_per_step(model, work));
+  double tokens = MFU_TRY(parse_amount(options.tokens, "--tokens"));
+  if (tokens > 1e20) return fail(ErrorCode::invalid_argument, "--tokens: at most 1e20");
+  input.parameters = count_parameters(model).total;
+  assumptions.push_back(fmt::format("{} of {} tokens in sequences of {}, counted by exact",
+                                    name_of(work.phase), options.tokens, work.sequence));
+  FlopCount whole = need.model_flop * FlopCount(static_cast<std::uint64_t>(tokens));
+  return FlopCount::from_wide(whole.wide() / need.tokens);
+}
+
+Result<int> run(Context& context, const PlanOptions& options) {
+  PlanReport report;
+  PlanInput input;
+  report.mfu = MFU_TRY(parse_share(options.mfu, "--mfu"));
+  report.total_flop = MFU_TRY(total_of(options, input, report.assumptions));
+  DeviceOptions::Denominator against = MFU_TRY(options.device.denominator(context.catalog()));
+  report.device = against.name;
+  report.peak = against.peak;
+  report.peak_source = against.source;
+  input.total_flop = report.total_flop;
+  input.peak = against.peak;
+  input.mfu = report.mfu;
+  input.price_per_device_hour = options.price;
+  input.watts_per_device = options.watts;
+  input.bytes_per_parameter = options.bytes_per_parameter;
+  input.memory_per_device = against.memory;
+  for (std::uint64_t devices : options.devices) {
+    input.devices = devices;
+    report.plans.push_back(MFU_TRY(plan_run(input)));
+  }
+  report.assumptions.push_back(
+      fmt::format("the MFU holds at every number of devices; state = {:g} bytes a parameter "
+                  "(weights, gradients, "
+                  "optimizer) spread over all devices, activations not in it",
+                  options.bytes_per_parameter));
+  if (options.watts)
+    report.assumptions.push_back(
+        fmt::format("{:g} W a device, without hosts, network and cooling", *options.watts));
+  context.print(context.json() ? to_json(report) : to_text(report, context.style()));
+  return kGood;
+}
+
+}  // namespace
+
+Command plan_command() {
+  auto options = std::make_shared<PlanOptions>();
+  CommandText text{
+      "plan",
+      "How many devices, days and dollars?",
+      "Turns FLOPs into device-hours, days, cost, energy and memory for training states, at an MFU "
+      "you expect or know "
+      "from a run.",
+      {{"mfu plan llama-3.1-8b/ --seq 8192 --tokens 15e12 --device \"NVIDIA H100 80GB HBM3\" "
+        "--devices 512,1024,2048 --price 2.5",
+        "what-if table"},
+       {"mfu plan --flop 3.8e25 --mfu 41% --device \"NVIDIA H100 80GB HBM3\" --devices 16384",
+        "a known total"}}};
+  auto add = [options](CLI::App& app) {
+    options->model.add_to(app, false);
+    options->step.add_to(app);
+    options->device.add_to(app);
+    app.add_option("--tokens", options->tokens, "Tokens in all (15e12, 15T)")->type_name("N");
+    app.add_option("--flop", options->flop, "FLOPs in all, instead of a model and tokens")
+        ->type_name("N");
+    app.add_option("--mfu", options->mfu, "MFU to expect (default 40%)")->type_name("SHARE");
+    app.add_option("--devices", options->devices, "How many, several apart by commas")
+        ->type_name("N,N")
+        ->delimiter(',');
+    app.add_option("--price", options->price, "Of a device-hour")->type_name("X");
+    app.add_option("--watts", options->watts, "Of a device")->type_name("W");
+    app.add_option("--bytes-per-parameter", options->bytes_per_parameter,
+                   "Of training state (default 16: bf16 with Adam in fp32)")
+        ->type_name("X");
+  };
+  return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
+}
+
+}  // namespace mfu::app

@@ -1,0 +1,66 @@
+// Options that several commands share: which model, which step, which device.
+#pragma once
+
+#include <mfu/mfu.h>
+
+#include <CLI/App.hpp>
+#include <string>
+#include <vector>
+
+#include "cli.h"
+
+namespace mfu::app {
+
+// A config.json or a shape.
+struct ModelOptions {
+  std::vector<std::string> paths;
+  std::string architecture;
+  std::vector<std::string> overrides;  // key=value
+  ModelShape shape;
+  std::string mlp = "gated";
+  std::string parameters;
+
+  void add_to(CLI::App& app, bool several);
+  bool by_shape() const { return shape.layers > 0 || shape.hidden > 0 || shape.heads > 0; }
+  Result<ModelSpec> load(const std::string& path, Diagnostics& diagnostics) const;
+  Result<std::optional<std::uint64_t>> published_parameters() const;
+};
+
+// One step of it.
+struct StepOptions {
+  std::string phase = "train";
+  std::string recompute = "none";
+  std::string mla = "auto";
+  std::string grid;
+  std::string lengths;
+  Workload work{.sequence = 0};  // 0: not given
+
+  void add_to(CLI::App& app);
+  Result<Workload> workload() const;
+};
+
+// What it runs on, and how fast.
+struct DeviceOptions {
+  std::string device;
+  std::string type = "bf16";
+  std::string peak;
+
+  void add_to(CLI::App& app);
+  bool given() const { return !device.empty() || !peak.empty(); }
+  struct Denominator {
+    FlopRate peak;
+    std::string source;
+    std::string name;
+    std::optional<ByteRate> bandwidth;
+    std::optional<Bytes> memory;
+    std::vector<std::string> notes;
+  };
+  // --peak wins over --device; a device without that type, or a name that fits several, is refused.
+  Result<Denominator> denominator(const Catalog& catalog) const;
+};
+
+// "45.2%", "0.452" -> 0.452; counts with exponents ("15e12") and k, M, B, T.
+Result<Fraction> parse_share(const std::string& text, const std::string& what);
+Result<double> parse_amount(const std::string& text, const std::string& what);
+
+}  // namespace mfu::app

@@ -1,0 +1,156 @@
+#include <fmt/format.h>
+
+#include "mfu/report.h"
+
+namespace mfu {
+
+namespace {
+
+void add_note_once(std::vector<std::string>& notes, const std::string& note) {
+  for (const std::string& known : notes) {
+    if (known == note) return;
+  }
+  notes.push_back(note);
+}
+
+// A part of the model as a model: what it needs alone is its line of the tree.
+Result<TreeLine> line_of(const ModelSpec& model, const Stage& stage, const LayerKind& kind,
+                         const Workload& work) {
+  ModelSpec alone = model;
+  alone.stages = {stage};
+  alone.stages[0].mtp = false;
+  alone.stages[0].kinds = {kind};
+  alone.stages[0].order = {{0, 1}};
+  Workload forward = work;
+  if (forward.phase == Phase::train) forward.phase = Phase::forward;
+  TreeLine line;
+  line.parameters = count_parameters(alone).total;
+  line.forward_flop = MFU_TRY(flop_per_step(alone, forward)).model_flop;
+  return line;
+}
+
+Result<std::vector<TreeLine>> tree_of(const ModelSpec& model, const Workload& work) {
+  std::vector<TreeLine> tree;
+  for (const Stage& stage : model.stages) {
+    if (stage.mtp && !work.mtp) continue;
+    std::uint64_t first = 0;
+    for (const LayerRun& run : stage.order) {
+      const LayerKind& kind = stage.kinds[run.kind];
+      TreeLine layer = MFU_TRY(line_of(model, stage, kind, work));
+      layer.layers = run.count;
+      layer.name = stage.repeated ? fmt::format("{}{}", stage.prefix, first) : stage.prefix;
+      if (stage.repeated && run.count > 1) layer.name += fmt::format("–{}", first + run.count - 1);
+      first += run.count;
+      tree.push_back(layer);
+      for (const Component& component : kind.components) {
+        TreeLine line = MFU_TRY(line_of(model, stage, {{component}}, work));
+        line.depth = 1;
+        line.name = component.name.empty() ? std::string(name_of(component.part)) : component.name;
+        tree.push_back(std::move(line));
+      }
+    }
+  }
+  return tree;
+}
+
+}  // namespace
+
+Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& question) {
+  NeedReport report;
+  report.name = model.name;
+  report.type = model.type;
+  report.architecture = model.architecture;
+  report.parameters = count_parameters(model);
+  report.work = question.work;
+  report.convention = question.convention;
+  TrainingPlan plan = MFU_TRY(plan_training(model, question.training));
+  bool partly = plan.parameters_trained != report.parameters.total || plan.lora_rank > 0;
+  FlopNeed need = MFU_TRY(flop_per_step(model, question.work, plan));
+  report.tokens = need.tokens;
+  report.flop_by_part = need.by_part;
+  report.assumptions = model.notes;
+  report.notes = need.notes;
+  ConventionOptions options{question.parameters, &plan};
+  ConventionCount chosen =
+      MFU_TRY(flop_by_convention(model, question.work, question.convention, options));
+  report.model_flop = chosen.model_flop;
+  report.hardware_flop = chosen.hardware_flop;
+  if (!chosen.note.empty())
+    add_note_once(report.notes,
+                  fmt::format("{}: {}", describe(question.convention).name, chosen.note));
+  if (chosen.model_flop && chosen.model_flop->saturated()) {
+    return fail(ErrorCode::invalid_argument,
+                "the count passes 2^128: no model is that large; check the sizes");
+  }
+  if (report.model_flop && report.tokens > 0) {
+    report.flop_per_token = report.model_flop->to_double() / static_cast<double>(report.tokens);
+  }
+  if (question.every_convention) {
+    for (Convention convention : all_conventions()) {
+      ConventionReport each{
+          convention, MFU_TRY(flop_by_convention(model, question.work, convention, options)), {}};
+      if (each.count.model_flop && need.model_flop > FlopCount(0)) {
+        each.ratio = each.count.model_flop->to_double() / need.model_flop.to_double();
+      }
+      if (!each.count.model_flop) {
+        add_note_once(report.notes,
+                      fmt::format("{}: {}", describe(convention).name, each.count.note));
+      }
+      report.conventions.push_back(std::move(each));
+    }
+  }
+  if (partly && question.work.phase == Phase::train) {
+    report.assumptions.push_back(fmt::format("{} of {} parameters are trained",
+                                             plan.parameters_trained,
+                                             report.parameters.total + plan.parameters_adapter));
+  }
+  report.bytes = MFU_TRY(bytes_per_step(model, question.work));
+  if (question.tree) report.tree = MFU_TRY(tree_of(model, question.work));
+  return report;
+}
+
+Result<void> add_utilization(NeedReport& report, const ModelSpec& model,
+                             const UtilizationQuestion& question) {
+  if (!report.model_flop) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("the convention {} does not define this model, so it has no utilization: {}",
+                    describe(report.convention).name,
+                    report.notes.empty() ? "" : report.notes.back()));
+  }
+  if (question.duration) {
+    UtilizationInput input{*report.model_flop,   report.hardware_flop, {},
+                           *question.duration,   question.devices,     question.peak,
+                           question.peak_source, question.bandwidth};
+    if (report.bytes && report.bytes->step_read) {
+      input.moved = Bytes{*report.bytes->step_read + report.bytes->step_written.value_or(0)};
+    }
+    report.utilization = MFU_TRY(utilization_of(input));
+    report.like = runs_of_like_size(report.parameters.total, 3);
+  }
+  if (question.bandwidth && question.peak.per_s > 0) {
+    report.roofline = MFU_TRY(roofline_of(model, report.work, question.peak, *question.bandwidth));
+  }
+  return {};
+}
+
+Result<ConversionReport> report_conversion(const ModelSpec& model, const Workload& work,
+                                           Fraction mfu, Convention from, Convention to) {
+  ConventionCount before = MFU_TRY(flop_by_convention(model, work, from, {}));
+  ConventionCount after = MFU_TRY(flop_by_convention(model, work, to, {}));
+  for (const auto& [count, convention] : {std::pair(&before, from), std::pair(&after, to)}) {
+    if (!count->model_flop || *count->model_flop == FlopCount(0)) {
+      return fail(ErrorCode::unsupported, fmt::format("{} does not define this model: {}",
+                                                      describe(convention).name, count->note));
+    }
+  }
+  ConversionReport report;
+  report.from = from;
+  report.to = to;
+  report.ratio = after.model_flop->to_double() / before.model_flop->to_double();
+  report.mfu_from = mfu;
+  report.mfu_to = {mfu.value * report.ratio};
+  return report;
+}
+
+}  // namespace mfu

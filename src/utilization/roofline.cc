@@ -1,0 +1,47 @@
+// S. Williams, A. Waterman, D. Patterson: Roofline (CACM 52/4, 2009): a step is bound by compute
+// where its FLOPs a byte pass the device's peak over its bandwidth.
+#include "mfu/utilization.h"
+
+namespace mfu {
+
+namespace {
+
+// FLOPs a byte of the step at that batch; none where traffic is not counted.
+Result<std::optional<double>> intensity(const ModelSpec& model, Workload work,
+                                        std::uint64_t batch) {
+  work.batch = batch;
+  FlopNeed need = MFU_TRY(flop_per_step(model, work));
+  ByteNeed traffic = MFU_TRY(bytes_per_step(model, work));
+  if (!traffic.step_read) return std::optional<double>();
+  double bytes = static_cast<double>(*traffic.step_read) +
+                 static_cast<double>(traffic.step_written.value_or(0));
+  return bytes > 0 ? std::optional(need.model_flop.to_double() / bytes) : std::nullopt;
+}
+
+}  // namespace
+
+Result<std::optional<Roofline>> roofline_of(const ModelSpec& model, const Workload& work,
+                                            FlopRate peak, ByteRate bandwidth) {
+  Roofline roof;
+  roof.ridge_flop_per_byte = peak.per_s / bandwidth.per_s;
+  std::optional<double> now = MFU_TRY(intensity(model, work, work.batch));
+  if (!now) return std::optional<Roofline>();
+  roof.flop_per_byte = *now;
+  roof.compute_bound = *now >= roof.ridge_flop_per_byte;
+  if (!work.lengths.empty() || work.sums) return std::optional(roof);
+  // FLOPs a byte grow with the batch, so the first batch beyond the ridge is found by halving.
+  constexpr std::uint64_t kMost = 1u << 20;
+  std::uint64_t below = 0;
+  std::uint64_t above = kMost;
+  std::optional<double> most = MFU_TRY(intensity(model, work, kMost));
+  if (!most || *most < roof.ridge_flop_per_byte) return std::optional(roof);
+  while (above - below > 1) {
+    std::uint64_t middle = below + (above - below) / 2;
+    std::optional<double> there = MFU_TRY(intensity(model, work, middle));
+    (there.value_or(0) >= roof.ridge_flop_per_byte ? above : below) = middle;
+  }
+  roof.compute_from_batch = above;
+  return std::optional(roof);
+}
+
+}  // namespace mfu

@@ -1,0 +1,79 @@
+#include "mfu/utilization.h"
+
+#include <fmt/format.h>
+
+namespace mfu {
+
+Rating rating_of(Fraction mfu) {
+  if (mfu.value >= 0.5) return Rating::good;
+  if (mfu.value >= 0.2) return Rating::fair;
+  return mfu.value >= 0.1 ? Rating::low : Rating::very_low;
+}
+
+std::string_view name_of(Rating rating) {
+  switch (rating) {
+    case Rating::good:
+      return "good";
+    case Rating::fair:
+      return "fair";
+    case Rating::low:
+      return "low";
+    case Rating::very_low:
+      return "very low";
+  }
+  MFU_ASSERT(false);
+}
+
+namespace {
+
+// Whoever is above the peak gave an input that is not so; which one is likeliest depends on how far
+// above.
+void note_contradictions(Utilization& used) {
+  auto check = [&](std::string_view what, const std::optional<Fraction>& share,
+                   std::string_view suspect) {
+    if (!share || share->value <= 1) return;
+    used.contradictions.push_back(fmt::format("{} is {:.1f}%, which cannot be. Suspect: {}", what,
+                                              share->value * 100, suspect));
+  };
+  bool doubled = used.mfu.value <= 2.1 && used.mfu.value > 1;
+  check("MFU", used.mfu,
+        used.devices == 1
+            ? "the rate or time is of several devices: give --devices, or the rate of one"
+        : doubled
+            ? "the rate is of the whole job but the peak is too low: another form of the device "
+              "(PCIe for SXM), another data type, or a sparse run"
+            : "the number of devices, or a rate given per device and multiplied again");
+  check("HFU", used.hfu, "the recomputation policy: hardware FLOPs beyond what the time allows");
+  check("MBU", used.mbu, "the bandwidth, or a batch that shares its weight reads");
+}
+
+}  // namespace
+
+Result<Utilization> utilization_of(const UtilizationInput& input) {
+  if (input.duration.count() <= 0) {
+    return fail(ErrorCode::invalid_argument, "the time of a step must be above 0");
+  }
+  if (input.devices == 0)
+    return fail(ErrorCode::invalid_argument, "the number of devices must be above 0");
+  if (!(input.peak.per_s > 0)) {
+    return fail(ErrorCode::invalid_argument,
+                "no peak, no utilization: give --device, or --peak FLOP_PER_S");
+  }
+  double devices = static_cast<double>(input.devices);
+  FlopRate all{input.peak.per_s * devices};
+  Utilization used;
+  used.reached = input.model_flop / input.duration;
+  used.mfu = used.reached / all;
+  if (input.hardware_flop) used.hfu = (*input.hardware_flop / input.duration) / all;
+  if (input.moved && input.bandwidth) {
+    used.mbu = (*input.moved / input.duration) / ByteRate{input.bandwidth->per_s * devices};
+  }
+  used.peak = input.peak;
+  used.peak_source = input.peak_source;
+  used.devices = input.devices;
+  used.rating = rating_of(used.mfu);
+  note_contradictions(used);
+  return used;
+}
+
+}  // namespace mfu
