@@ -84,6 +84,17 @@ setup_python() {
   touch "$stamp"
 }
 
+# What only the tests need of Python.
+TEST_PYTHON_PACKAGES="pytest transformers==5.22.2"
+setup_test_python() {
+  local stamp="$MFU_VENV/.tests-ready-1"
+  { [ -e "$stamp" ] || [ ! -x "$MFU_VENV/bin/python" ]; } && return
+  say "installing $TEST_PYTHON_PACKAGES into .venv"
+  "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check $TEST_PYTHON_PACKAGES >"$MFU_ROOT/build/pip.log" 2>&1 ||
+    { say "not installed (log: build/pip.log): the tests that need them will say so"; return; }
+  touch "$stamp"
+}
+
 # build PRESET: configures once, builds what changed.
 build() {
   local preset="$1" directory="$MFU_ROOT/build/$1" log="$MFU_ROOT/build/$1.log"

@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import checks
 import cli
@@ -56,6 +57,23 @@ def unit_tests(preset, wanted):
             yield f"{preset}/{binary.name}", f"ended with {run.returncode}\n{run.stderr[-2500:]}"
 
 
+def python_tests(wanted):
+    """pytest over tests/python, in our environment."""
+    python = os.environ.get("MFU_PYTHON", sys.executable)
+    if wanted and not any("python" in name or "model" in name for name in wanted):
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        run = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", str(ROOT / "tests" / "python")],
+                             capture_output=True, text=True, timeout=1800, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1"))
+        if not report.exists():
+            yield "python", f"pytest did not run in {python} (set-up says why)\n{run.stdout[-1500:]}{run.stderr[-1500:]}"
+            return
+        for case in ElementTree.parse(report).iter("testcase"):
+            bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
+            yield f"python/{case.get('name')}", (f"{bad[0].tag}: {bad[0].get('message')}\n{bad[0].text or ''}"[-3000:] if bad else None)
+
+
 def corpus_replays(preset):
     for binary in sorted((ROOT / "build" / preset / "fuzz").glob("replay_*")):
         corpus = ROOT / "tests" / "fuzz" / "corpus" / binary.name.removeprefix("replay_")
@@ -88,7 +106,10 @@ def main():
         presets = options.presets.split()
         kinds = [(f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets]
         kinds += [("fuzz corpus", lambda: corpus_replays("asan")), ("command line", cli.tests),
-                  ("layout and names", tidy.tests), ("the rest of the product", checks.tests), ("clang-tidy", lint.tests)]
+                  ("Python", lambda: python_tests(options.names)),
+                  ("layout and names", tidy.tests), ("the rest of the product", checks.tests)]
+        if options.sanitize or "lint" in options.names:  # minutes of work: not on every run
+            kinds.append(("clang-tidy", lint.tests))
         for kind, tests in kinds:
             start, before = time.monotonic(), tally.passed + tally.failed
             failed = tally.failed

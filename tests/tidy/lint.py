@@ -41,4 +41,4 @@ def tests():
         cache.write_text("\n".join(mark for mark, _ in results if mark))
         return "\n".join(output for _, output in results if output) or None
 
-    yield "lint/clang-tidy", lint
+    yield "lint/sources", lint
