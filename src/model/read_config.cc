@@ -18,7 +18,7 @@ constexpr std::uint64_t kMostConfigBytes = 16u << 20;
 std::vector<std::span<const Family>> all_families() {
   return {llama_families(),
           llama_variant_families(),
-          gemma_families(),
+          gemma_families(), gemma4_families(),
           gpt_families(),
           moe_families(),
           deepseek_families(),
