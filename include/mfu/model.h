@@ -64,12 +64,13 @@ enum class Rows : std::uint8_t {
   encoder,    // encoder tokens
   frames,     // encoder inputs before its strided convolution
   cross,      // encoder tokens, unless their keys are in the cache already
+  joint,      // new and encoder tokens in one sequence (diffusion transformers)
   patches,    // of all pictures, before merging
   tower,      // patches and class tokens
   merged,     // image tokens as the text stream gets them
   images,
 };
-inline constexpr std::size_t kRowsCount = 11;
+inline constexpr std::size_t kRowsCount = 12;
 
 enum class MaskKind : std::uint8_t {
   causal,
@@ -79,6 +80,7 @@ enum class MaskKind : std::uint8_t {
   bidirectional,  // everything
   local,          // bidirectional, at most `size` away
   cross,          // every encoder token
+  joint,          // new and encoder tokens, each other
   top_k,          // the `size` best of the causal ones
   blocks,         // bidirectional within blocks of at most `size` (vision windows)
 };

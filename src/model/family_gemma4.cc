@@ -8,9 +8,9 @@ namespace {
 struct Gemma4 {
   Decoder decoder;
   AttentionBlock sliding, full;
-  std::uint64_t shared_from = 0;      // first layer that reuses another's keys and values
-  bool wide_when_shared = false;      // MLP twice as wide there
-  std::uint64_t layer_input = 0;      // width of the table of each layer
+  std::uint64_t shared_from = 0;  // first layer that reuses another's keys and values
+  bool wide_when_shared = false;  // MLP twice as wide there
+  std::uint64_t layer_input = 0;  // width of the table of each layer
   bool moe = false;
 };
 
@@ -93,9 +93,8 @@ Gemma4 read_gemma4(const Fields& config) {
 void build_gemma4(const Fields& config, ModelSpec& model) {
   Gemma4 gemma = read_gemma4(config);
   const Decoder& decoder = gemma.decoder;
-  std::vector<Mask> masks =
-      read_masks(config, decoder.layers, gemma.sliding.mask,
-                 [](std::uint64_t layer) { return (layer + 1) % 6 != 0; });
+  std::vector<Mask> masks = read_masks(config, decoder.layers, gemma.sliding.mask,
+                                       [](std::uint64_t layer) { return (layer + 1) % 6 != 0; });
   if (!masks.empty()) masks.back() = {};  // the class makes the last layer a full one
   std::vector<LayerKind> kinds;
   for (std::uint32_t kind = 0; kind < 4; ++kind) {
@@ -113,9 +112,9 @@ void build_gemma4(const Fields& config, ModelSpec& model) {
   std::uint64_t width = decoder.layers * gemma.layer_input;
   std::uint64_t rows = config.size({"vocab_size_per_layer_input"}, 262144);
   add_weights(tables, "embed_tokens_per_layer", Part::embedding, rows * width, wire::inner);
-  add_linear(tables, Part::mlp,
-             {"per_layer_model_projection", decoder.hidden, width, false, wire::stream,
-              wire::inner});
+  add_linear(
+      tables, Part::mlp,
+      {"per_layer_model_projection", decoder.hidden, width, false, wire::stream, wire::inner});
   add_weights(tables, "per_layer_projection_norm", Part::norm, gemma.layer_input, wire::inner);
 }
 
@@ -123,6 +122,8 @@ constexpr Family kFamilies[] = {{"gemma4_text", build_gemma4}};
 
 }  // namespace
 
-std::span<const Family> gemma4_families() { return kFamilies; }
+std::span<const Family> gemma4_families() {
+  return kFamilies;
+}
 
 }  // namespace mfu
