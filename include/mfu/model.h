@@ -64,12 +64,13 @@ enum class Rows : std::uint8_t {
   encoder,    // encoder tokens
   frames,     // encoder inputs before its strided convolution
   cross,      // encoder tokens, unless their keys are in the cache already
+  joint,      // new and encoder tokens in one sequence (diffusion transformers)
   patches,    // of all pictures, before merging
   tower,      // patches and class tokens
   merged,     // image tokens as the text stream gets them
   images,
 };
-inline constexpr std::size_t kRowsCount = 11;
+inline constexpr std::size_t kRowsCount = 12;
 
 enum class MaskKind : std::uint8_t {
   causal,
@@ -79,6 +80,7 @@ enum class MaskKind : std::uint8_t {
   bidirectional,  // everything
   local,          // bidirectional, at most `size` away
   cross,          // every encoder token
+  joint,          // new and encoder tokens, each other
   top_k,          // the `size` best of the causal ones
   blocks,         // bidirectional within blocks of at most `size` (vision windows)
 };
@@ -185,8 +187,10 @@ struct ModelSpec {
   std::uint64_t frames_per_encoder_token = 1;
   std::optional<ImageShape> image;
   WeightFormat format;
-  std::vector<Stage> stages;       // in the order of the forward pass
-  std::vector<std::string> notes;  // what was assumed
+  std::optional<std::uint64_t> weight_bytes;  // where the tensors themselves were read
+  bool lower_bound = false;                   // made from tensor shapes: what they show is counted
+  std::vector<Stage> stages;                  // in the order of the forward pass
+  std::vector<std::string> notes;             // what was assumed
 };
 
 struct ParameterCount {
@@ -201,7 +205,8 @@ struct ConfigOptions {
   std::string architecture{};                                    // empty: the config's own
   std::vector<std::pair<std::string, std::string>> overrides{};  // "text_config.num_hidden_layers"
 };
-// A config.json or a folder that holds one. `malformed` with file and field; `unsupported` for a
+// A config.json, a folder that holds one, a .safetensors or .gguf file (headers only, never tensor
+// data, never a path found inside a file). `malformed` with file and field; `unsupported` for a
 // model type nobody described, with the fields it lacks.
 Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& options,
                              Diagnostics& diagnostics);

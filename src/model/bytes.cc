@@ -175,6 +175,7 @@ Result<ByteNeed> bytes_per_step(const ModelSpec& model, const Workload& work) {
     }
   }
   ByteNeed need = traffic.need;
+  if (model.weight_bytes) need.weights = *model.weight_bytes;
   need.kv_cache += need.state;
   if (work.phase != Phase::train) {
     need.step_read = traffic.read;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <map>
+#include <random>
 
 #include "base/csv.h"
 #include "base/file.h"
@@ -122,6 +123,33 @@ TEST(Config, TruncatedAndDeepJsonAreMalformed) {
   EXPECT_FALSE(parse("[]"));
   EXPECT_FALSE(parse(""));
   EXPECT_FALSE(parse("{}"));
+}
+
+TEST(Config, MutatedConfigsAreReadOrRefusedAndTheirStepsCounted) {
+  if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
+  std::mt19937_64 random(99);
+  Workload work{.phase = Phase::train, .batch = 2, .sequence = 64};
+  for (const auto& entry : std::filesystem::directory_iterator(kShared + "/configs")) {
+    auto text = read_file(entry.path().string() + "/config.json");
+    if (!text) continue;
+    for (int trial = 0; trial < 60; ++trial) {
+      std::string mutated = *text;
+      for (int edit = 0; edit < 1 + trial % 4; ++edit) {
+        constexpr std::string_view kBytes = "0123456789-.e\"{}[],:ntf";
+        std::size_t at = random() % mutated.size();
+        if (random() % 3 == 0) {
+          mutated.erase(at, 1 + random() % 3);
+        } else {
+          mutated[at] = kBytes[random() % kBytes.size()];
+        }
+      }
+      auto model = parse(mutated);
+      if (!model) continue;
+      EXPECT_TRUE(flop_per_step(*model, work) || model->vision_only);
+      EXPECT_TRUE(bytes_per_step(*model, {.phase = Phase::decode, .context = 9}));
+      count_parameters(*model);
+    }
+  }
 }
 
 TEST(Config, EveryKnownTypeReadsAnEmptyConfigOrSaysWhatItLacks) {

@@ -56,6 +56,7 @@ FlopCount text_pairs(const Attention& attention, const Load& load, Counting coun
   }
   Mask cached = attention.cuts_cache ? attention.mask : Mask{};
   if (kind == MaskKind::cross) cached = attention.mask;
+  if (kind == MaskKind::joint) square = false;  // a square already
   FlopCount pairs;
   for (const Span& span : load.spans) {
     FlopCount one = square ? FlopCount(span.length) * held_keys(cached, span, load.encoder_length)

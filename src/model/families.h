@@ -10,6 +10,7 @@ namespace mfu {
 std::span<const Family> llama_families();
 std::span<const Family> llama_variant_families();
 std::span<const Family> gemma_families();
+std::span<const Family> gemma4_families();
 std::span<const Family> gpt_families();
 std::span<const Family> moe_families();
 std::span<const Family> deepseek_families();

@@ -249,14 +249,14 @@ void build_falcon(const Fields& config, ModelSpec& model) {
   decoder.mlp.bias = bias;
   // RefinedWeb configs of the 40B say n_head_kv and mean the new architecture.
   bool is_new = config.flag({"new_decoder_architecture"}, config.has("n_head_kv"));
+  bool parallel = config.flag({"parallel_attn"}, true);
+  decoder.plan = parallel ? NormPlan::parallel : NormPlan::pre;
   if (is_new) {
     decoder.attention.kv_heads = config.size({"num_kv_heads", "n_head_kv"}, shape.heads);
-    std::uint64_t norms = config.count({"num_ln_in_parallel_attn"}, 2);
-    decoder.plan = norms == 2 ? NormPlan::parallel_two : NormPlan::parallel;
-  } else {
-    if (config.flag({"multi_query"}, true)) decoder.attention.kv_heads = 1;
-    bool parallel = config.flag({"parallel_attn"}, true);
-    decoder.plan = parallel ? NormPlan::parallel : NormPlan::pre;
+    bool two = config.count({"num_ln_in_parallel_attn"}, 2) == 2;
+    if (two) decoder.plan = NormPlan::parallel_two;
+  } else if (config.flag({"multi_query"}, true)) {
+    decoder.attention.kv_heads = 1;
   }
   build_decoder(config, decoder, model);
 }

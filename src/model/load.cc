@@ -146,6 +146,7 @@ Result<Load> resolve_load(const ModelSpec& model, const Workload& work) {
   std::uint64_t cached = work.context * sequences;
   set(Rows::tokens, tokens);
   set(Rows::sequences, sequences);
+  set(Rows::joint, tokens + load.needed[static_cast<std::size_t>(Rows::encoder)]);
   set(Rows::logits, work.phase == Phase::prefill ? sequences : tokens);
   set(Rows::latents, load.absorbed ? tokens : tokens + cached);
   load.executed = load.needed;

@@ -69,6 +69,8 @@ Uint128 attended_pairs(const Mask& mask, const Span& span, std::uint64_t encoder
       return local_pairs(span.length, mask.size);
     case MaskKind::cross:
       return static_cast<Uint128>(span.length) * encoder;
+    case MaskKind::joint:
+      return static_cast<Uint128>(span.length + encoder) * (span.length + encoder);
   }
   return 0;
 }

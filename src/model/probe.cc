@@ -123,6 +123,7 @@ Result<std::string> answer(const std::string& line) {
   }
   out.end_object();
   out.member("exact", need.model_flop).member("vision", need.by_part[Part::vision]);
+  out.member("scores", need.by_part[Part::attention_scores]);
   write_conventions(out, model, work, plan);
   out.end_object();
   return out.text();

@@ -9,6 +9,7 @@
 #include "mfu/suggest.h"
 #include "model/families.h"
 #include "model/parameters.h"
+#include "model/tensors.h"
 
 namespace mfu {
 namespace {
@@ -16,20 +17,11 @@ namespace {
 constexpr std::uint64_t kMostConfigBytes = 16u << 20;
 
 std::vector<std::span<const Family>> all_families() {
-  return {llama_families(),
-          llama_variant_families(),
-          gemma_families(),
-          gpt_families(),
-          moe_families(),
-          deepseek_families(),
-          ssm_families(),
-          hybrid_families(),
-          nemotron_families(),
-          bert_families(),
-          encoder_decoder_families(),
-          vision_families(),
-          multimodal_families(),
-          diffusion_families()};
+  return {llama_families(),    llama_variant_families(), gemma_families(),
+          gemma4_families(),   gpt_families(),           moe_families(),
+          deepseek_families(), ssm_families(),           hybrid_families(),
+          nemotron_families(), bert_families(),          encoder_decoder_families(),
+          vision_families(),   multimodal_families(),    diffusion_families()};
 }
 
 bool is_folder(const std::string& path) {
@@ -153,7 +145,15 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
 
 Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& options,
                              Diagnostics& diagnostics) {
+  if (path.ends_with(".safetensors")) return read_safetensors(path, diagnostics);
+  if (path.ends_with(".gguf")) return read_gguf(path, diagnostics);
   std::string file = is_folder(path) ? path + "/config.json" : path;
+  // An index names shards, not shapes: the config beside it has them.
+  constexpr std::string_view kIndex = ".safetensors.index.json";
+  if (path.ends_with(kIndex)) {
+    std::size_t slash = path.rfind('/');
+    file = (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + "config.json";
+  }
   std::string text = MFU_TRY(read_file(file, kMostConfigBytes));
   ModelSpec model = MFU_TRY(parse_model(text, file, options, diagnostics));
   model.name = folder_name(file);

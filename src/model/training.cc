@@ -56,6 +56,18 @@ std::string weight_name(const Stage& stage, std::uint64_t index, const Component
   return fmt::format("{}{}.{}", stage.prefix, index, component.name);
 }
 
+// The table a tied head shares its matrix with.
+std::string embedding_name(const ModelSpec& model) {
+  for (const Stage& stage : model.stages) {
+    for (const LayerKind& kind : stage.kinds) {
+      for (const Component& component : kind.components) {
+        if (component.part == Part::embedding) return weight_name(stage, 0, component);
+      }
+    }
+  }
+  return "";
+}
+
 struct Planner {
   const ModelSpec& model;
   const TrainingOptions& options;
@@ -102,7 +114,9 @@ std::uint64_t Planner::trained_bits(const Stage& stage, const LayerKind& kind,
   std::uint64_t bits = ~0ull;
   if (options.frozen.empty()) return bits;
   for (std::size_t i = 0; i < kind.components.size(); ++i) {
-    std::string name = weight_name(stage, index, kind.components[i]);
+    const auto* work = std::get_if<Projection>(&kind.components[i].work);
+    bool tied = work != nullptr && !work->stored;
+    std::string name = tied ? embedding_name(model) : weight_name(stage, index, kind.components[i]);
     for (std::size_t p = 0; p < options.frozen.size(); ++p) {
       if (!freezes(options.frozen[p], name, kind.components[i].part)) continue;
       bits &= ~(1ull << i);

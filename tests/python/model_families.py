@@ -150,6 +150,20 @@ def gemma2(r):
     return _base(r, head_dim=True) | {"sliding_window": r.choice([3, 8])}
 
 
+def gemma4_text(r):
+    f = _base(r, head_dim=True)
+    f["num_hidden_layers"] = r.randint(2, 7)
+    f |= {"sliding_window": r.choice([3, 8]), "global_head_dim": 4 * r.randint(1, 4), "hidden_size_per_layer_input": r.choice([0, 6]),
+          "vocab_size_per_layer_input": f["vocab_size"], "attention_k_eq_v": r.random() < 0.5, "num_kv_shared_layers": 0, "use_double_wide_mlp": r.random() < 0.5}
+    if f["num_hidden_layers"] == 7:
+        f["num_kv_shared_layers"] = 1
+    if f["attention_k_eq_v"]:
+        f["num_global_key_value_heads"] = 1
+    if r.random() < 0.5:
+        f |= {"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 7}
+    return f
+
+
 def gpt2(r):
     heads = r.choice([1, 2, 3])
     return {
@@ -218,7 +232,7 @@ def falcon(r):
          "vocab_size": r.randint(20, 60), "bias": r.random() < 0.5, "multi_query": r.random() < 0.5,
          "parallel_attn": r.random() < 0.5, "tie_word_embeddings": r.random() < 0.5, "bos_token_id": 0, "eos_token_id": 0}
     if r.random() < 0.5:
-        f |= {"new_decoder_architecture": True, "num_kv_heads": r.choice([1, 2]), "num_ln_in_parallel_attn": r.choice([1, 2])}
+        f |= {"new_decoder_architecture": True, "parallel_attn": True, "num_kv_heads": r.choice([1, 2]), "num_ln_in_parallel_attn": r.choice([1, 2])}
     return f
 
 
@@ -471,7 +485,7 @@ siglip_vision_model = clip_vision_model
 
 CAUSAL = {f.__name__: f for f in (
     llama, mistral, ministral, qwen2, qwen3, smollm3, seed_oss, granite, helium, arcee, ernie4_5, hunyuan_v1_dense, exaone4, apertus, olmo, olmo3, phi3, glm,
-    cohere, cohere2, stablelm, starcoder2, nemotron, phi, persimmon, gemma, gemma2, gpt2, gpt_bigcode, gptj, codegen, gpt_neo, gpt_neox, opt, bloom, mpt, falcon,
+    cohere, cohere2, stablelm, starcoder2, nemotron, phi, persimmon, gemma, gemma2, gemma4_text, gpt2, gpt_bigcode, gptj, codegen, gpt_neo, gpt_neox, opt, bloom, mpt, falcon,
     mixtral, qwen2_moe, qwen3_moe, olmoe, granitemoe, granitemoeshared, phimoe, dbrx, gpt_oss, glm4_moe, dots1, minimax_m2, ernie4_5_moe, llama4_text,
     deepseek_v2, deepseek_v3, glm4_moe_lite, glm_moe_dsa, mamba, mamba2, rwkv, nemotron_h, qwen3_next, qwen3_5_text, qwen3_5_moe_text, lfm2, lfm2_moe, jamba, bamba)}
 CAUSAL |= {"olmo2": olmo, "glm4": glm, "gemma3_text": gemma2, "falcon_mamba": mamba, "flex_olmo": olmoe, "deepseek_v32": glm_moe_dsa}

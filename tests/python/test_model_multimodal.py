@@ -1,0 +1,133 @@
+"""Vision-language models: parameters of random small ones, and the FLOPs of their vision part."""
+
+import os
+import random
+
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
+
+import model_families as families  # noqa: E402
+import model_probe  # noqa: E402
+
+TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "10"))
+pytestmark = pytest.mark.skipif(model_probe.find_probe() is None, reason="mfu_model_probe is not built")
+transformers.logging.set_verbosity_error()
+
+
+def _text(kind, r):
+    fields = families.CAUSAL[kind](r)
+    fields.pop("tie_word_embeddings")
+    return fields
+
+
+def _qwen_vision(r, text):
+    heads = r.choice([1, 2])
+    return {"depth": r.randint(1, 3), "num_heads": heads, "patch_size": 4, "spatial_merge_size": 2, "temporal_patch_size": 2,
+            "width": heads * 4 * r.randint(1, 4), "out": text["hidden_size"]}
+
+
+def qwen2_vl(r):
+    text = _text("qwen2", r)
+    v = _qwen_vision(r, text)
+    return {"text_config": text, "vision_config": {"embed_dim": v.pop("width"), "hidden_size": v.pop("out"), "mlp_ratio": r.choice([2, 4])} | v}
+
+
+def qwen2_5_vl(r):
+    text = _text("qwen2", r)
+    v = _qwen_vision(r, text)
+    return {"text_config": text, "vision_config": {"hidden_size": v.pop("width"), "out_hidden_size": v.pop("out"), "intermediate_size": r.randint(5, 20),
+                                                   "window_size": 16, "fullatt_block_indexes": r.choice([[], [0], [1]])} | v}
+
+
+def qwen3_vl(r, kind="qwen3"):
+    text = _text(kind, r)
+    v = _qwen_vision(r, text)
+    depth = v["depth"]
+    return {"text_config": text, "vision_config": {"hidden_size": v.pop("width"), "out_hidden_size": v.pop("out"), "intermediate_size": r.randint(5, 20),
+                                                   "num_position_embeddings": 16, "deepstack_visual_indexes": r.choice([[], [0], [depth - 1]])} | v}
+
+
+def qwen3_vl_moe(r):
+    config = qwen3_vl(r, "qwen3_moe")
+    return config
+
+
+def qwen3_5(r):
+    config = qwen3_vl(r, "qwen3_5_text")
+    config["vision_config"].pop("deepstack_visual_indexes")
+    return config
+
+
+def _tower(r):
+    return families.clip_vision_model(r)
+
+
+def gemma3(r):
+    vision = _tower(r) | {"model_type": "siglip_vision_model", "image_size": 16, "vision_use_head": False}
+    return {"text_config": _text("gemma3_text", r), "vision_config": vision, "mm_tokens_per_image": 4}
+
+
+def llava(r):
+    return {"text_config": _text("llama", r) | {"model_type": "llama"}, "vision_config": _tower(r) | {"model_type": "clip_vision_model"}}
+
+
+def paligemma(r):
+    vision = _tower(r) | {"model_type": "siglip_vision_model", "vision_use_head": False}
+    text = _text("gemma", r)
+    return {"text_config": text | {"model_type": "gemma"}, "vision_config": vision, "projection_dim": text["hidden_size"]}
+
+
+MULTIMODAL = {f.__name__: f for f in (qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5, gemma3, llava, paligemma)} | {"llava_next": llava}
+
+
+def build(kind, fields, device):
+    config = transformers.AutoConfig.for_model(kind, **fields)
+    config._experts_implementation = "batched_mm"
+    with torch.device(device):
+        return transformers.AutoModelForImageTextToText.from_config(config, attn_implementation="eager")
+
+
+def generate(kind, seed):
+    r = random.Random(f"{kind}/{seed}")
+    fields = MULTIMODAL[kind](r)
+    fields["tie_word_embeddings"] = r.random() < 0.5
+    return fields
+
+
+@pytest.mark.parametrize("kind", MULTIMODAL)
+def test_parameters_equal_those_of_the_class(kind):
+    requests, expected = [], []
+    for seed in range(TRIALS):
+        fields = generate(kind, seed)
+        model = build(kind, fields, "meta")
+        requests.append({"config": fields | {"model_type": kind}, "architecture": type(model).__name__, "seq": 4})
+        expected.append(sum(p.numel() for p in dict.fromkeys(model.parameters())))
+    for request, count, answer in zip(requests, expected, model_probe.ask(requests)):
+        assert "error" not in answer, (answer, request)
+        assert answer["parameters"] == count, (answer["parameters"] - count, answer["by_part"], request["config"])
+
+
+@pytest.mark.parametrize("kind", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma3", "llava"])
+def test_vision_flop_equals_torch(kind):
+    for seed in range(max(1, TRIALS // 5)):
+        fields = generate(kind, seed)
+        model = build(kind, fields, "cpu").float().eval()
+        request = {"config": fields | {"model_type": kind}, "phase": "forward", "seq": 4, "images": 1}
+        vision = model.config.vision_config
+        if kind.startswith("qwen"):
+            grid = (1, 4 + 2 * (seed % 3), 6)
+            pixels = torch.zeros(grid[0] * grid[1] * grid[2], 3 * 2 * 16)
+            inputs = {"pixel_values": pixels, "image_grid_thw": torch.tensor([grid])}
+            request["grid"] = list(grid)
+        else:
+            inputs = {"pixel_values": torch.zeros(1, 3, vision.image_size, vision.image_size)}
+        with torch.no_grad(), FlopCounterMode(display=False) as counter:
+            model.model.get_image_features(**inputs)
+        with_image, without = model_probe.ask([request, request | {"images": 0}])
+        assert "error" not in with_image, with_image
+        got = with_image["conventions"]["flopcounter"] - without["conventions"]["flopcounter"]
+        assert got == counter.get_total_flops(), (got - counter.get_total_flops(), request)
