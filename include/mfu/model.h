@@ -125,10 +125,12 @@ struct Recurrence {  // a state of key_dim x value_dim a head
 
 // What carries a gradient from one component to the next, as bits: so that frozen weights cost what
 // they cost, by position.
+// NOLINTBEGIN(readability-identifier-naming): read as words, wire::query
 namespace wire {
 inline constexpr std::uint8_t stream = 1, normed = 2, query = 4, key = 8, value = 16, inner = 32;
 inline constexpr std::uint8_t encoded = 64, qkv = query | key | value;
 }  // namespace wire
+// NOLINTEND(readability-identifier-naming)
 
 struct Component {
   std::string name{};  // of the weight, below its layer: "self_attn.q_proj"

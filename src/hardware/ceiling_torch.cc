@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "base/embed.h"
 #include "base/json.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "hardware/ceiling_times.h"
-#include "base/embed.h"
 #include "mfu/ceiling.h"
 
 MFU_EMBED(mfu_ceiling_torch_py, MFU_HARDWARE_DIR "/ceiling_torch.py");

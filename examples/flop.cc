@@ -1,0 +1,32 @@
+// What a model needs and what that makes of a measured rate, in a program of your own.
+#include <mfu/mfu.h>
+
+#include <cstdio>
+
+int main() {
+  // Llama-3.1-8B by its shape; mfu::read_model("config.json", {}, diagnostics) reads a config.
+  mfu::Result<mfu::ModelSpec> model = mfu::model_of_shape({.layers = 32,
+                                                           .hidden = 4096,
+                                                           .heads = 32,
+                                                           .kv_heads = 8,
+                                                           .head_dim = 128,
+                                                           .ffn = 14336,
+                                                           .vocab = 128256});
+  if (!model.has_value()) return 1;
+  mfu::Workload step{.phase = mfu::Phase::train, .batch = 8, .sequence = 8192};
+  mfu::Result<mfu::FlopNeed> need = mfu::flop_per_step(*model, step);
+  if (!need.has_value()) return 1;
+  std::printf("%llu parameters, %s FLOP a step\n",
+              static_cast<unsigned long long>(mfu::count_parameters(*model).total),
+              need->model_flop.to_string().c_str());
+
+  mfu::Result<mfu::Utilization> used =
+      mfu::utilization_of({.model_flop = need->model_flop,
+                           .duration = std::chrono::milliseconds(980),
+                           .devices = 8,
+                           .peak = {989.4e12},
+                           .peak_source = "H100 datasheet, bf16 dense"});
+  if (!used.has_value()) return 1;
+  std::printf("MFU %.1f%%, %s\n", used->mfu.value * 100,
+              std::string(name_of(used->rating)).c_str());
+}

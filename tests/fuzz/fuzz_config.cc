@@ -1,0 +1,11 @@
+#include <cstdint>
+
+#include "fuzz/need.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  mfu::Diagnostics diagnostics;
+  auto model =
+      mfu::parse_model({reinterpret_cast<const char*>(data), size}, "config.json", {}, diagnostics);
+  if (model.has_value()) ask_everything(*model);
+  return 0;
+}
