@@ -81,9 +81,10 @@ def length_problems(path):
         limit = 60
     if limit and len(lines) > limit:
         yield f"{name}: {len(lines)} lines, the limit is {limit}"
-    wide = 100 if path.suffix in (".h", ".cc") else 160
+    wide = 100 if path.suffix in (".h", ".cc") else 200
     for number, line in enumerate(lines, 1):
-        if path.suffix in (".h", ".cc", ".py") and len(line) > wide:
+        quoted = '\\"' in line or 'R"' in line  # text that must stand on one line
+        if path.suffix in (".h", ".cc", ".py") and len(line) > wide and not quoted:
             yield f"{name}:{number}: {len(line)} columns, the limit is {wide}"
 
 
