@@ -37,7 +37,7 @@ Result<int> show(Context& context, bool origin) {
 Result<int> check(Context& context, const std::string& file) {
   if (file.empty())
     return fail(ErrorCode::invalid_argument, "mfu config check FILE: name the file to check");
-  Result<Settings> settings = Settings::resolve(setting_keys(), {{}}, file);
+  Result<Settings> settings = Settings::resolve(setting_keys(), {}, file);
   if (!settings.has_value()) return Failure{settings.error()};
   Result<int> exists = [&]() -> Result<int> {
     if (std::FILE* opened = std::fopen(file.c_str(), "r")) {

@@ -13,12 +13,37 @@ struct PlanOptions {
   DeviceOptions device;
   std::string tokens;
   std::string flop;
-  std::string mfu = "40%";
+  std::string mfu;
+  std::string known_rate;
   std::vector<std::uint64_t> devices = {1};
   std::optional<double> price;
   std::optional<double> watts;
   double bytes_per_parameter = 16;
 };
+
+// The MFU of a run that is known by its tokens a second and device, or the one given, or 40%.
+Result<Fraction> expected_mfu(const PlanOptions& options, FlopRate peak,
+                              std::vector<std::string>& assumptions) {
+  if (options.known_rate.empty())
+    return parse_share(options.mfu.empty() ? "40%" : options.mfu, "--mfu");
+  if (!options.mfu.empty()) {
+    return fail(ErrorCode::invalid_argument, "--mfu and --known-rate say the same thing: give one");
+  }
+  if (options.model.paths.empty() && !options.model.by_shape()) {
+    return fail(ErrorCode::invalid_argument,
+                "--known-rate needs the model it was measured on: a config.json or a shape");
+  }
+  double rate = MFU_TRY(parse_amount(options.known_rate, "--known-rate"));
+  Diagnostics diagnostics;
+  ModelSpec model = MFU_TRY(
+      options.model.load(options.model.paths.empty() ? "" : options.model.paths[0], diagnostics));
+  Workload work = MFU_TRY(options.step.workload());
+  FlopNeed need = MFU_TRY(flop_per_step(model, work));
+  double flop_per_token = need.model_flop.to_double() / static_cast<double>(need.tokens);
+  assumptions.push_back(
+      fmt::format("a run at {} tokens a second and device is known", options.known_rate));
+  return Fraction{rate * flop_per_token / peak.per_s};
+}
 
 // All tokens at the FLOPs of one token of the step: whole steps up to rounding.
 Result<FlopCount> total_of(const PlanOptions& options, PlanInput& input,
@@ -50,9 +75,9 @@ Result<FlopCount> total_of(const PlanOptions& options, PlanInput& input,
 Result<int> run(Context& context, const PlanOptions& options) {
   PlanReport report;
   PlanInput input;
-  report.mfu = MFU_TRY(parse_share(options.mfu, "--mfu"));
   report.total_flop = MFU_TRY(total_of(options, input, report.assumptions));
   DeviceOptions::Denominator against = MFU_TRY(options.device.denominator(context.catalog()));
+  report.mfu = MFU_TRY(expected_mfu(options, against.peak, report.assumptions));
   report.device = against.name;
   report.peak = against.peak;
   report.peak_source = against.source;
@@ -102,6 +127,9 @@ Command plan_command() {
     app.add_option("--flop", options->flop, "FLOPs in all, instead of a model and tokens")
         ->type_name("N");
     app.add_option("--mfu", options->mfu, "MFU to expect (default 40%)")->type_name("SHARE");
+    app.add_option("--known-rate", options->known_rate,
+                   "Tokens a second and device of a run of this model, instead of an MFU")
+        ->type_name("N");
     app.add_option("--devices", options->devices, "How many, several apart by commas")
         ->type_name("N,N")
         ->delimiter(',');

@@ -51,6 +51,29 @@ std::string paragraphs(const std::string& text, const TextStyle& style) {
   return whole;
 }
 
+// A command that is wider than the terminal, as a shell takes it: broken between words, outside
+// quotes.
+std::string command_lines(const std::string& command, std::size_t width) {
+  constexpr std::size_t kIndent = 6;
+  std::string text;
+  std::size_t column = 2;
+  bool quoted = false;
+  for (std::size_t start = 0; start < command.size();) {
+    std::size_t end = start;
+    for (; end < command.size() && (quoted || command[end] != ' '); ++end) {
+      if (command[end] == '"') quoted = !quoted;
+    }
+    if (column + (end - start) + 2 > width && !text.empty()) {
+      text += "\\\n" + std::string(kIndent, ' ');
+      column = kIndent;
+    }
+    text += command.substr(start, end - start) + (end < command.size() ? " " : "");
+    column += end - start + 1;
+    start = end + 1;
+  }
+  return text;
+}
+
 std::string heading(std::string_view text, const TextStyle& style) {
   return inked(text, Ink::bold, style) + "\n";
 }
@@ -110,8 +133,8 @@ std::string command_help(const CommandText& text, const CLI::App& app, const CLI
   help += heading("Options of every command", style) + option_lines(options_of(root), style) + "\n";
   help += heading("Examples", style);
   for (const Example& example : text.examples) {
-    help += "  " + inked(example.command, Ink::cyan, style) + "\n      " +
-            wrapped(example.meaning, style.width, 6) + "\n";
+    help += "  " + inked(command_lines(example.command, style.width), Ink::cyan, style) +
+            "\n      " + wrapped(example.meaning, style.width, 6) + "\n";
   }
   return help;
 }
