@@ -131,7 +131,8 @@ Terms llamafactory_terms(const Inputs& in) {
 
 Terms levanter_terms(const Inputs& in) {
   const ModelFacts& facts = in.facts;
-  std::uint64_t mlp = (facts.gated || facts.experts != 0 ? 3 : 2) * facts.hidden * facts.ffn;
+  std::uint64_t width = facts.experts != 0 ? facts.expert_width : facts.ffn;
+  std::uint64_t mlp = (facts.gated || facts.experts != 0 ? 3 : 2) * facts.hidden * width;
   if (facts.experts != 0) {
     mlp = mlp * facts.experts_active + facts.hidden * facts.experts;
   }
