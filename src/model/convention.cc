@@ -188,6 +188,8 @@ std::string why_undefined(Convention convention, const ModelSpec& model, const M
   if (facts.attention.empty() || facts.scan_state != 0) {
     return "does not know models with state-space layers";
   }
+  bool grouped_only = convention == Convention::open_instruct || convention == Convention::levanter;
+  if (grouped_only && facts.attention.front().latent) return "does not know latent attention";
   if (convention == Convention::verl) {
     bool known =
         std::find(std::begin(kVerlTypes), std::end(kVerlTypes), model.type) != std::end(kVerlTypes);
