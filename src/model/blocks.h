@@ -94,7 +94,7 @@ void add_experts(LayerKind& layer, const ExpertsBlock& block, const Place& place
 
 struct Mamba2Block {
   std::uint64_t hidden = 0, heads = 0, head_dim = 0, state = 0, groups = 1, kernel = 4, chunk = 256;
-  bool bias = false, conv_bias = true, gated_norm = true;
+  bool bias = false, out_bias = false, conv_bias = true, gated_norm = true;
 };
 void add_mamba2(LayerKind& layer, const Mamba2Block& block, const Place& place);
 

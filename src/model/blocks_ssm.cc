@@ -47,7 +47,7 @@ void add_mamba2(LayerKind& layer, const Mamba2Block& block, const Place& place) 
                   .value_dim = block.head_dim,
                   .chunk = block.chunk});
   if (block.gated_norm) add_weights(layer, place.prefix + "norm", part, inner, kInner);
-  add_linear(layer, part, {"out_proj", inner, block.hidden, block.bias, kInner, wire::stream},
+  add_linear(layer, part, {"out_proj", inner, block.hidden, block.out_bias, kInner, wire::stream},
              place);
 }
 

@@ -131,7 +131,8 @@ Terms llamafactory_terms(const Inputs& in) {
 
 Terms levanter_terms(const Inputs& in) {
   const ModelFacts& facts = in.facts;
-  std::uint64_t mlp = (facts.gated || facts.experts != 0 ? 3 : 2) * facts.hidden * facts.ffn;
+  std::uint64_t width = facts.experts != 0 ? facts.expert_width : facts.ffn;
+  std::uint64_t mlp = (facts.gated || facts.experts != 0 ? 3 : 2) * facts.hidden * width;
   if (facts.experts != 0) {
     mlp = mlp * facts.experts_active + facts.hidden * facts.experts;
   }
@@ -187,6 +188,8 @@ std::string why_undefined(Convention convention, const ModelSpec& model, const M
   if (facts.attention.empty() || facts.scan_state != 0) {
     return "does not know models with state-space layers";
   }
+  bool grouped_only = convention == Convention::open_instruct || convention == Convention::levanter;
+  if (grouped_only && facts.attention.front().latent) return "does not know latent attention";
   if (convention == Convention::verl) {
     bool known =
         std::find(std::begin(kVerlTypes), std::end(kVerlTypes), model.type) != std::end(kVerlTypes);

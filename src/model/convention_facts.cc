@@ -23,8 +23,8 @@ void add_projection(ModelFacts& facts, Part part, const Projection& work, std::u
 
 void add_attention(ModelFacts& facts, const Attention& work, std::uint64_t layers) {
   if (work.rows != Rows::tokens || work.mask.kind == MaskKind::cross) return;
-  facts.attention.push_back(
-      {work.mask, layers, work.heads, work.kv_heads, work.qk_dim, work.v_dim});
+  facts.attention.push_back({work.mask, layers, work.heads, work.kv_heads, work.qk_dim, work.v_dim,
+                             work.latent_dim != 0});
 }
 
 void add_recurrence(ModelFacts& facts, const Recurrence& work, std::uint64_t layers) {

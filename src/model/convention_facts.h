@@ -10,6 +10,7 @@ namespace mfu {
 struct AttentionFacts {
   Mask mask;
   std::uint64_t layers = 0, heads = 0, kv_heads = 0, qk_dim = 0, v_dim = 0;
+  bool latent = false;
 };
 
 struct ModelFacts {

@@ -237,6 +237,26 @@ TEST(Convention, PublishedUtilizationsFollowFromPublishedThroughput) {
   EXPECT_GE(within, 167) << missed;  // one MaxText row is 0.506% off by its own figures
 }
 
+TEST(Convention, OnesThatDoNotDefineAModelSayWhy) {
+  auto none = [](const ModelSpec& model, Convention convention) {
+    auto count = flop_by_convention(model, {.sequence = 16}, convention, {});
+    return count && !count->model_flop && !count->note.empty();
+  };
+  Diagnostics diagnostics;
+  auto parse = [&](std::string_view json) { return *parse_model(json, "x", {}, diagnostics); };
+  EXPECT_TRUE(none(parse(R"({"model_type":"t5"})"), Convention::palm));
+  EXPECT_TRUE(none(parse(R"({"model_type":"vit"})"), Convention::six_n));
+  EXPECT_TRUE(none(parse(R"({"model_type":"bert"})"), Convention::megatron));
+  EXPECT_TRUE(none(parse(R"({"model_type":"mamba"})"), Convention::levanter));
+  EXPECT_TRUE(none(parse(R"({"model_type":"gpt2"})"), Convention::verl));
+  EXPECT_TRUE(none(parse(R"({"model_type":"deepseek_v3"})"), Convention::open_instruct));
+  for (Convention convention : all_conventions()) {
+    EXPECT_FALSE(none(parse(R"({"model_type":"llama"})"), convention));
+    EXPECT_EQ(*parse_convention(describe(convention).name), convention);
+  }
+  EXPECT_FALSE(parse_convention("megatorn"));
+}
+
 std::string vit_config(std::uint64_t hidden, std::uint64_t layers, std::uint64_t heads,
                        std::uint64_t ffn, std::uint64_t patch, std::uint64_t image) {
   return fmt::format(

@@ -17,6 +17,7 @@ std::span<const Family> deepseek_families();
 std::span<const Family> ssm_families();
 std::span<const Family> hybrid_families();
 std::span<const Family> nemotron_families();
+std::span<const Family> mamba_hybrid_families();
 std::span<const Family> bert_families();
 std::span<const Family> encoder_decoder_families();
 std::span<const Family> vision_families();

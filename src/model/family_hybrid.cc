@@ -280,41 +280,6 @@ void build_jamba(const Fields& config, ModelSpec& model) {
   add_decoder_frame(config, decoder, std::move(layers), model);
 }
 
-void build_bamba(const Fields& config, ModelSpec& model) {
-  Decoder decoder = read_decoder(config, {.kv_heads = 8, .ffn = 14336, .vocab = 128000});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
-  decoder.mlp_prefix = "feed_forward.";
-  decoder.mlp.bias = config.flag({"mlp_bias"}, false);
-  Mamba2Block mamba;
-  mamba.hidden = decoder.hidden;
-  mamba.heads = config.size({"mamba_n_heads"}, 128);
-  std::uint64_t inner = config.size({"mamba_expand"}, 2) * decoder.hidden;
-  mamba.head_dim =
-      config.is_count("mamba_d_head") ? config.size({"mamba_d_head"}, 1) : inner / mamba.heads;
-  mamba.state = config.size({"mamba_d_state"}, 256);
-  mamba.groups = config.size({"mamba_n_groups"}, 1);
-  mamba.kernel = config.size({"mamba_d_conv"}, 4);
-  mamba.chunk = config.size({"mamba_chunk_size"}, 256);
-  mamba.bias = config.flag({"mamba_proj_bias"}, false);
-  mamba.conv_bias = config.flag({"mamba_conv_bias"}, true);
-  std::vector<std::uint64_t> attention = config.counts({"attn_layer_indices"});
-  Mix mix;
-  for (std::uint64_t i = 0; i < decoder.layers; ++i) mix.attends.push_back(listed(attention, i));
-  Stage layers = mixed_stage("model.layers.", mix, [&](bool attends, bool) {
-    LayerKind layer;
-    if (attends) {
-      add_decoder_attention(layer, decoder, Mask{});
-    } else {
-      add_norm(layer, "input_layernorm", decoder.norm, decoder.hidden);
-      add_mamba2(layer, mamba, {.prefix = "mamba."});
-    }
-    add_decoder_mlp(layer, decoder, false);
-    return layer;
-  });
-  add_decoder_frame(config, decoder, std::move(layers), model);
-}
-
 constexpr Family kFamilies[] = {
     {"qwen3_next", build_qwen3_next},
     {"qwen3_5_text", build_qwen3_5},
@@ -322,7 +287,6 @@ constexpr Family kFamilies[] = {
     {"lfm2", build_lfm2},
     {"lfm2_moe", build_lfm2_moe},
     {"jamba", build_jamba},
-    {"bamba", build_bamba},
 };
 
 }  // namespace

@@ -162,9 +162,31 @@ void build_gemma3(const Fields& config, ModelSpec& model) {
   add_text(config, model, "gemma3_text", true);
 }
 
+// Pixtral's tower: RMS norms, gated MLP, no biases, positions by rotation.
+Tower read_pixtral_tower(const Fields& config, ModelSpec& model) {
+  Tower tower;
+  tower.hidden = config.size({"hidden_size"}, 1024);
+  tower.layers = config.layers({"num_hidden_layers"}, 24);
+  tower.heads = config.size({"num_attention_heads"}, 16);
+  tower.ffn = config.size({"intermediate_size"}, 4096);
+  PatchGrid grid = read_patch_grid(config, 1540, 14);
+  tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
+  tower.patch_bias = tower.qkv_bias = tower.out_bias = tower.mlp_bias = false;
+  tower.norm = NormKind::rms;
+  tower.norm_before = true;
+  tower.norm_after = false;
+  tower.gated = true;
+  tower.o = "self_attn.o_proj";
+  tower.up = "mlp.up_proj";
+  tower.down = "mlp.down_proj";
+  model.image = ImageShape{.usual = {1, grid.side, grid.side}};
+  return tower;
+}
+
 Tower read_any_tower(const Fields& vision, ModelSpec& model, std::string_view fallback) {
   std::string type = vision.text({"model_type"}, fallback);
   if (type == "clip_vision_model") return read_clip_tower(vision, model);
+  if (type == "pixtral") return read_pixtral_tower(vision, model);
   if (type != "siglip_vision_model") {
     vision.complain("model_type", "\"" + type + "\" is not a known vision tower");
   }
@@ -200,6 +222,27 @@ void build_paligemma(const Fields& config, ModelSpec& model) {
         single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
   }
   add_text(config, model, "gemma", true);
+}
+
+void build_mistral3(const Fields& config, ModelSpec& model) {
+  std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 5120);
+  if (has_vision(config, model)) {
+    Tower tower = read_pixtral_tower(config.section({"vision_config"}), model);
+    tower.prefix = "model.vision_tower.";
+    std::uint64_t merge = config.size({"spatial_merge_size"}, 2);
+    model.image->merge = merge;
+    add_tower(model, tower);
+    bool bias = config.flag({"multimodal_projector_bias"}, false);
+    LayerKind projector;
+    add_vision_weights(projector, "norm", tower.hidden);
+    add_vision_linear(projector, "patch_merger.merging_layer", tower.hidden * merge * merge,
+                      tower.hidden, false, Rows::merged);
+    add_vision_linear(projector, "linear_1", tower.hidden, out, bias, Rows::merged);
+    add_vision_linear(projector, "linear_2", out, out, bias, Rows::merged);
+    model.stages.push_back(
+        single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
+  }
+  add_text(config, model, "mistral", true);
 }
 
 // Patches unfold into the tower, then pixels shuffle into fewer, wider tokens.
@@ -244,7 +287,7 @@ constexpr Family kFamilies[] = {
     {"qwen3_5", build_qwen3_5},   {"qwen3_5_moe", build_qwen3_5_moe},
     {"gemma3", build_gemma3},     {"llava", build_llava},
     {"llava_next", build_llava},  {"paligemma", build_paligemma},
-    {"llama4", build_llama4},
+    {"llama4", build_llama4},     {"mistral3", build_mistral3},
 };
 
 }  // namespace

@@ -38,7 +38,7 @@ Mamba2Block read_mamba(const Fields& config, std::uint64_t hidden) {
   mamba.groups = config.size({"mamba_n_groups", "n_groups"}, 8);
   mamba.kernel = config.size({"mamba_d_conv", "conv_kernel"}, 4);
   mamba.chunk = config.size({"mamba_chunk_size", "chunk_size"}, 128);
-  mamba.bias = config.flag({"use_bias"}, false);
+  mamba.bias = mamba.out_bias = config.flag({"use_bias"}, false);
   mamba.conv_bias = config.flag({"mamba_conv_bias", "use_conv_bias"}, true);
   return mamba;
 }

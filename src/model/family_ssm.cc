@@ -48,7 +48,7 @@ void build_mamba2(const Fields& config, ModelSpec& model) {
   block.groups = config.size({"n_groups"}, 8);
   block.kernel = config.size({"conv_kernel"}, 4);
   block.chunk = config.size({"chunk_size"}, 256);
-  block.bias = config.flag({"use_bias"}, false);
+  block.bias = block.out_bias = config.flag({"use_bias"}, false);
   block.conv_bias = config.flag({"use_conv_bias"}, true);
   LayerKind layer;
   add_norm(layer, "norm", NormKind::rms, decoder.hidden);

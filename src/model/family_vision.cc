@@ -1,4 +1,6 @@
 // Vision transformers on their own: ViT, CLIP's and SigLIP's towers, DINOv2.
+#include <utility>
+
 #include "model/families.h"
 #include "model/tower.h"
 
@@ -71,7 +73,40 @@ void build_siglip_vision(const Fields& config, ModelSpec& model) {
   model.stages.push_back(single_stage("vision_model.head.", Stream::vision, std::move(head)));
 }
 
+// Two towers that never meet but in a dot product; the text one is causal.
+void build_clip(const Fields& config, ModelSpec& model) {
+  Fields text = config.section({"text_config"});
+  Tower tower = read_clip_tower(config.section({"vision_config"}), model);
+  tower.prefix = "vision_model.";
+  add_tower(model, tower);
+  std::uint64_t width = config.size({"projection_dim"}, 512);
+  LayerKind picture;
+  add_vision_linear(picture, "visual_projection", tower.hidden, width, false, Rows::images);
+  model.stages.push_back(single_stage("", Stream::vision, std::move(picture)));
+  Decoder decoder =
+      read_decoder(text, {.hidden = 512, .layers = 12, .heads = 8, .ffn = 2048, .vocab = 49408});
+  decoder.prefix = "text_model.";
+  decoder.norm = NormKind::layer;
+  decoder.positions = text.size({"max_position_embeddings"}, 77);
+  set_biases(decoder.attention, true, true);
+  decoder.attention.o = "out_proj";
+  decoder.mlp.gated = false;
+  decoder.mlp.bias = true;
+  decoder.mlp.up = "fc1";
+  decoder.mlp.down = "fc2";
+  std::string architecture = std::exchange(model.architecture, "Model");
+  build_decoder(text, decoder, model);
+  model.architecture = architecture;
+  model.encoder_only = true;
+  LayerKind head;
+  add_linear(head, Part::head, {"text_projection", decoder.hidden, width},
+             {.rows = Rows::sequences});
+  add_weights(head, "logit_scale", Part::head, 1, wire::inner);
+  model.stages.push_back(single_stage("", Stream::text, std::move(head)));
+}
+
 constexpr Family kFamilies[] = {{"vit", build_vit},
+                                {"clip", build_clip},
                                 {"clip_vision_model", build_clip_vision},
                                 {"siglip_vision_model", build_siglip_vision}};
 

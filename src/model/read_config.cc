@@ -17,11 +17,12 @@ namespace {
 constexpr std::uint64_t kMostConfigBytes = 16u << 20;
 
 std::vector<std::span<const Family>> all_families() {
-  return {llama_families(),    llama_variant_families(), gemma_families(),
-          gemma4_families(),   gpt_families(),           moe_families(),
-          deepseek_families(), ssm_families(),           hybrid_families(),
-          nemotron_families(), bert_families(),          encoder_decoder_families(),
-          vision_families(),   multimodal_families(),    diffusion_families()};
+  return {llama_families(),           llama_variant_families(), gemma_families(),
+          gemma4_families(),          gpt_families(),           moe_families(),
+          deepseek_families(),        ssm_families(),           hybrid_families(),
+          nemotron_families(),        mamba_hybrid_families(),  bert_families(),
+          encoder_decoder_families(), vision_families(),        multimodal_families(),
+          diffusion_families()};
 }
 
 bool is_folder(const std::string& path) {

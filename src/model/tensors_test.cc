@@ -15,10 +15,14 @@ namespace {
 const std::string kHeader =
     R"({"__metadata__":{"format":"pt"},)"
     R"("model.embed_tokens.weight":{"dtype":"BF16","shape":[10,8],"data_offsets":[0,160]},)"
-    R"("model.layers.0.self_attn.q_proj.weight":{"dtype":"BF16","shape":[8,8],"data_offsets":[160,288]},)"
-    R"("model.layers.0.input_layernorm.weight":{"dtype":"BF16","shape":[8],"data_offsets":[288,304]},)"
-    R"("model.layers.1.self_attn.q_proj.weight":{"dtype":"BF16","shape":[8,8],"data_offsets":[304,432]},)"
-    R"("model.layers.1.input_layernorm.weight":{"dtype":"BF16","shape":[8],"data_offsets":[432,448]}})";
+    R"("model.layers.0.self_attn.q_proj.weight":{"dtype":"BF16",)"
+    R"("shape":[8,8],"data_offsets":[160,288]},)"
+    R"("model.layers.0.input_layernorm.weight":{"dtype":"BF16",)"
+    R"("shape":[8],"data_offsets":[288,304]},)"
+    R"("model.layers.1.self_attn.q_proj.weight":{"dtype":"BF16",)"
+    R"("shape":[8,8],"data_offsets":[304,432]},)"
+    R"("model.layers.1.input_layernorm.weight":{"dtype":"BF16",)"
+    R"("shape":[8],"data_offsets":[432,448]}})";
 
 std::string temporary(const std::string& name, const std::string& bytes) {
   std::string path = testing::TempDir() + name;
@@ -47,9 +51,10 @@ TEST(Safetensors, ShapesAreCountedAndSaidToBeALowerBound) {
 }
 
 TEST(Safetensors, ExpertsStoredOneByOneBecomeCopies) {
-  std::string header =
-      R"({"model.layers.0.mlp.experts.0.up_proj.weight":{"dtype":"F32","shape":[4,8],"data_offsets":[0,128]},)"
-      R"("model.layers.0.mlp.experts.1.up_proj.weight":{"dtype":"F32","shape":[4,8],"data_offsets":[128,256]}})";
+  std::string header = R"({"model.layers.0.mlp.experts.0.up_proj.weight":{"dtype":"F32",)"
+                       R"("shape":[4,8],"data_offsets":[0,128]},)"
+                       R"("model.layers.0.mlp.experts.1.up_proj.weight":{"dtype":"F32",)"
+                       R"("shape":[4,8],"data_offsets":[128,256]}})";
   auto file = parse_safetensors_header(header, "x");
   ASSERT_TRUE(file) << file.error().message;
   Diagnostics diagnostics;

@@ -19,7 +19,7 @@ LayerKind tower_layer(const Tower& tower, const Mask& mask) {
                            .v = tower.v,
                            .o = tower.o};
   if (tower.fused_qkv) attention.fused = "attn.qkv";
-  set_biases(attention, tower.qkv_bias, true);
+  set_biases(attention, tower.qkv_bias, tower.out_bias);
   add_norm(layer, "layer_norm1", tower.norm, tower.hidden, stream);
   add_attention(layer, attention, place);
   add_norm(layer, "layer_norm2", tower.norm, tower.hidden, stream);

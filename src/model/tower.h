@@ -15,7 +15,7 @@ struct Tower {
   std::uint64_t positions = 0, class_tokens = 0;
   NormKind norm = NormKind::layer;
   bool norm_before = false, norm_after = true;  // beside those of the layers
-  bool gated = false, fused_qkv = false, qkv_bias = true, mlp_bias = true;
+  bool gated = false, fused_qkv = false, qkv_bias = true, out_bias = true, mlp_bias = true;
   std::string_view q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj",
                    o = "self_attn.out_proj";
   std::string_view up = "mlp.fc1", down = "mlp.fc2";

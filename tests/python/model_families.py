@@ -435,6 +435,21 @@ def bamba(r):
                 "mamba_n_groups": 1, "mamba_chunk_size": 8, "mamba_proj_bias": r.random() < 0.5}
 
 
+def granitemoehybrid(r):
+    f = bamba(r)
+    f.pop("attn_layer_indices")
+    layers = f["num_hidden_layers"]
+    f |= {"layer_types": ["attention"] + [r.choice(["mamba", "attention"]) for _ in range(layers - 1)], "shared_intermediate_size": r.randint(3, 20)}
+    return _experts(r, f) if r.random() < 0.5 else f | {"num_local_experts": 0, "num_experts_per_tok": 0}
+
+
+def falcon_h1(r):
+    f = bamba(r)
+    f.pop("attn_layer_indices")
+    return f | {"mamba_d_ssm": f["mamba_n_heads"] * 6, "mamba_d_head": 6, "mamba_rms_norm": r.random() < 0.5, "projectors_bias": r.random() < 0.5,
+                "mlp_bias": r.random() < 0.5, "attention_bias": r.random() < 0.5}
+
+
 def bert(r):
     f = _base(r, kv=False)
     f.pop("tie_word_embeddings")
@@ -487,7 +502,7 @@ CAUSAL = {f.__name__: f for f in (
     llama, mistral, ministral, qwen2, qwen3, smollm3, seed_oss, granite, helium, arcee, ernie4_5, hunyuan_v1_dense, exaone4, apertus, olmo, olmo3, phi3, glm,
     cohere, cohere2, stablelm, starcoder2, nemotron, phi, persimmon, gemma, gemma2, gemma4_text, gpt2, gpt_bigcode, gptj, codegen, gpt_neo, gpt_neox, opt, bloom, mpt, falcon,
     mixtral, qwen2_moe, qwen3_moe, olmoe, granitemoe, granitemoeshared, phimoe, dbrx, gpt_oss, glm4_moe, dots1, minimax_m2, ernie4_5_moe, llama4_text,
-    deepseek_v2, deepseek_v3, glm4_moe_lite, glm_moe_dsa, mamba, mamba2, rwkv, nemotron_h, qwen3_next, qwen3_5_text, qwen3_5_moe_text, lfm2, lfm2_moe, jamba, bamba)}
+    deepseek_v2, deepseek_v3, glm4_moe_lite, glm_moe_dsa, mamba, mamba2, rwkv, nemotron_h, qwen3_next, qwen3_5_text, qwen3_5_moe_text, lfm2, lfm2_moe, jamba, bamba, granitemoehybrid, falcon_h1)}
 CAUSAL |= {"olmo2": olmo, "glm4": glm, "gemma3_text": gemma2, "falcon_mamba": mamba, "flex_olmo": olmoe, "deepseek_v32": glm_moe_dsa}
 ENCODERS = {"bert": bert, "roberta": bert, "xlm-roberta": bert, "distilbert": distilbert, "modernbert": modernbert}
 VISION = {"vit": vit, "clip_vision_model": clip_vision_model, "siglip_vision_model": siglip_vision_model}

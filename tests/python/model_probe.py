@@ -10,8 +10,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 def find_probe():
     named = os.environ.get("MFU_MODEL_PROBE")
-    candidates = [pathlib.Path(named)] if named else sorted(ROOT.glob("build/*/**/mfu_model_probe"))
-    return next((str(c) for c in candidates if c.exists()), None)
+    candidates = [pathlib.Path(named)] if named else list(ROOT.glob("build/*/**/mfu_model_probe"))
+    built = [c for c in candidates if c.exists()]
+    return str(max(built, key=lambda c: c.stat().st_mtime)) if built else None
 
 
 def ask(requests):

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 
 import model_probe  # noqa: E402
 
-TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "10"))
+TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "5"))
 pytestmark = pytest.mark.skipif(model_probe.find_probe() is None, reason="mfu_model_probe is not built")
 
 

@@ -1,6 +1,6 @@
 """Parameters and FLOPs of random small models of every family, against transformers and torch.
 
-MFU_MODEL_TRIALS configs a family (10 unless told); hundreds were run before each release.
+MFU_MODEL_TRIALS configs a family (5 unless told); hundreds were run before each release.
 """
 
 import os
@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 import model_families as families  # noqa: E402
 import model_probe  # noqa: E402
 
-TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "10"))
+TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "5"))
 FLOP_TRIALS = int(os.environ.get("MFU_MODEL_FLOP_TRIALS", str(max(1, TRIALS // 5))))
 pytestmark = pytest.mark.skipif(model_probe.find_probe() is None, reason="mfu_model_probe is not built")
 transformers.logging.set_verbosity_error()

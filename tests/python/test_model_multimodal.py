@@ -13,7 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode  # noqa: E402
 import model_families as families  # noqa: E402
 import model_probe  # noqa: E402
 
-TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "10"))
+TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "5"))
 pytestmark = pytest.mark.skipif(model_probe.find_probe() is None, reason="mfu_model_probe is not built")
 transformers.logging.set_verbosity_error()
 
@@ -81,7 +81,14 @@ def paligemma(r):
     return {"text_config": text | {"model_type": "gemma"}, "vision_config": vision, "projection_dim": text["hidden_size"]}
 
 
-MULTIMODAL = {f.__name__: f for f in (qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5, gemma3, llava, paligemma)} | {"llava_next": llava}
+def mistral3(r):
+    vision = _tower(r) | {"model_type": "pixtral"}
+    vision["hidden_size"] = vision["num_attention_heads"] * 4 * r.randint(1, 3)
+    return {"text_config": _text("mistral", r) | {"model_type": "mistral"}, "vision_config": vision, "spatial_merge_size": 2,
+            "multimodal_projector_bias": r.random() < 0.5}
+
+
+MULTIMODAL = {f.__name__: f for f in (qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5, gemma3, llava, paligemma, mistral3)} | {"llava_next": llava}
 
 
 def build(kind, fields, device):
@@ -131,3 +138,15 @@ def test_vision_flop_equals_torch(kind):
         assert "error" not in with_image, with_image
         got = with_image["conventions"]["flopcounter"] - without["conventions"]["flopcounter"]
         assert got == counter.get_total_flops(), (got - counter.get_total_flops(), request)
+
+
+def test_parameters_of_clip_equal_those_of_the_class():
+    for seed in range(TRIALS):
+        r = random.Random(f"clip/{seed}")
+        text = families.gpt_neox(r)
+        fields = {"text_config": {k: text[k] for k in ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermediate_size", "vocab_size")},
+                  "vision_config": _tower(r), "projection_dim": r.randint(3, 9)}
+        with torch.device("meta"):
+            model = transformers.AutoModel.from_config(transformers.AutoConfig.for_model("clip", **fields))
+        (answer,) = model_probe.ask([{"config": fields | {"model_type": "clip"}, "architecture": "CLIPModel", "seq": 4}])
+        assert answer["parameters"] == sum(p.numel() for p in model.parameters()), (answer, fields)

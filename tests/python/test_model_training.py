@@ -13,7 +13,7 @@ import model_families as families  # noqa: E402
 import model_probe  # noqa: E402
 import test_model_families as shared  # noqa: E402
 
-TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "10"))
+TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "5"))
 pytestmark = pytest.mark.skipif(model_probe.find_probe() is None, reason="mfu_model_probe is not built")
 
 KINDS = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo2", "mixtral", "qwen3_moe", "deepseek_v3", "qwen2_moe"]

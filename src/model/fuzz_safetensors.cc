@@ -1,0 +1,10 @@
+// libFuzzer: any bytes as a safetensors header.
+#include "model/tensors.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  mfu::Diagnostics diagnostics;
+  std::string_view text(reinterpret_cast<const char*>(data), size);
+  auto file = mfu::parse_safetensors_header(text, "fuzz");
+  if (file) (void)mfu::model_of_tensors(*file, diagnostics);
+  return 0;
+}
