@@ -85,9 +85,9 @@ setup_python() {
 }
 
 # What only the tests need of Python.
-TEST_PYTHON_PACKAGES="pytest transformers==5.22.2"
+TEST_PYTHON_PACKAGES="pytest transformers==5.22.2 diffusers==0.42.1"
 setup_test_python() {
-  local stamp="$MFU_VENV/.tests-ready-1"
+  local stamp="$MFU_VENV/.tests-ready-2"
   { [ -e "$stamp" ] || [ ! -x "$MFU_VENV/bin/python" ]; } && return
   say "installing $TEST_PYTHON_PACKAGES into .venv"
   "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check $TEST_PYTHON_PACKAGES >"$MFU_ROOT/build/pip.log" 2>&1 ||
