@@ -87,6 +87,10 @@ void Context::print(const std::string& text) const {
   if (!text.empty() && text.back() != '\n') std::fputc('\n', stdout);
 }
 
+void Context::print_text(const std::string& text) const {
+  print(json_ ? text_to_json(text) : text);
+}
+
 void Context::warn(const std::string& text) const {
   std::fputs(("mfu: " + text + "\n").c_str(), stderr);
 }
@@ -112,6 +116,22 @@ std::string Context::python() const {
   return named.empty() ? "python3" : named;
 }
 
+Result<void> check_values(const Settings& settings) {
+  const Setting& color = settings.setting("color");
+  if (color.value != "auto" && color.value != "always" && color.value != "never") {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: color is '{}' where auto, always or never was expected",
+                            color.origin, color.value));
+  }
+  const Setting& width = settings.setting("width");
+  if (width.value.find_first_not_of("0123456789") != std::string::npos || width.value.size() > 5) {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: width is '{}' where a number of columns was expected",
+                            width.origin, width.value));
+  }
+  return {};
+}
+
 int Cli::report(const Error& error) const {
   if (json_) {
     std::puts(to_json(error).c_str());
@@ -131,16 +151,20 @@ int Cli::misuse(const CLI::App& root, const CLI::ParseError& problem) const {
 }
 
 int Cli::execute(CLI::App& root) {
+  std::vector<CLI::App*> parsed = root.get_subcommands();
   Result<Settings> settings = Settings::resolve(setting_keys(), flags_, settings_path());
-  if (!settings.has_value()) return report(settings.error());
+  Result<void> values = settings.has_value() ? check_values(*settings) : Failure{settings.error()};
+  bool doctor = !parsed.empty() && parsed[0]->get_name() == "doctor";
+  if (!values.has_value() && !doctor) return report(values.error());
+  if (!settings.has_value()) settings = Settings::resolve(setting_keys(), flags_, "/dev/null");
   TextStyle style = terminal_style(settings->value("color"));
   long columns = std::strtol(settings->value("width").c_str(), nullptr, 10);
   if (columns > 0) style.width = static_cast<std::size_t>(std::clamp(columns, 40L, 1000L));
   Context context(*settings, commands_, root);
   context.set_output(json_, style);
-  std::vector<CLI::App*> parsed = root.get_subcommands();
+  if (!values.has_value()) context.set_settings_problem(values.error().message);
   if (parsed.empty()) {
-    context.print(root_help(commands_, root, style));
+    context.print_text(root_help(commands_, root, style));
     return kGood;
   }
   for (Command& command : commands_) {
@@ -153,19 +177,22 @@ int Cli::execute(CLI::App& root) {
 }
 
 int Cli::dispatch(CLI::App& root, int argc, char** argv) {
+  auto show = [&](const std::string& text) {
+    for (int i = 1; i < argc; ++i) json_ = json_ || std::string_view(argv[i]) == "--json";
+    std::fputs((json_ ? text_to_json(text) + "\n" : text).c_str(), stdout);
+  };
   try {
     root.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
     TextStyle style = terminal_style("auto");
     const CLI::App& app = deepest(root);
     for (const Command& command : commands_) {
-      if (app.get_name() == command.text.name)
-        std::fputs(command_help(command.text, app, root, style).c_str(), stdout);
+      if (app.get_name() == command.text.name) show(command_help(command.text, app, root, style));
     }
-    if (&app == &root) std::fputs(root_help(commands_, root, style).c_str(), stdout);
+    if (&app == &root) show(root_help(commands_, root, style));
     return kGood;
   } catch (const CLI::CallForVersion&) {
-    std::puts(kVersionLine);
+    show(std::string(kVersionLine) + "\n");
     return kGood;
   } catch (const CLI::ParseError& problem) {
     // --json may stand behind what was wrong.

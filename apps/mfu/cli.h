@@ -51,6 +51,13 @@ class Context {
   CLI::App& root() const { return root_; }
 
   void set_output(bool json, const TextStyle& style);
+  // What a broken settings file said, for the doctor; empty: none.
+  void set_settings_problem(std::string problem) { settings_problem_ = std::move(problem); }
+  const std::string& settings_problem() const { return settings_problem_; }
+
+  // To standard output: the answer, nothing else; with --json, text for people goes out as
+  // mfu.text/1.
+  void print_text(const std::string& text) const;
   // To standard output: the answer, nothing else.
   void print(const std::string& text) const;
   // To standard error: diagnostics.
@@ -69,11 +76,15 @@ class Context {
   CLI::App& root_;
   bool json_ = false;
   TextStyle style_;
+  std::string settings_problem_;
   std::optional<Catalog> catalog_;  // with the user's, once asked for
 };
 
 // The settings there are, each a global option of the same name.
 const std::vector<SettingKey>& setting_keys();
+
+// What is wrong with a value, beyond what reading it could tell.
+Result<void> check_values(const Settings& settings);
 
 class Cli {
  public:

@@ -19,7 +19,7 @@ Command completion_command() {
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   };
   auto run = [shell](Context& context) -> Result<int> {
-    context.print(completion_script(*shell, context.commands(), context.root()));
+    context.print_text(completion_script(*shell, context.commands(), context.root()));
     return kGood;
   };
   return {std::move(text), add, run};

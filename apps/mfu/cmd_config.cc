@@ -39,6 +39,7 @@ Result<int> check(Context& context, const std::string& file) {
     return fail(ErrorCode::invalid_argument, "mfu config check FILE: name the file to check");
   Result<Settings> settings = Settings::resolve(setting_keys(), {}, file);
   if (!settings.has_value()) return Failure{settings.error()};
+  MFU_TRY(check_values(*settings));
   Result<int> exists = [&]() -> Result<int> {
     if (std::FILE* opened = std::fopen(file.c_str(), "r")) {
       std::fclose(opened);
@@ -55,7 +56,7 @@ Result<int> check(Context& context, const std::string& file) {
 Result<int> run(Context& context, const ConfigOptions& options) {
   if (options.action == "check") return check(context, options.file);
   if (options.action == "path") {
-    context.print(settings_path());
+    context.print_text(settings_path());
     return kGood;
   }
   return show(context, options.origin);

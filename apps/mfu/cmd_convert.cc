@@ -17,6 +17,10 @@ struct ConvertOptions {
 
 Result<int> run(Context& context, const ConvertOptions& options) {
   Fraction mfu = MFU_TRY(parse_share(options.share, "MFU"));
+  if (mfu.value > 1) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("an MFU of {:.0f}% cannot be; write 45.2% or 0.452", mfu.value * 100));
+  }
   Convention from = MFU_TRY(parse_convention(options.from));
   Convention to = MFU_TRY(parse_convention(options.to));
   if (options.model.paths.empty() && !options.model.by_shape()) {

@@ -19,9 +19,11 @@ Probe catalog_probe(const Context& context) {
           fmt::format("{} devices built in, {} of your own", count, mine->devices().size()), ""};
 }
 
-Probe settings_probe() {
-  // Reached only where the file could be read: a broken one ends every command with its line and
-  // column.
+Probe settings_probe(const Context& context) {
+  if (!context.settings_problem().empty()) {
+    return {"settings", false, context.settings_problem(),
+            "mend the file; until then every other command stops here"};
+  }
   return {"settings", true, settings_path(), ""};
 }
 
@@ -41,7 +43,7 @@ Result<int> run(Context& context) {
   report.probes = machine.probes;
   for (Probe& probe : probe_parts(context.python())) report.probes.push_back(std::move(probe));
   report.probes.push_back(catalog_probe(context));
-  report.probes.push_back(settings_probe());
+  report.probes.push_back(settings_probe(context));
   report.probes.push_back(cache_probe(machine));
   report.probes.push_back(
       {"GPU code", true,

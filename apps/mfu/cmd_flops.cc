@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "commands.h"
 #include "model_options.h"
 
@@ -24,8 +26,7 @@ struct NeedOptions {
 Result<void> set_lora(const std::string& text, TrainingOptions& training) {
   if (text.empty()) return {};
   std::size_t cut = std::min(text.find(':'), text.size());
-  double rank = MFU_TRY(parse_amount(text.substr(0, cut), "--lora"));
-  training.lora_rank = static_cast<std::uint64_t>(rank);
+  training.lora_rank = MFU_TRY(parse_whole_amount(text.substr(0, cut), "--lora", 1e6));
   for (std::size_t start = cut + 1; start < text.size();) {
     std::size_t end = std::min(text.find(',', start), text.size());
     training.lora_targets.push_back(text.substr(start, end - start));
@@ -64,8 +65,11 @@ Result<NeedReport> answer(Context& context, const NeedOptions& options, const st
   question.training.frozen = options.frozen;
   MFU_TRY(set_lora(options.lora, question.training));
   NeedReport report = MFU_TRY(report_need(model, question));
-  report.notes.insert(report.notes.end(), diagnostics.warnings().begin(),
-                      diagnostics.warnings().end());
+  for (const std::string& warning : diagnostics.warnings()) {
+    bool said = std::find(report.assumptions.begin(), report.assumptions.end(), warning) !=
+                report.assumptions.end();
+    if (!said) report.notes.push_back(warning);
+  }
   bool timed = !options.step_seconds.empty() || !options.tokens_per_second.empty();
   if (!timed && !options.device.given()) return report;
   if (!options.device.given()) {
@@ -86,6 +90,10 @@ bool contradicts(const NeedReport& report) {
 
 Result<int> run(Context& context, const NeedOptions& options) {
   std::vector<std::string> paths = options.model.paths;
+  if (!paths.empty() && options.model.by_shape()) {
+    return fail(ErrorCode::invalid_argument,
+                "a config and a shape: which of the two? --set KEY=VALUE changes a config's field");
+  }
   if (paths.empty() && options.model.by_shape()) paths.emplace_back();
   if (paths.empty()) {
     return fail(ErrorCode::invalid_argument,
@@ -155,7 +163,9 @@ Command flops_command() {
         ->type_name("N");
     app.add_option("--step-seconds", options->step_seconds, "Of this step")->type_name("S");
     options->device.add_to(app);
-    app.add_option("--devices", options->devices, "How many (default 1)")->type_name("N");
+    app.add_option("--devices", options->devices, "How many (default 1)")
+        ->type_name("N")
+        ->check(whole_number());
     app.add_flag("--tree", options->tree, "Layer by layer too");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};

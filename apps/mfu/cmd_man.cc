@@ -38,12 +38,12 @@ Result<int> run(Context& context, const ManOptions& options) {
     return kGood;
   }
   if (options.command.empty()) {
-    context.print(root_manual(context.commands(), root));
+    context.print_text(root_manual(context.commands(), root));
     return kGood;
   }
   for (const Command& command : context.commands()) {
     if (command.text.name != options.command) continue;
-    context.print(command_manual(command.text, *root.get_subcommand(command.text.name)));
+    context.print_text(command_manual(command.text, *root.get_subcommand(command.text.name)));
     return kGood;
   }
   return fail(ErrorCode::not_found,

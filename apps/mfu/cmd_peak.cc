@@ -122,6 +122,9 @@ Result<int> run(Context& context, const PeakOptions& options) {
   if (!(options.seconds > 0 && options.seconds <= 3600)) {
     return fail(ErrorCode::invalid_argument, "--seconds: above 0 and at most 3600 was expected");
   }
+  if (!options.types.empty() && !options.measure) {
+    return fail(ErrorCode::invalid_argument, "--dtype goes with --measure");
+  }
   if (!name.empty() && options.measure) {
     return fail(ErrorCode::invalid_argument,
                 "--measure measures this machine's own devices: leave the name out");
@@ -165,7 +168,8 @@ Command peak_command() {
         ->type_name("S");
     app.add_option("--dtype", options->types, "Only these data types, with --measure")
         ->type_name("TYPE")
-        ->delimiter(',');
+        ->delimiter(',')
+        ->allow_extra_args(false);
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

@@ -42,12 +42,25 @@ Result<Fraction> expected_mfu(const PlanOptions& options, FlopRate peak,
   double flop_per_token = need.model_flop.to_double() / static_cast<double>(need.tokens);
   assumptions.push_back(
       fmt::format("a run at {} tokens a second and device is known", options.known_rate));
-  return Fraction{rate * flop_per_token / peak.per_s};
+  Fraction mfu{rate * flop_per_token / peak.per_s};
+  if (mfu.value > 1) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("--known-rate {} is {:.0f}% of the peak, which cannot be. Suspect: the rate is "
+                    "of several devices, or the peak of another type or form",
+                    options.known_rate, mfu.value * 100));
+  }
+  return mfu;
 }
 
 // All tokens at the FLOPs of one token of the step: whole steps up to rounding.
 Result<FlopCount> total_of(const PlanOptions& options, PlanInput& input,
                            std::vector<std::string>& assumptions) {
+  bool named = !options.model.paths.empty() || options.model.by_shape();
+  if (!options.flop.empty() && (!options.tokens.empty() || (named && options.known_rate.empty()))) {
+    return fail(ErrorCode::invalid_argument,
+                "--flop is the whole work: leave model and --tokens out");
+  }
   if (!options.flop.empty()) {
     double amount = MFU_TRY(parse_amount(options.flop, "--flop"));
     if (amount > 1e37) return fail(ErrorCode::invalid_argument, "--flop: at most 1e37");
@@ -63,12 +76,11 @@ Result<FlopCount> total_of(const PlanOptions& options, PlanInput& input,
       options.model.load(options.model.paths.empty() ? "" : options.model.paths[0], diagnostics));
   Workload work = MFU_TRY(options.step.workload());
   FlopNeed need = MFU_TRY(flop_per_step(model, work));
-  double tokens = MFU_TRY(parse_amount(options.tokens, "--tokens"));
-  if (tokens > 1e20) return fail(ErrorCode::invalid_argument, "--tokens: at most 1e20");
+  std::uint64_t tokens = MFU_TRY(parse_whole_amount(options.tokens, "--tokens", 1e18));
   input.parameters = count_parameters(model).total;
   assumptions.push_back(fmt::format("{} of {} tokens in sequences of {}, counted by exact",
                                     name_of(work.phase), options.tokens, work.sequence));
-  FlopCount whole = need.model_flop * FlopCount(static_cast<std::uint64_t>(tokens));
+  FlopCount whole = need.model_flop * FlopCount(tokens);
   return FlopCount::from_wide(whole.wide() / need.tokens);
 }
 
@@ -78,6 +90,7 @@ Result<int> run(Context& context, const PlanOptions& options) {
   report.total_flop = MFU_TRY(total_of(options, input, report.assumptions));
   DeviceOptions::Denominator against = MFU_TRY(options.device.denominator(context.catalog()));
   report.mfu = MFU_TRY(expected_mfu(options, against.peak, report.assumptions));
+  report.assumptions.insert(report.assumptions.end(), against.notes.begin(), against.notes.end());
   report.device = against.name;
   report.peak = against.peak;
   report.peak_source = against.source;
@@ -132,9 +145,14 @@ Command plan_command() {
         ->type_name("N");
     app.add_option("--devices", options->devices, "How many, several apart by commas")
         ->type_name("N,N")
-        ->delimiter(',');
-    app.add_option("--price", options->price, "Of a device-hour")->type_name("X");
-    app.add_option("--watts", options->watts, "Of a device")->type_name("W");
+        ->delimiter(',')
+        ->check(whole_number());
+    app.add_option("--price", options->price, "Of a device-hour")
+        ->type_name("X")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--watts", options->watts, "Of a device")
+        ->type_name("W")
+        ->check(CLI::PositiveNumber);
     app.add_option("--bytes-per-parameter", options->bytes_per_parameter,
                    "Of training state (default 16: bf16 with Adam in fp32)")
         ->type_name("X");

@@ -49,6 +49,26 @@ Result<double> parse_amount(const std::string& text, const std::string& what) {
   return number * scale;
 }
 
+Result<std::uint64_t> parse_whole_amount(const std::string& text, const std::string& what,
+                                         double most) {
+  double number = MFU_TRY(parse_amount(text, what));
+  if (number < 1 || number > most || number != std::floor(number)) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{}: '{}' where a whole number from 1 to {:g} was expected", what, text, most));
+  }
+  return static_cast<std::uint64_t>(number);
+}
+
+CLI::Validator whole_number() {
+  auto check = [](std::string& text) -> std::string {
+    bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    bool good = digits && text.size() < 16 && text.find_first_not_of('0') != std::string::npos;
+    return good ? "" : "'" + text + "' where a whole number from 1 on was expected";
+  };
+  return CLI::Validator(check, "");
+}
+
 Result<Fraction> parse_share(const std::string& text, const std::string& what) {
   bool percent = !text.empty() && text.back() == '%';
   std::string digits = percent ? text.substr(0, text.size() - 1) : text;
@@ -72,22 +92,30 @@ void ModelOptions::add_to(CLI::App& app, bool several) {
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
   app.add_option("--layers", shape.layers, "A model by its shape, without a config: layers")
-      ->type_name("N");
-  app.add_option("--hidden", shape.hidden, "… width")->type_name("N");
-  app.add_option("--heads", shape.heads, "… query heads")->type_name("N");
+      ->type_name("N")
+      ->check(whole_number());
+  app.add_option("--hidden", shape.hidden, "… width")->type_name("N")->check(whole_number());
+  app.add_option("--heads", shape.heads, "… query heads")->type_name("N")->check(whole_number());
   app.add_option("--kv-heads", shape.kv_heads, "… key and value heads (default: heads)")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number());
   app.add_option("--head-dim", shape.head_dim, "… width of a head (default: width / heads)")
-      ->type_name("N");
-  app.add_option("--ffn", shape.ffn, "… width of the MLP (default: 4 × width)")->type_name("N");
+      ->type_name("N")
+      ->check(whole_number());
+  app.add_option("--ffn", shape.ffn, "… width of the MLP (default: 4 × width)")
+      ->type_name("N")
+      ->check(whole_number());
   app.add_option("--mlp", mlp, "… kind of MLP")
       ->type_name("KIND")
       ->check(CLI::IsMember({"gated", "plain"}));
-  app.add_option("--vocab", shape.vocab, "… vocabulary")->type_name("N");
+  app.add_option("--vocab", shape.vocab, "… vocabulary")->type_name("N")->check(whole_number());
   app.add_flag("--tied", shape.tied, "… head and embedding are one matrix");
-  app.add_option("--experts", shape.experts, "… experts a layer")->type_name("N");
+  app.add_option("--experts", shape.experts, "… experts a layer")
+      ->type_name("N")
+      ->check(whole_number());
   app.add_option("--experts-per-token", shape.experts_per_token, "… experts a token visits")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number());
   app.add_option("--params", parameters, "Published parameter count, for conventions written in N")
       ->type_name("N");
 }
@@ -114,25 +142,33 @@ Result<ModelSpec> ModelOptions::load(const std::string& path, Diagnostics& diagn
 Result<std::optional<std::uint64_t>> ModelOptions::published_parameters() const {
   if (parameters.empty()) return std::optional<std::uint64_t>();
   Result<std::uint64_t> exact = parse_whole(parameters, "--params");
-  if (exact.has_value()) return std::optional(*exact);
-  double amount = MFU_TRY(parse_amount(parameters, "--params"));
-  return std::optional(static_cast<std::uint64_t>(amount));
+  if (exact.has_value() && *exact > 0) return std::optional(*exact);
+  std::uint64_t amount = MFU_TRY(parse_whole_amount(parameters, "--params", 1e18));
+  return std::optional(amount);
 }
 
 void StepOptions::add_to(CLI::App& app) {
   app.add_option("--phase", phase, "What kind of step")
       ->type_name("PHASE")
       ->check(CLI::IsMember({"train", "forward", "prefill", "decode"}));
-  app.add_option("--batch", work.batch, "Sequences (default 1)")->type_name("N");
+  app.add_option("--batch", work.batch, "Sequences (default 1)")
+      ->type_name("N")
+      ->check(whole_number());
   app.add_option("--seq", work.sequence, "New tokens of each (default 2048; decode 1)")
-      ->type_name("N");
-  app.add_option("--context", work.context, "Tokens of each already in the cache")->type_name("N");
+      ->type_name("N")
+      ->check(whole_number());
+  app.add_option("--context", work.context, "Tokens of each already in the cache")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
   app.add_option("--encoder-seq", work.encoder_sequence,
                  "Encoder tokens of each, for encoder-decoder models")
-      ->type_name("N");
+      ->type_name("N")
+      ->check(whole_number());
   app.add_option("--lengths", lengths, "Packed or ragged lengths, instead of batch and seq")
       ->type_name("N,N,…");
-  app.add_option("--images", work.images, "Pictures in all")->type_name("N");
+  app.add_option("--images", work.images, "Pictures in all")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
   app.add_option("--image-grid", grid, "Patches of a picture before merging, as image_grid_thw")
       ->type_name("T,H,W");
   app.add_option("--recompute", recompute, "What the backward pass runs again")
@@ -153,6 +189,9 @@ Result<Workload> StepOptions::workload() const {
                                   : MlaForm::automatic;
   if (work.sequence == 0) asked.sequence = asked.phase == Phase::decode ? 1 : 2048;
   if (!lengths.empty()) {
+    if (work.batch != 1 || work.sequence != 0) {
+      return fail(ErrorCode::invalid_argument, "--lengths stands instead of --batch and --seq");
+    }
     for (const std::string& part : parts_of(lengths))
       asked.lengths.push_back(MFU_TRY(parse_whole(part, "--lengths")));
   }

@@ -4,6 +4,7 @@
 #include <mfu/mfu.h>
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <string>
 #include <vector>
 
@@ -62,5 +63,11 @@ struct DeviceOptions {
 // "45.2%", "0.452" -> 0.452; counts with exponents ("15e12") and k, M, B, T.
 Result<Fraction> parse_share(const std::string& text, const std::string& what);
 Result<double> parse_amount(const std::string& text, const std::string& what);
+// The same where only a whole number from 1 to `most` makes sense.
+Result<std::uint64_t> parse_whole_amount(const std::string& text, const std::string& what,
+                                         double most);
+
+// An option that takes a whole number from 1 on: CLI11 alone would take -1 for 2^64 - 1.
+CLI::Validator whole_number();
 
 }  // namespace mfu::app

@@ -32,7 +32,7 @@ struct Plan {
   double days = 0;
   std::optional<double> cost;
   std::optional<double> energy_kwh;
-  Bytes state_per_device;                   // activations are not in it
+  std::optional<Bytes> state_per_device;    // activations are not in it; none without a model
   std::optional<Fraction> state_of_memory;  // above 1: it does not fit
 };
 

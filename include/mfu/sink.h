@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "mfu/report.h"
 #include "mfu/result.h"
@@ -28,6 +29,9 @@ std::string to_json(const PlanReport& report);        // mfu.plan/1
 // mfu.config/1
 std::string to_json(const std::vector<SettingKey>& keys, const Settings& settings,
                     const std::string& path);
+
+// Text for people where a script asked for JSON: help, manual pages, scripts. mfu.text/1
+std::string text_to_json(std::string_view text);
 
 // "989.4 TFLOP/s", "207.4 GFLOP/s", "1,979 TOP/s".
 std::string rate_text(FlopRate rate, Precision precision);

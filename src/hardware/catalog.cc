@@ -68,6 +68,7 @@ class Row {
     if (value) value = parse_number(fmt::format("{}e{}", text, scale_exponent));
     if (!value && parse_number(text)) value = *parse_number(text) * std::pow(10.0, scale_exponent);
     if (!value || *value <= 0) return wrong(column, "a number above 0");
+    if (*value > 1e24) return wrong(column, "a number that hardware can have");
     return value;
   }
 

@@ -174,6 +174,7 @@ TEST(UserCatalog, a_broken_one_says_file_line_column_and_what_was_expected) {
             "int8 int4 was expected");
   EXPECT_EQ(message("Z9,,bf16,fast,\n"),
             "mine.csv:2: column dense_tflop_per_s: 'fast' where a number above 0 was expected");
+  EXPECT_NE(message("Z9,,bf16,1e300,\n").find("that hardware can have"), std::string::npos);
   EXPECT_NE(message("Z9,,bf16,-4,\n").find("a number above 0"), std::string::npos);
   EXPECT_NE(message("Z9,,bf16,,\n").find("the dense rate in TFLOP/s"), std::string::npos);
   EXPECT_NE(message("Z9,,bf16,1,sure\n").find("read, derived, inferred or unverified"),

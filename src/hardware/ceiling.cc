@@ -228,7 +228,7 @@ Device with_measured_peak(const Device& cpu, const Ceiling& ceiling) {
     // found.
     CpuClock clock;
     BurstKernel kernel = fp32_kernel(identity);
-    clock.cores = static_cast<double>(*cpu.units);
+    clock.cores = cpu_share().cores();
     double per_cycle = now->rate.per_s / (*cpu.clock_hz * clock.cores);
     clock.pipes =
         std::max(1, static_cast<int>(std::lround(per_cycle / kernel.flop_per_pipe_cycle)));

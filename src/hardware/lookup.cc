@@ -83,15 +83,21 @@ bool same_word(std::string_view asked, std::string_view there) {
   return asked == "sxm" && there.size() == 4 && there.starts_with("sxm");
 }
 
+// Every word asked for is one of the device's, and the first is what one of its names begins with:
+// "80gb" or "server" alone name nothing.
 bool all_words_in(const Query& query, const Device& device) {
   std::set<std::string> there;
+  bool begins = false;
   for (const std::string& name : names_of(device)) {
     for (std::string_view word : split(name, ' ')) there.emplace(word);
+    Words words = query_of(name).words;
+    begins = begins || (!words.empty() && words[0] == query.words[0]);
   }
-  return std::all_of(query.words.begin(), query.words.end(), [&](const std::string& asked) {
-    return std::any_of(there.begin(), there.end(),
-                       [&](const std::string& word) { return same_word(asked, word); });
-  });
+  return begins &&
+         std::all_of(query.words.begin(), query.words.end(), [&](const std::string& asked) {
+           return std::any_of(there.begin(), there.end(),
+                              [&](const std::string& word) { return same_word(asked, word); });
+         });
 }
 
 // The driver's own string; else the same words but for maker and noise; else every device that has

@@ -59,6 +59,10 @@ TEST(Lookup, words_are_whole_and_makers_are_not_mixed_up) {
     EXPECT_EQ(name.find("GB200"), std::string::npos) << name;
   EXPECT_TRUE(matched("AMD H100").empty());
   EXPECT_TRUE(matched("H100 MI300X").empty());
+  for (const char* stray :
+       {"200", "80", "64", "one", "server", "active", "h", "80gb", "hbm3", "sxm4"}) {
+    EXPECT_TRUE(matched(stray).empty()) << stray;
+  }
   EXPECT_TRUE(matched("NVIDIA").empty());
   EXPECT_TRUE(matched("").empty());
   EXPECT_TRUE(matched(std::string(100000, 'h')).empty());

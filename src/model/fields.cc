@@ -129,7 +129,22 @@ std::uint64_t Fields::count(Names names) const {
   return maybe(names).value_or(0);
 }
 
+void Fields::note_default(Names names, std::uint64_t fallback) const {
+  constexpr std::string_view kVital[] = {"hidden_size", "num_hidden_layers", "num_attention_heads",
+                                         "intermediate_size", "vocab_size"};
+  std::string_view name = *names.begin();
+  std::string_view found;
+  if (std::find(std::begin(kVital), std::end(kVital), name) == std::end(kVital)) return;
+  if (find(names, &found) != nullptr) return;
+  std::string note = fmt::format("{} is not in the config: {} of its class", name, fallback);
+  if (std::find(shared_->defaults.begin(), shared_->defaults.end(), note) ==
+      shared_->defaults.end()) {
+    shared_->defaults.push_back(std::move(note));
+  }
+}
+
 std::uint64_t Fields::layers(Names names, std::uint64_t fallback) const {
+  note_default(names, fallback);
   std::uint64_t layers = count(names, fallback);
   if (layers <= kMostLayers) return layers;
   std::string_view name;
@@ -139,6 +154,7 @@ std::uint64_t Fields::layers(Names names, std::uint64_t fallback) const {
 }
 
 std::uint64_t Fields::size(Names names, std::uint64_t fallback) const {
+  note_default(names, fallback);
   std::uint64_t size = count(names, fallback);
   if (size >= 1 && size <= kMostSize) return size;
   std::string_view name;

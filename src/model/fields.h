@@ -49,6 +49,8 @@ class Fields {
 
   void complain(std::string_view name, std::string_view what) const;
   void lacks(std::string_view name) const;
+  // Sizes a model hardly goes without that came from the class, not from the config.
+  const std::vector<std::string>& defaults_taken() const { return shared_->defaults; }
   // The first thing that was wrong, or everything that was missing.
   Result<void> problem() const;
 
@@ -60,7 +62,9 @@ class Fields {
     std::map<std::string, Json, std::less<>> overrides;
     std::string wrong;
     std::vector<std::string> missing;
+    std::vector<std::string> defaults;
   };
+  void note_default(Names names, std::uint64_t fallback) const;
   const Json* find(Names names, std::string_view* found) const;
   const Json* find(std::string_view name) const;
 

@@ -140,6 +140,7 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
   model.format = read_format(config);
   MFU_TRY(config.problem());
   MFU_TRY(check_parameters(model, name));
+  for (const std::string& note : config.defaults_taken()) model.notes.push_back(note);
   for (const std::string& note : model.notes) diagnostics.warn(note);
   return model;
 }
@@ -148,7 +149,8 @@ Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& optio
                              Diagnostics& diagnostics) {
   if (path.ends_with(".safetensors")) return read_safetensors(path, diagnostics);
   if (path.ends_with(".gguf")) return read_gguf(path, diagnostics);
-  std::string file = is_folder(path) ? path + "/config.json" : path;
+  std::string folder = path.substr(0, path.find_last_not_of('/') + 1);
+  std::string file = is_folder(path) ? folder + "/config.json" : path;
   // An index names shards, not shapes: the config beside it has them.
   constexpr std::string_view kIndex = ".safetensors.index.json";
   if (path.ends_with(kIndex)) {

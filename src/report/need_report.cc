@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/text.h"
 #include "mfu/report.h"
 
 namespace mfu {
@@ -14,36 +15,41 @@ void add_note_once(std::vector<std::string>& notes, const std::string& note) {
 }
 
 // A part of the model as a model: what it needs alone is its line of the tree.
-Result<TreeLine> line_of(const ModelSpec& model, const Stage& stage, const LayerKind& kind,
+// `alone` is the model without its stages, used again for every line.
+Result<TreeLine> line_of(ModelSpec& alone, const Stage& stage, const LayerKind& kind,
                          const Workload& work) {
-  ModelSpec alone = model;
-  alone.stages = {stage};
-  alone.stages[0].mtp = false;
-  alone.stages[0].kinds = {kind};
-  alone.stages[0].order = {{0, 1}};
+  Stage& only = alone.stages.emplace_back();
+  only.prefix = stage.prefix;
+  only.repeated = stage.repeated;
+  only.stream = stage.stream;
+  only.kinds = {kind};
+  only.order = {{0, 1}};
   Workload forward = work;
   if (forward.phase == Phase::train) forward.phase = Phase::forward;
   TreeLine line;
   line.parameters = count_parameters(alone).total;
   line.forward_flop = MFU_TRY(flop_per_step(alone, forward)).model_flop;
+  alone.stages.clear();
   return line;
 }
 
 Result<std::vector<TreeLine>> tree_of(const ModelSpec& model, const Workload& work) {
   std::vector<TreeLine> tree;
+  ModelSpec alone = model;
+  alone.stages.clear();
   for (const Stage& stage : model.stages) {
     if (stage.mtp && !work.mtp) continue;
     std::uint64_t first = 0;
     for (const LayerRun& run : stage.order) {
       const LayerKind& kind = stage.kinds[run.kind];
-      TreeLine layer = MFU_TRY(line_of(model, stage, kind, work));
+      TreeLine layer = MFU_TRY(line_of(alone, stage, kind, work));
       layer.layers = run.count;
       layer.name = stage.repeated ? fmt::format("{}{}", stage.prefix, first) : stage.prefix;
       if (stage.repeated && run.count > 1) layer.name += fmt::format("–{}", first + run.count - 1);
       first += run.count;
       tree.push_back(layer);
       for (const Component& component : kind.components) {
-        TreeLine line = MFU_TRY(line_of(model, stage, {{component}}, work));
+        TreeLine line = MFU_TRY(line_of(alone, stage, {{component}}, work));
         line.depth = 1;
         line.name = component.name.empty() ? std::string(name_of(component.part)) : component.name;
         tree.push_back(std::move(line));
@@ -53,14 +59,54 @@ Result<std::vector<TreeLine>> tree_of(const ModelSpec& model, const Workload& wo
   return tree;
 }
 
+// What no model can be asked.
+Result<void> check_question(const ModelSpec& model, const ParameterCount& parameters,
+                            const Workload& work) {
+  if (parameters.total == 0) {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: describes no weights at all", printable(model.name)));
+  }
+  bool generates = !model.encoder_only && !model.vision_only;
+  if (!generates && (work.phase == Phase::decode || work.phase == Phase::prefill)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} is an encoder: it has no {} phase; ask for forward",
+                            model.architecture, name_of(work.phase)));
+  }
+  return {};
+}
+
+void add_assumptions(const ModelSpec& model, const NeedQuestion& question, NeedReport& report) {
+  bool encodes = false;
+  bool decodes = false;
+  for (const Stage& stage : model.stages) {
+    encodes = encodes || stage.stream == Stream::encoder;
+    decodes = decodes || (stage.stream == Stream::text && stage.repeated);
+  }
+  if (encodes && decodes && question.work.encoder_sequence == 0) {
+    report.assumptions.push_back(
+        model.encoder_sequence > 0
+            ? fmt::format("encoder length {}, as the config fixes it", model.encoder_sequence)
+            : "encoder length: the same as the sequence; --encoder-seq sets it");
+  }
+  if (question.convention != Convention::exact) {
+    report.notes.push_back(
+        "the parts are counted by exact, and need not add up to this convention's total");
+  }
+  if (question.work.phase == Phase::train) {
+    report.notes.push_back(
+        "what a training step moves is not counted: step_read, step_written and MBU are unknown");
+  }
+}
+
 }  // namespace
 
 Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& question) {
   NeedReport report;
-  report.name = model.name;
-  report.type = model.type;
-  report.architecture = model.architecture;
+  report.name = printable(model.name, 200);
+  report.type = printable(model.type, 200);
+  report.architecture = printable(model.architecture, 200);
   report.parameters = count_parameters(model);
+  MFU_TRY(check_question(model, report.parameters, question.work));
   report.work = question.work;
   report.convention = question.convention;
   TrainingPlan plan = MFU_TRY(plan_training(model, question.training));
@@ -70,6 +116,8 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
   report.flop_by_part = need.by_part;
   report.assumptions = model.notes;
   report.notes = need.notes;
+  report.parameters.by_part[Part::adapter] = plan.parameters_adapter;
+  add_assumptions(model, question, report);
   ConventionOptions options{question.parameters, &plan};
   ConventionCount chosen =
       MFU_TRY(flop_by_convention(model, question.work, question.convention, options));

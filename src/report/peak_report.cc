@@ -60,6 +60,8 @@ PeakReport report_devices(const std::vector<Device>& devices) {
     DeviceReport& each = report.devices.emplace_back();
     each.device = device;
     each.notes = device.notes;
+    if (!device.memory) each.notes.push_back("its memory size is not known");
+    if (!device.bandwidth) each.notes.push_back("its memory bandwidth is not known");
     add_doubts(each);
   }
   return report;

@@ -117,6 +117,12 @@ std::string to_json(const DoctorReport& report) {
   return json.end_array().end_object().text();
 }
 
+std::string text_to_json(std::string_view text) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mfu.text/1").member("text", text);
+  return json.end_object().text();
+}
+
 std::string to_json(const Error& error) {
   JsonWriter json;
   json.begin_object().member("schema", "mfu.error/1");

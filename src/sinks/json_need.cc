@@ -36,6 +36,7 @@ void write_input(JsonWriter& json, const NeedReport& report) {
     for (std::uint64_t length : report.work.lengths) json.value(length);
     json.end_array();
   }
+  json.member("encoder_sequence", report.work.encoder_sequence);
   json.member("images", report.work.images);
   json.end_object();
 }
@@ -83,7 +84,8 @@ void write_utilization(JsonWriter& json, const NeedReport& report) {
   json.member("peak_flop_per_s", used.peak.per_s);
   json.member("peak_source", used.peak_source);
   json.member("devices", used.devices);
-  json.member("rating", name_of(used.rating));
+  json.key("rating");
+  used.contradictions.empty() ? json.value(name_of(used.rating)) : json.null();
   json.strings("contradictions", used.contradictions);
   json.end_object();
 }
@@ -169,7 +171,8 @@ std::string to_json(const PlanReport& report) {
     json.member("days", plan.days);
     json.member("cost", plan.cost);
     json.member("energy_kwh", plan.energy_kwh);
-    json.member("state_bytes_per_device", plan.state_per_device.count);
+    json.member("state_bytes_per_device",
+                plan.state_per_device ? std::optional(plan.state_per_device->count) : std::nullopt);
     json.member("state_fraction_of_memory", share(plan.state_of_memory));
     json.end_object();
   }

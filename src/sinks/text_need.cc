@@ -91,9 +91,9 @@ std::string utilization_text(const NeedReport& report, const TextStyle& style) {
   Ink ink = used.rating == Rating::good   ? Ink::green
             : used.rating == Rating::fair ? Ink::yellow
                                           : Ink::red;
-  std::string text = "\n" +
-                     inked(fmt::format("MFU {}", percent(used.mfu.value)), Ink::bold, style) +
-                     "  " + inked(name_of(used.rating), ink, style);
+  std::string text =
+      "\n" + inked(fmt::format("MFU {}", percent(used.mfu.value)), Ink::bold, style) + "  " +
+      (used.contradictions.empty() ? inked(name_of(used.rating), ink, style) : "");
   if (used.hfu) text += fmt::format("   HFU {}", percent(used.hfu->value));
   if (used.mbu) text += fmt::format("   MBU {}", percent(used.mbu->value));
   text += "\n";
@@ -181,9 +181,9 @@ std::string to_text(const ConversionReport& report, const TextStyle& style) {
 
 std::string to_text(const PlanReport& report, const TextStyle& style) {
   std::string text =
-      wrapped(fmt::format("{} at {} MFU of {} ({}, {})", count_text(report.total_flop),
+      wrapped(fmt::format("{} at {} MFU of {} ({})", count_text(report.total_flop),
                           percent(report.mfu.value), rate_text(report.peak, Precision::bf16),
-                          report.device, report.peak_source),
+                          report.peak_source),
               style.width, 0) +
       "\n\n";
   Table table({{"devices", Align::right},
@@ -200,7 +200,7 @@ std::string to_text(const PlanReport& report, const TextStyle& style) {
                plan.energy_kwh ? fmt::format("{} MWh", grouped(static_cast<std::uint64_t>(
                                                            *plan.energy_kwh / 1000 + 0.5)))
                                : "-",
-               plan.state_per_device.count > 0 ? bytes_text(plan.state_per_device) : "-",
+               plan.state_per_device ? bytes_text(*plan.state_per_device) : "-",
                plan.state_of_memory ? percent(plan.state_of_memory->value) +
                                           (plan.state_of_memory->value > 1 ? " does not fit" : "")
                                     : "-"});

@@ -25,8 +25,9 @@ Result<Plan> plan_run(const PlanInput& input) {
   plan.days = device_seconds / devices / 86400;
   if (input.price_per_device_hour) plan.cost = plan.device_hours * *input.price_per_device_hour;
   if (input.watts_per_device) plan.energy_kwh = plan.device_hours * *input.watts_per_device / 1000;
+  if (input.parameters == 0) return plan;
   double state = static_cast<double>(input.parameters) * input.bytes_per_parameter / devices;
-  plan.state_per_device = {static_cast<std::uint64_t>(std::ceil(state))};
+  plan.state_per_device = Bytes{static_cast<std::uint64_t>(std::ceil(state))};
   if (input.memory_per_device && input.memory_per_device->count > 0) {
     plan.state_of_memory = Fraction{state / static_cast<double>(input.memory_per_device->count)};
   }

@@ -20,7 +20,7 @@ TEST(Plan, turns_flop_into_device_hours_days_cost_and_energy) {
   EXPECT_NEAR(plan.days, 8.3333, 1e-4);
   EXPECT_DOUBLE_EQ(*plan.cost, 5000);
   EXPECT_DOUBLE_EQ(*plan.energy_kwh, 1400);
-  EXPECT_EQ(plan.state_per_device.count, 1'600'000'000u);
+  EXPECT_EQ(plan.state_per_device->count, 1'600'000'000u);
   EXPECT_DOUBLE_EQ(plan.state_of_memory->value, 0.1);
 }
 

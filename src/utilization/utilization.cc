@@ -36,14 +36,18 @@ void note_contradictions(Utilization& used) {
                                               share->value * 100, suspect));
   };
   bool doubled = used.mfu.value <= 2.1 && used.mfu.value > 1;
-  check("MFU", used.mfu,
-        used.devices == 1
-            ? "the rate or time is of several devices: give --devices, or the rate of one"
-        : doubled
-            ? "the rate is of the whole job but the peak is too low: another form of the device "
-              "(PCIe for SXM), another data type, or a sparse run"
-            : "the number of devices, or a rate given per device and multiplied again");
-  check("HFU", used.hfu, "the recomputation policy: hardware FLOPs beyond what the time allows");
+  check(
+      "MFU", used.mfu,
+      used.devices == 1
+          ? "the rate or time is of several devices (give --devices), or the peak is not in FLOP/s "
+            "(312e12, not 312) or of another data type"
+      : doubled
+          ? "the rate is of the whole job but the peak is too low: another form of the device "
+            "(PCIe for SXM), another data type, or a sparse run"
+          : "the number of devices, or a rate given per device and multiplied again");
+  if (used.mfu.value <= 1) {
+    check("HFU", used.hfu, "the recomputation policy: hardware FLOPs beyond what the time allows");
+  }
   check("MBU", used.mbu, "the bandwidth, or a batch that shares its weight reads");
 }
 
