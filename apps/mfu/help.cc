@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/Option.hpp>
+#include <algorithm>
 
 namespace mfu::app {
 
@@ -13,7 +14,7 @@ std::pair<std::string, std::vector<std::string>> value_and_choices(const CLI::Op
   std::string type = option.get_type_name();
   std::vector<std::string> choices;
   std::size_t open = type.find(":{");
-  if (open == std::string::npos) return {type, choices};
+  if (open == std::string::npos) return {type.substr(0, type.find(':')), choices};
   std::string list = type.substr(open + 2, type.rfind('}') - open - 2);
   std::size_t start = 0;
   while (start <= list.size()) {
@@ -22,6 +23,13 @@ std::pair<std::string, std::vector<std::string>> value_and_choices(const CLI::Op
     start = end + 1;
   }
   return {type.substr(0, open), choices};
+}
+
+// Code points, not bytes: what a column is.
+std::size_t columns_of(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char letter) {
+    return (static_cast<unsigned char>(letter) & 0xC0) != 0x80;
+  }));
 }
 
 std::string option_lines(const std::vector<OptionText>& options, const TextStyle& style) {
@@ -33,8 +41,8 @@ std::string option_lines(const std::vector<OptionText>& options, const TextStyle
     std::string right = option.meaning;
     if (!option.choices.empty()) right += fmt::format(" ({})", fmt::join(option.choices, ", "));
     text += inked(left, Ink::cyan, style);
-    text += left.size() + 2 > kIndent ? "\n" + std::string(kIndent, ' ')
-                                      : std::string(kIndent - left.size(), ' ');
+    text += columns_of(left) + 2 > kIndent ? "\n" + std::string(kIndent, ' ')
+                                           : std::string(kIndent - columns_of(left), ' ');
     text += wrapped(right, style.width, kIndent) + "\n";
   }
   return text;
