@@ -41,28 +41,39 @@ double machine_rate(std::vector<double> best_of_core, const CpuShare& share) {
   return sum * share.cores() / static_cast<double>(best_of_core.size());
 }
 
-// Rates of all runs on all cores, times the cores.
+// The rates of all runs, core by core.
 struct CoreRuns {
   std::vector<double> best;
-  std::vector<double> rates;
+  std::vector<std::vector<double>> rates;
 
-  void add(const std::vector<std::vector<double>>& of_cores, double cores) {
+  void add(const std::vector<std::vector<double>>& of_cores) {
     best.resize(of_cores.size());
+    rates.resize(of_cores.size());
     for (std::size_t core = 0; core < of_cores.size(); ++core) {
       for (double rate : of_cores[core]) {
         best[core] = std::max(best[core], rate);
-        rates.push_back(rate * cores);
+        rates[core].push_back(rate);
       }
     }
   }
 };
 
+// The machine is the sum of its cores, in the best run of each as in the usual one: so the best is
+// never below.
 void summarise(Measured& result, const CoreRuns& runs, const CpuShare& share) {
-  double median = at_quantile(runs.rates, 0.5);
+  double scale = share.cores() / static_cast<double>(runs.rates.size());
+  double median = 0;
+  double low = 0;
+  double high = 0;
+  for (const std::vector<double>& core : runs.rates) {
+    median += at_quantile(core, 0.5) * scale;
+    low += at_quantile(core, 0.1) * scale;
+    high += at_quantile(core, 0.9) * scale;
+    result.runs += core.size();
+  }
   result.rate = FlopRate{machine_rate(runs.best, share)};
   result.median = FlopRate{median};
-  result.spread = Fraction{(at_quantile(runs.rates, 0.9) - at_quantile(runs.rates, 0.1)) / median};
-  result.runs = runs.rates.size();
+  result.spread = Fraction{(high - low) / median};
 }
 
 Measured measure_bursts(Precision precision, const BurstKernel& kernel, const CpuShare& share,
@@ -76,7 +87,7 @@ Measured measure_bursts(Precision precision, const BurstKernel& kernel, const Cp
     return 0.0;
   });
   CoreRuns runs;
-  runs.add(rates, share.cores());
+  runs.add(rates);
   summarise(result, runs, share);
   result.shape = fmt::format("{} cores", share.core_units.size());
   return result;
@@ -148,7 +159,7 @@ Measured search_shapes(const Plan& plan, const CpuShare& share, double seconds) 
       result.why_not = rates.error().message;
       return result;
     }
-    next.runs.add(*rates, share.cores());
+    next.runs.add(*rates);
     if (round + 1 >= kShapes.size()) std::sort(tried.begin(), tried.end(), better);
   }
   summarise(result, tried[0].runs, share);

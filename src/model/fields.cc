@@ -136,6 +136,8 @@ void Fields::note_default(Names names, std::uint64_t fallback) const {
   std::string_view found;
   if (std::find(std::begin(kVital), std::end(kVital), name) == std::end(kVital)) return;
   if (find(names, &found) != nullptr) return;
+  // Classes that take the width of their MLP from elsewhere.
+  if (name == "intermediate_size" && (has("block_ff_dim") || has("moe_intermediate_size"))) return;
   std::string note = fmt::format("{} is not in the config: {} of its class", name, fallback);
   if (std::find(shared_->defaults.begin(), shared_->defaults.end(), note) ==
       shared_->defaults.end()) {

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -68,6 +69,35 @@ std::uint64_t bits_of(const Fields& config) {
   if (dtype.find("64") != std::string::npos) return 64;
   return dtype.find("float8") != std::string::npos || dtype.find("int8") != std::string::npos ? 8
                                                                                               : 16;
+}
+
+// What the bytes of weights rest on where the config names a format nobody described here.
+void note_formats(const Fields& config, std::vector<std::string>& notes) {
+  constexpr std::string_view kTypes[] = {"bfloat16",      "float16",     "float32", "float64",
+                                         "float8_e4m3fn", "float8_e5m2", "int8",    "auto"};
+  constexpr std::string_view kMethods[] = {"fp8", "fbgemm_fp8", "gptq",
+                                           "awq", "mxfp4",      "bitsandbytes"};
+  auto known = [](const auto& names, const std::string& name) {
+    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+  };
+  std::string dtype = config.text({"dtype", "torch_dtype"}, "auto");
+  if (dtype.starts_with("torch.")) dtype.erase(0, 6);
+  if (!known(kTypes, dtype)) {
+    notes.push_back(fmt::format("the dtype '{}' is not known: bytes as if its weights had {} bits",
+                                printable(dtype, 40), bits_of(config)));
+  }
+  if (!config.has("quantization_config")) return;
+  Fields quant = config.section({"quantization_config"});
+  std::string method = quant.text({"quant_method"}, "");
+  if (!known(kMethods, method)) {
+    notes.push_back(fmt::format("the quantisation '{}' is not known: bytes as if there were none",
+                                printable(method, 40)));
+  }
+  std::uint64_t bits = quant.count({"bits", "w_bit"}, 4);
+  if ((method == "gptq" || method == "awq") && bits != 4 && bits != 8) {
+    notes.push_back(
+        fmt::format("{} with {} bits is not known: bytes as if it had 4", method, bits));
+  }
 }
 
 WeightFormat read_format(const Fields& config) {
@@ -140,6 +170,7 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
   model.format = read_format(config);
   MFU_TRY(config.problem());
   MFU_TRY(check_parameters(model, name));
+  note_formats(config, model.notes);
   for (const std::string& note : config.defaults_taken()) model.notes.push_back(note);
   for (const std::string& note : model.notes) diagnostics.warn(note);
   return model;
