@@ -36,8 +36,16 @@ DATA = {".csv"}
 
 
 def tracked():
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True).stdout
-    return [ROOT / line for line in listed.splitlines() if (ROOT / line).is_file()]
+    """What git would take; without git, or outside a checkout, everything but what we make."""
+    try:
+        run = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
+        listed = [ROOT / line for line in run.stdout.splitlines()]
+    except FileNotFoundError:
+        listed = []
+    if not listed:
+        made = {"build", ".venv", ".git", "__pycache__", ".pytest_cache"}
+        listed = [path for path in ROOT.rglob("*") if not made & set(path.relative_to(ROOT).parts)]
+    return [path for path in listed if path.is_file()]
 
 
 def folder_of(path):
