@@ -28,7 +28,8 @@ double seconds_since(SteadyClock::time_point start) {
 
 double at_quantile(std::vector<double> values, double quantile) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(quantile * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<std::size_t>(
+      std::lround(quantile * static_cast<double>(values.size() - 1)))];
 }
 
 // What each core gave, side by side, as one machine: each core's own best, added up, since no core

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text.h"
 #include "mfu/sink.h"
@@ -50,8 +51,7 @@ std::string parts_table(const NeedReport& report, const TextStyle& style) {
     if (parameters == 0 && flop == FlopCount(0)) continue;
     double share = total == FlopCount(0) ? 0 : flop.to_double() / total.to_double();
     std::string bar;
-    for (int step = 0; step < static_cast<int>(share * 30 + 0.5); ++step)
-      bar += style.unicode ? "█" : "#";
+    for (int step = 0; step < std::lround(share * 30); ++step) bar += style.unicode ? "█" : "#";
     table.add({readable(name_of(part)), parameters == 0 ? "-" : grouped(parameters),
                flop == FlopCount(0) ? "-" : count_text(flop), percent(share), bar});
   }
@@ -195,8 +195,8 @@ std::string to_text(const PlanReport& report, const TextStyle& style) {
                {"of memory", Align::right}});
   for (const Plan& plan : report.plans) {
     table.add({grouped(plan.devices), fmt::format("{:.1f}", plan.days),
-               grouped(static_cast<std::uint64_t>(plan.device_hours + 0.5)),
-               plan.cost ? grouped(static_cast<std::uint64_t>(*plan.cost + 0.5)) : "-",
+               grouped(static_cast<std::uint64_t>(std::llround(plan.device_hours))),
+               plan.cost ? grouped(static_cast<std::uint64_t>(std::llround(*plan.cost))) : "-",
                plan.energy_kwh ? fmt::format("{} MWh", grouped(static_cast<std::uint64_t>(
                                                            *plan.energy_kwh / 1000 + 0.5)))
                                : "-",
