@@ -51,6 +51,8 @@ def unit_tests(preset, wanted):
             continue
         for suite in json.loads(text)["testsuites"]:
             for case in suite["testsuite"]:
+                if case.get("result") == "SKIPPED":  # an oracle that is not at hand: neither passed nor failed
+                    continue
                 failures = "\n".join(failure["failure"] for failure in case.get("failures", []))
                 yield f"{preset}/{suite['name']}.{case['name']}", failures or None
         if run.returncode not in (0, 1):
