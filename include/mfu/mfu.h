@@ -10,6 +10,7 @@
 #include "mfu/plan.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
+#include "mfu/serve.h"
 #include "mfu/settings.h"
 #include "mfu/sink.h"
 #include "mfu/suggest.h"

@@ -1,0 +1,79 @@
+#include "serve/address.h"
+
+#include <algorithm>
+#include <cctype>
+
+namespace mfu {
+
+namespace {
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+}  // namespace
+
+std::string host_of(std::string_view host_header) {
+  std::string_view host = host_header;
+  if (host.starts_with('[')) {
+    std::size_t end = host.find(']');
+    host = end == std::string_view::npos ? std::string_view{} : host.substr(1, end - 1);
+  } else {
+    host = host.substr(0, host.find(':'));
+  }
+  std::string lower(host);
+  std::ranges::transform(lower, lower.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lower;
+}
+
+bool is_loopback_name(std::string_view host) {
+  if (host == "localhost" || host == "::1") return true;
+  // All of 127.0.0.0/8, and nothing that only begins like it ("127.0.0.1.example").
+  if (!host.starts_with("127.")) return false;
+  return std::ranges::all_of(host, [](char c) { return c == '.' || (c >= '0' && c <= '9'); }) &&
+         std::ranges::count(host, '.') == 3;
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '%') {
+      if (i + 2 >= text.size()) return std::nullopt;
+      int high = hex_digit(text[i + 1]);
+      int low = hex_digit(text[i + 2]);
+      if (high < 0 || low < 0) return std::nullopt;
+      c = static_cast<char>(high * 16 + low);
+      i += 2;
+    }
+    if (c == '\0') return std::nullopt;
+    decoded += c;
+  }
+  return decoded;
+}
+
+std::optional<std::string> query_value(std::string_view query, std::string_view name) {
+  while (!query.empty()) {
+    std::string_view pair = query.substr(0, query.find('&'));
+    query.remove_prefix(std::min(query.size(), pair.size() + 1));
+    std::size_t equals = pair.find('=');
+    if (pair.substr(0, equals) != name) continue;
+    return percent_decoded(equals == std::string_view::npos ? "" : pair.substr(equals + 1));
+  }
+  return std::nullopt;
+}
+
+bool same_secret(std::string_view a, std::string_view b) {
+  if (a.size() != b.size()) return false;
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
+  }
+  return difference == 0;
+}
+
+}  // namespace mfu

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <csignal>
+#include <thread>
+
+#include "mfu/serve.h"
+#include "serve/session.h"
+
+namespace mfu {
+
+namespace {
+
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+class BeastServer : public Server {
+ public:
+  explicit BeastServer(ServeOptions options)
+      : state_(std::make_shared<ServeState>()), acceptor_(context_) {
+    state_->options = std::move(options);
+  }
+  ~BeastServer() override {
+    context_.stop();
+    if (thread_.joinable()) thread_.join();
+  }
+  BeastServer(const BeastServer&) = delete;
+  BeastServer& operator=(const BeastServer&) = delete;
+
+  std::uint16_t port() const override {
+    error_code error;
+    return acceptor_.local_endpoint(error).port();
+  }
+
+  Result<bool> open() {
+    const ServeOptions& options = state_->options;
+    error_code error;
+    auto address = boost::asio::ip::make_address(
+        options.address == "localhost" ? "127.0.0.1" : options.address, error);
+    if (error) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} is no address: give one of this machine's, such as 127.0.0.1",
+                              options.address));
+    }
+    state_->loopback = address.is_loopback();
+    if (!state_->loopback && options.token.empty()) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} can be reached by others: give a token they must show, or listen "
+                              "on 127.0.0.1",
+                              options.address));
+    }
+    tcp::endpoint endpoint(address, options.port);
+    acceptor_.open(endpoint.protocol(), error);
+    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) acceptor_.bind(endpoint, error);
+    if (!error) acceptor_.listen(boost::asio::socket_base::max_listen_connections, error);
+    if (error) {
+      return fail(ErrorCode::io, fmt::format("cannot listen on {} port {}: {}; try another port",
+                                             options.address, options.port, error.message()));
+    }
+    return true;
+  }
+
+  void run() {
+    accept();
+    // The program's own threads take its signals, never this one.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread_ = std::thread([this] { context_.run(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+ private:
+  void accept() {
+    acceptor_.async_accept([this](error_code error, tcp::socket socket) {
+      if (!error) {
+        begin_session(std::move(socket), state_);
+        return accept();
+      }
+      // Out of file descriptors, say: asking again at once would only burn the core.
+      pause_.expires_after(std::chrono::milliseconds(100));
+      pause_.async_wait([this](error_code stopped) {
+        if (!stopped) accept();
+      });
+    });
+  }
+
+  std::shared_ptr<ServeState> state_;
+  boost::asio::io_context context_{1};
+  tcp::acceptor acceptor_;
+  boost::asio::steady_timer pause_{context_};
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Server>> Server::listen(ServeOptions options) {
+  auto server = std::make_unique<BeastServer>(std::move(options));
+  MFU_TRY(server->open());
+  server->run();
+  return std::unique_ptr<Server>(std::move(server));
+}
+
+}  // namespace mfu
