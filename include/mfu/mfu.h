@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mfu/ceiling.h"
+#include "mfu/column.h"
 #include "mfu/convention.h"
 #include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
@@ -14,6 +15,7 @@
 #include "mfu/sink.h"
 #include "mfu/suggest.h"
 #include "mfu/table.h"
+#include "mfu/trace.h"
 #include "mfu/units.h"
 #include "mfu/utilization.h"
 #include "mfu/workload.h"
