@@ -91,6 +91,11 @@ class Column {
     for (std::size_t i = size_; i < size; ++i) data()[i] = value;
     size_ = size;
   }
+  // The values beyond the old size are whatever was there.
+  void resize_uninitialized(std::size_t size) {
+    if (size * sizeof(T) > storage_.capacity_bytes()) storage_.grow(size * sizeof(T));
+    size_ = size;
+  }
   // Empties it and gives its memory back.
   void clear() {
     storage_.release();

@@ -48,6 +48,8 @@ struct DeviceEvents {
   Column<std::int64_t> bytes;        // of copies and sets; kNoId where not recorded
   Column<std::uint32_t> geometry;    // text "[grid][block]" as recorded, or kNone
   Column<std::uint32_t> launch;      // row of Trace::launches, or kNone: no launch record
+  Column<std::uint32_t>
+      host;  // row of Trace::host that launched it: by launch, else by external id
   Column<std::uint32_t> collective;  // row of Trace::collectives, or kNone
   std::size_t size() const { return start_ns.size(); }
 };
@@ -70,7 +72,7 @@ struct Launches {
   Column<std::uint32_t> thread;      // row of Trace::threads
   Column<std::int64_t> correlation;  // kNoId where not recorded
   Column<std::int64_t> external_id;  // kNoId where not recorded
-  Column<std::uint32_t> host;        // innermost operator or annotation it ran in; kNone: in none
+  Column<std::uint32_t> host;        // innermost host event of any kind it ran in; kNone: in none
   std::size_t size() const { return start_ns.size(); }
 };
 
@@ -183,8 +185,6 @@ class Trace {
   std::uint32_t outermost_operator(std::uint32_t host_event) const;
   // The innermost event of that kind around a host event, itself included; kNone: none.
   std::uint32_t enclosing(std::uint32_t host_event, HostKind kind) const;
-  // The host event that launched a device event: device → launch → host; kNone: not known.
-  std::uint32_t launched_by(std::size_t device_event) const;
 
   std::unique_ptr<Texts> texts;
 };
