@@ -118,6 +118,7 @@ struct IdleLine {  // idle time of one cause, by what came after it or what the 
   std::string what, code;
   std::uint64_t gaps = 0;
   std::int64_t duration_ns = 0;
+  bool cpu_work = false;  // `what` is an operator that ran on the CPU and launched nothing
 };
 
 struct Gap {  // one stretch with nothing on the device

@@ -52,15 +52,15 @@ IdleSplitter::IdleSplitter(const Trace& trace, const Works& works,
                   trace.host.kind.end()) {}
 
 void IdleSplitter::add(std::int64_t from_ns, std::int64_t to_ns, LedgerLine line,
-                       std::uint32_t what, std::uint32_t code_row) {
+                       std::uint32_t what, std::uint32_t code_row, bool cpu_work) {
   if (to_ns <= from_ns) return;
   charge_(from_ns, to_ns, line);
   gap_[line] += to_ns - from_ns;
   std::uint32_t code = has_python_ ? user_frame(trace_, code_row) : kNone;
-  LineSum& sum = sums_[{line, what, code}];
+  LineSum& sum = sums_[{line, what, code, cpu_work}];
   ++sum.gaps;
   sum.duration_ns += to_ns - from_ns;
-  if (line == LedgerLine::idle_launch && after_wait_) {
+  if (line == LedgerLine::idle_launch && after_wait_ && !cpu_work) {
     tally_.launch_after_synchronization_ns += to_ns - from_ns;
   }
 }
@@ -84,10 +84,10 @@ IdleSplitter::Next IdleSplitter::next_of(std::uint32_t span) {
   }
   std::uint32_t event = works_.spans[span].event;
   std::uint32_t launch = trace_.device.launch[event];
+  next.host = trace_.device.host[event];
   if (launch != kNone) {
     next.launch = launch;
     next.thread = trace_.launches.thread[launch];
-    next.host = trace_.launches.host[launch];
     next.graph = trace_.launches.kind[launch] == LaunchKind::graph;
     return next;
   }
@@ -163,7 +163,7 @@ void IdleSplitter::host_part(std::int64_t from_ns, std::int64_t to_ns, const Nex
         break;
       case HostState::cpu_work:
         tally_.cpu_work_ns += span.end_ns - span.start_ns;
-        add(span.start_ns, span.end_ns, LedgerLine::idle_launch, name, row);
+        add(span.start_ns, span.end_ns, LedgerLine::idle_launch, name, row, true);
         break;
       case HostState::busy:
         add(span.start_ns, span.end_ns, LedgerLine::idle_launch, before, next.host);
@@ -223,7 +223,7 @@ std::vector<IdleLine> IdleSplitter::lines() const {
   std::vector<IdleLine> lines;
   for (const auto& [key, sum] : sums_) {
     lines.push_back({key.cause, std::string(trace_.text(key.what)),
-                     std::string(trace_.text(key.code)), sum.gaps, sum.duration_ns});
+                     std::string(trace_.text(key.code)), sum.gaps, sum.duration_ns, key.cpu_work});
   }
   std::stable_sort(lines.begin(), lines.end(), [](const IdleLine& a, const IdleLine& b) {
     return a.duration_ns > b.duration_ns;

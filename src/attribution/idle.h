@@ -49,6 +49,7 @@ class IdleSplitter {
   struct LineKey {
     LedgerLine cause;
     std::uint32_t what, code;  // texts
+    bool cpu_work = false;
     auto operator<=>(const LineKey&) const = default;
   };
   struct LineSum {
@@ -66,7 +67,7 @@ class IdleSplitter {
   void host_part(std::int64_t from_ns, std::int64_t to_ns, const Next& next);
   void unseen_part(std::int64_t from_ns, std::int64_t to_ns, const Next& next);
   void add(std::int64_t from_ns, std::int64_t to_ns, LedgerLine line, std::uint32_t what,
-           std::uint32_t code_row);
+           std::uint32_t code_row, bool cpu_work = false);
   void unknown(std::int64_t from_ns, std::int64_t to_ns, std::int64_t& of, const char* reason);
   void keep(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t next, std::uint32_t host);
 

@@ -214,7 +214,7 @@ AttributionCoverage coverage_of(const Trace& trace, const Works& works, const Wi
       std::uint32_t launch = trace.device.launch[span.event];
       if (launch == kNone) continue;
       if (trace.launches.kind[launch] == LaunchKind::graph) graphed += ns;
-      host = trace.launches.host[launch];
+      host = trace.device.host[span.event];
       linked += ns;
     } else {
       linked += ns;

@@ -115,7 +115,7 @@ Works works_of(const Trace& trace, std::int64_t device) {
   for (std::uint32_t i = 0; i < works.spans.size(); ++i) {
     Span& span = works.spans[i];
     std::uint32_t name = trace.device.name[span.event];
-    std::uint32_t host = trace.launched_by(span.event);
+    std::uint32_t host = trace.device.host[span.event];
     if (span.level != Level::other) continue;
     if (table.is_matmul_kernel(name)) span.level = Level::matmul_unknown;
     if (host == kNone) continue;
