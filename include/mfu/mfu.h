@@ -1,6 +1,7 @@
 // Everything public, in data-flow order.
 #pragma once
 
+#include "mfu/attribution.h"
 #include "mfu/ceiling.h"
 #include "mfu/column.h"
 #include "mfu/convention.h"
