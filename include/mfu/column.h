@@ -103,6 +103,10 @@ class Column {
   }
   // An empty column under the same budget.
   Column sibling() const { return Column(storage_.spill()); }
+  template <typename Other>
+  Column<Other> sibling_of() const {
+    return Column<Other>(storage_.spill());
+  }
 
  private:
   ColumnStorage storage_;

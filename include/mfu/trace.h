@@ -48,8 +48,7 @@ struct DeviceEvents {
   Column<std::int64_t> bytes;        // of copies and sets; kNoId where not recorded
   Column<std::uint32_t> geometry;    // text "[grid][block]" as recorded, or kNone
   Column<std::uint32_t> launch;      // row of Trace::launches, or kNone: no launch record
-  Column<std::uint32_t>
-      host;  // row of Trace::host that launched it: by launch, else by external id
+  Column<std::uint32_t> host;        // row of Trace::host, by launch, else by external id
   Column<std::uint32_t> collective;  // row of Trace::collectives, or kNone
   std::size_t size() const { return start_ns.size(); }
 };
@@ -93,8 +92,8 @@ struct HostEvents {
   Column<std::uint32_t> parent;      // the event it ran in, on its thread; kNone: outermost
   Column<std::uint32_t> forward;     // of a backward operator: the forward one; kNone otherwise
   Column<std::uint32_t> collective;  // of record_param_comms: row of Trace::collectives
-  Column<std::uint8_t>
-      recomputed;  // 1: a forward operator run again inside a backward (checkpoint)
+  Column<std::uint8_t> backward;     // 1: run inside a backward
+  Column<std::uint8_t> recomputed;   // 1: of a forward run again inside a backward
   std::size_t size() const { return start_ns.size(); }
 };
 
