@@ -2,6 +2,7 @@
 #pragma once
 
 #include "mfu/ceiling.h"
+#include "mfu/collective.h"
 #include "mfu/column.h"
 #include "mfu/convention.h"
 #include "mfu/diagnostics.h"
