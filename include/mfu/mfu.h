@@ -3,6 +3,7 @@
 
 #include "mfu/attribution.h"
 #include "mfu/ceiling.h"
+#include "mfu/collective.h"
 #include "mfu/column.h"
 #include "mfu/convention.h"
 #include "mfu/diagnostics.h"

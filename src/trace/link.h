@@ -13,7 +13,7 @@ namespace mfu {
 void sort_events(Trace& trace);
 void nest_host_events(Trace& trace, bool whole_microseconds);
 void link_device_events(Trace& trace, Unlinked& unlinked);
-void link_backward(Trace& trace, const Unlinked& unlinked);
+void link_backward(Trace& trace, Unlinked& unlinked);
 void link_collectives(Trace& trace);
 void clip_overruns(Trace& trace, bool whole_microseconds);
 void find_steps(Trace& trace);

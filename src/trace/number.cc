@@ -101,7 +101,7 @@ std::optional<std::int64_t> parse_ns(std::string_view microseconds) {
   while (at < size && is_digit(microseconds[at])) {
     value = value * 10 + static_cast<std::uint64_t>(microseconds[at++] - '0');
   }
-  if (at > 0 && at <= 16) {
+  if (at > 0 && at <= 16 && value <= INT64_MAX / 1000) {
     if (at == size) return static_cast<std::int64_t>(value * 1000);
     if (microseconds[at] == '.' && size - at <= 4 && at <= 15) {
       std::size_t places = 0;

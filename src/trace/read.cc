@@ -70,6 +70,8 @@ Reading read_windows(ByteSource& source, DocumentReader& document, const ReadOpt
     filled = left;
     progress.at(source.file_bytes());
   }
+  // What follows the document says whether the archive was whole.
+  while (!last && !cancelled(options)) last = source.read(window.data(), window.size()) == 0;
   return reading;
 }
 
@@ -140,8 +142,8 @@ Result<Trace> read_source(ByteSource& source, const std::string& name, const Rea
   trace.coverage.file_bytes = source.file_bytes();
   trace.coverage.json_bytes = reading.json_bytes;
   MFU_TRY(judge(document, source, trace, name));
-  trace.texts->drop_lookup();
   link_trace(trace, builder.unlinked());
+  trace.texts->drop_lookup();
   note_oddities(trace, document.counts());
   return std::move(trace);
 }
