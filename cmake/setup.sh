@@ -9,7 +9,7 @@ die() { printf 'mfu set-up: %s\n' "$*" >&2; exit 2; }
 
 # Packages: without the first list nothing builds; each of the others serves one part, which says so itself
 # when it is missing.
-BUILD_PACKAGES="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev python3 python3-venv"
+BUILD_PACKAGES="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev libisal-dev libzstd-dev python3 python3-venv"
 RUN_PACKAGES="libopenblas0-pthread libdnnl2"
 TEST_PACKAGES="git libgtest-dev clang-format-19 clang-tidy-19 man-db zsh fish"
 FUZZ_PACKAGES="clang-19 libclang-rt-19-dev"
@@ -51,7 +51,7 @@ setup_packages() {
   mkdir -p "$MFU_ROOT/build"
   if ! command -v dpkg-query >/dev/null; then
     command -v cmake >/dev/null && command -v ninja >/dev/null ||
-      die "this is neither Debian nor Ubuntu. Install by hand: a C++20 compiler, CMake, Ninja, pkg-config, fmt, CLI11, yaml-cpp, hwloc; then run this again."
+      die "this is neither Debian nor Ubuntu. Install by hand: a C++20 compiler, CMake, Ninja, pkg-config, fmt, CLI11, yaml-cpp, hwloc, ISA-L, zstd; then run this again."
     return
   fi
   local missing; missing="$(missing_packages $BUILD_PACKAGES)"

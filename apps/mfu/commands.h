@@ -5,6 +5,8 @@
 
 namespace mfu::app {
 
+Command explain_command();
+Command compare_command();
 Command flops_command();
 Command convert_command();
 Command plan_command();

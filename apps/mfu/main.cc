@@ -5,6 +5,8 @@
 int main(int argc, char** argv) {
   using namespace mfu::app;
   Cli cli({
+      explain_command(),
+      compare_command(),
       flops_command(),
       peak_command(),
       plan_command(),

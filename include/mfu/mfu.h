@@ -1,12 +1,16 @@
 // Everything public, in data-flow order.
 #pragma once
 
+#include "mfu/attribution.h"
 #include "mfu/ceiling.h"
+#include "mfu/collective.h"
+#include "mfu/column.h"
 #include "mfu/convention.h"
 #include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/machine.h"
 #include "mfu/model.h"
+#include "mfu/ops.h"
 #include "mfu/plan.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
@@ -15,6 +19,7 @@
 #include "mfu/sink.h"
 #include "mfu/suggest.h"
 #include "mfu/table.h"
+#include "mfu/trace.h"
 #include "mfu/units.h"
 #include "mfu/utilization.h"
 #include "mfu/workload.h"

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "mfu/attribution.h"
 #include "mfu/ceiling.h"
 #include "mfu/convention.h"
 #include "mfu/hardware.h"
@@ -118,6 +119,55 @@ struct PlanReport {
   std::vector<Plan> plans;  // one a number of devices
   std::vector<std::string> assumptions;
 };
+
+// One line of a ledger with its share of the window.
+struct LedgerRow {
+  LedgerLine line = LedgerLine::idle_unknown;
+  std::int64_t duration_ns = 0;
+  double fraction = 0;
+};
+
+struct RankReport {
+  RankAttribution found;
+  std::vector<LedgerRow> rows;  // every line, in order
+  std::optional<Rating> rating;
+};
+
+// What `mfu explain` tells: where the time went, on each device of each file and over all.
+struct ExplainReport {
+  std::vector<RankReport> ranks;
+  std::vector<LedgerRow> rows;  // over all ranks
+  std::int64_t duration_ns = 0;  // Σ of the windows
+  std::optional<double> mfu;
+  std::optional<Rating> rating;
+  std::vector<PublishedRun> like;      // of the same device where there are such
+  std::optional<std::size_t> slowest;  // of ranks
+  std::vector<Finding> findings;
+  bool partial = false;
+  std::vector<std::string> notes;
+};
+ExplainReport report_explanation(Attribution attribution);
+
+// One line of two ledgers, in time a step (a window, where steps are not marked in both).
+struct ComparisonRow {
+  LedgerLine line = LedgerLine::idle_unknown;
+  double before_ns = 0, after_ns = 0;
+  double before_fraction = 0, after_fraction = 0;  // of their windows
+};
+struct ComparisonReport {
+  std::string before, after;  // paths
+  bool by_step = false;
+  double before_ns = 0, after_ns = 0;  // a step or window of one rank
+  std::optional<double> before_mfu, after_mfu;
+  std::vector<ComparisonRow> rows;
+  std::vector<std::string> better, worse;  // what changed most, for people
+  double slower_fraction = 0;              // of time: below 0 it got faster
+  std::optional<double> fail_over;         // slower than that is a failure
+  bool failed = false;
+  std::vector<std::string> notes;
+};
+ComparisonReport report_comparison(const ExplainReport& before, const ExplainReport& after,
+                                   std::optional<double> fail_over);
 
 struct DoctorReport {
   std::vector<Probe> probes;

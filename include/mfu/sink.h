@@ -18,6 +18,8 @@ std::string to_text(const DoctorReport& report, const TextStyle& style);
 std::string to_text(const NeedReport& report, const TextStyle& style);
 std::string to_text(const ConversionReport& report, const TextStyle& style);
 std::string to_text(const PlanReport& report, const TextStyle& style);
+std::string to_text(const ExplainReport& report, const TextStyle& style);
+std::string to_text(const ComparisonReport& report, const TextStyle& style);
 
 // One line each, without the newline.
 std::string to_json(const PeakReport& report);        // mfu.peak/1
@@ -26,9 +28,16 @@ std::string to_json(const Error& error);              // mfu.error/1
 std::string to_json(const NeedReport& report);        // mfu.flops/1
 std::string to_json(const ConversionReport& report);  // mfu.convert/1
 std::string to_json(const PlanReport& report);        // mfu.plan/1
+std::string to_json(const ExplainReport& report);     // mfu.explain/1
+std::string to_json(const ComparisonReport& report);  // mfu.compare/1
 // mfu.config/1
 std::string to_json(const std::vector<SettingKey>& keys, const Settings& settings,
                     const std::string& path);
+
+// For an issue or a chat; names from the trace are escaped.
+std::string to_markdown(const ExplainReport& report);
+// Ledger lines, operators and kernels as rows of one table.
+std::string to_csv(const ExplainReport& report);
 
 // Text for people where a script asked for JSON: help, manual pages, scripts. mfu.text/1
 std::string text_to_json(std::string_view text);
@@ -42,5 +51,7 @@ std::string grouped(std::uint64_t count);
 // "3.35 TB/s", "80 GB", decimal.
 std::string bandwidth_text(ByteRate rate);
 std::string bytes_text(Bytes bytes);
+// "284 ms", "12.3 µs".
+std::string duration_text(double ns);
 
 }  // namespace mfu

@@ -130,6 +130,12 @@ JsonWriter& JsonWriter::value(std::uint64_t count) {
   return *this;
 }
 
+JsonWriter& JsonWriter::value(std::int64_t number) {
+  separate();
+  text_ += std::to_string(number);
+  return *this;
+}
+
 JsonWriter& JsonWriter::value(FlopCount count) {
   separate();
   text_ += count.to_string();

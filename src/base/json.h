@@ -63,6 +63,7 @@ class JsonWriter {
   JsonWriter& value(const std::string& text) { return value(std::string_view(text)); }
   JsonWriter& value(double number);
   JsonWriter& value(std::uint64_t count);
+  JsonWriter& value(std::int64_t number);
   JsonWriter& value(FlopCount count);
   JsonWriter& value(bool truth);
   JsonWriter& null();

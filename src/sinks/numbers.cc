@@ -69,4 +69,12 @@ std::string bytes_text(Bytes bytes) {
   return scaled(static_cast<double>(bytes.count), "B");
 }
 
+std::string duration_text(double ns) {
+  if (std::fabs(ns) >= 1e9) return fmt::format("{:.3g} s", ns * 1e-9);
+  if (std::fabs(ns) >= 1e8) return fmt::format("{:.0f} ms", ns * 1e-6);
+  if (std::fabs(ns) >= 1e6) return fmt::format("{:.3g} ms", ns * 1e-6);
+  if (std::fabs(ns) >= 1e3) return fmt::format("{:.3g} µs", ns * 1e-3);
+  return fmt::format("{:.0f} ns", ns);
+}
+
 }  // namespace mfu

@@ -1,0 +1,66 @@
+#include <CLI/Option.hpp>
+
+#include "commands.h"
+#include "explain_options.h"
+
+namespace mfu::app {
+
+namespace {
+
+struct Options {
+  ExplainOptions explain;
+  std::vector<std::string> paths;
+  bool markdown = false, csv = false;
+};
+
+Result<int> run(Context& context, const Options& options) {
+  if (options.paths.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                "name a profiler trace: a .json or .json.gz of torch.profiler, or a folder of them; "
+                "- reads standard input");
+  }
+  if (options.markdown && options.csv) {
+    return fail(ErrorCode::invalid_argument, "--markdown and --csv: one of them");
+  }
+  ExplainReport report = MFU_TRY(options.explain.explain(context, options.paths));
+  if (context.json()) {
+    context.print(to_json(report));
+  } else if (options.markdown) {
+    context.print(to_markdown(report));
+  } else if (options.csv) {
+    context.print(to_csv(report));
+  } else {
+    context.print(to_text(report, context.style()));
+  }
+  return kGood;
+}
+
+}  // namespace
+
+Command explain_command() {
+  auto options = std::make_shared<Options>();
+  CommandText text{
+      "explain",
+      "Why is it low? Where each nanosecond of a profiler trace went",
+      "Reads traces of torch.profiler (Kineto, plain, gzip or zstd; a file a rank, or a folder) and "
+      "gives MFU, a ledger whose lines add up to the window to the nanosecond, and what to change, "
+      "ranked by what it could win at most.\n\n"
+      "The device's peak is looked up by the name in the trace; record_shapes=True is needed for "
+      "FLOPs, with_stack=True for lines of code. A trace without device events is explained with "
+      "the CPU as the device. docs/ledger.md has the rules.",
+      {{"mfu explain trace.json.gz", "MFU, where the time went, what to change"},
+       {"mfu explain traces/", "all ranks of a job together: who waits for whom"},
+       {"mfu explain trace.json --window all --json", "everything, for a script"},
+       {"mfu explain trace.json.gz --device \"NVIDIA H100 80GB HBM3\" --markdown",
+        "for an issue, with the device named"}}};
+  auto add = [options](CLI::App& app) {
+    app.add_option("trace", options->paths, "Trace files or folders of them; -: standard input")
+        ->type_name("TRACE…");
+    options->explain.add_to(app);
+    app.add_flag("--markdown", options->markdown, "Markdown, for an issue or a chat");
+    app.add_flag("--csv", options->csv, "Ledger, operators and kernels as one table");
+  };
+  return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
+}
+
+}  // namespace mfu::app

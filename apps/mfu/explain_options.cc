@@ -1,0 +1,126 @@
+#include "explain_options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/Validators.hpp>
+#include <mutex>
+
+#include "model_options.h"
+#include "progress.h"
+
+namespace mfu::app {
+
+namespace {
+
+// Shown once reading has taken a second.
+class ReadingBar {
+ public:
+  void show(const ReadProgress& progress) {
+    std::lock_guard lock(mutex_);
+    auto passed = std::chrono::steady_clock::now() - begun_;
+    if (passed < std::chrono::seconds(1) || !progress.bytes_whole || *progress.bytes_whole == 0) {
+      return;
+    }
+    if (!bar_) bar_ = std::make_unique<ProgressBar>("reading");
+    double done = static_cast<double>(progress.bytes_done) /
+                  static_cast<double>(*progress.bytes_whole);
+    bar_->show({done}, fmt::format("{} of {}", bytes_text({progress.bytes_done}),
+                                   bytes_text({*progress.bytes_whole})));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<ProgressBar> bar_;
+  std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
+};
+
+Result<Device> device_named(Context& context, const std::string& name) {
+  if (name != "this") return find_device(context.catalog(), name);
+  Diagnostics diagnostics;
+  Machine machine = detect_machine(context.catalog(), diagnostics);
+  context.warn(diagnostics);
+  if (machine.devices.empty() || !machine.devices.back().device) {
+    return fail(ErrorCode::not_found,
+                "--device this: this machine's processor has no known peak; give --peak");
+  }
+  return *machine.devices.back().device;
+}
+
+}  // namespace
+
+void ExplainOptions::add_to(CLI::App& app) {
+  app.add_option("--window", window,
+                 "What is accounted for: all, steps (default where they are marked) or FROM:TO "
+                 "(2ms:10ms after the first device event; bare numbers: ns of the trace's clock)")
+      ->type_name("WINDOW");
+  app.add_option("--device", device,
+                 "Device whose peak counts, where the trace does not name it; this: this machine's "
+                 "processor")
+      ->type_name("NAME");
+  app.add_option("--dtype", type, "Type the matmuls ran in, where the trace does not show it")
+      ->type_name("TYPE");
+  app.add_option("--peak", peak, "Peak of one device in FLOP/s; wins over --device")
+      ->type_name("N");
+  app.add_option("--model", model, "config.json of the model: MFU of what it needs")
+      ->type_name("CONFIG");
+  app.add_option("--tokens", tokens, "With --model: tokens each device worked through in the window")
+      ->type_name("N");
+  app.add_option("--seq", sequence, "With --model: length of a sequence (default 2048)")
+      ->type_name("N")
+      ->check(whole_number());
+  app.add_option("--phase", phase, "With --model: what kind of step")
+      ->type_name("PHASE")
+      ->check(CLI::IsMember({"train", "forward", "prefill", "decode"}));
+}
+
+Result<AttributionOptions> ExplainOptions::attribution(Context& context) const {
+  AttributionOptions options;
+  options.catalog = &context.catalog();
+  options.timeline = timeline;
+  if (!window.empty()) options.window = MFU_TRY(parse_window(window));
+  if (!device.empty()) options.device = MFU_TRY(device_named(context, device));
+  if (!peak.empty()) options.peak = FlopRate{MFU_TRY(parse_amount(peak, "--peak"))};
+  if (!type.empty()) {
+    options.precision = parse_precision(type);
+    if (!options.precision) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("--dtype {}: one of fp64 fp32 tf32 fp16 bf16 fp8 fp6 fp4 int8 int4 "
+                              "was expected",
+                              type));
+    }
+  }
+  if (model.empty() != tokens.empty()) {
+    return fail(ErrorCode::invalid_argument, "--model and --tokens go together");
+  }
+  if (!model.empty()) {
+    double count = static_cast<double>(MFU_TRY(parse_whole_amount(tokens, "--tokens", 1e15)));
+    Diagnostics diagnostics;
+    ModelOptions config;
+    ModelSpec spec = MFU_TRY(config.load(model, diagnostics));
+    NeedQuestion question;
+    question.work.phase = MFU_TRY(parse_phase(phase));
+    question.work.sequence = sequence;
+    NeedReport need = MFU_TRY(report_need(spec, question));
+    if (!need.flop_per_token) {
+      return fail(ErrorCode::unsupported, fmt::format("{}: has no FLOPs a token", model));
+    }
+    options.model_flop_per_rank =
+        FlopCount::from_wide(static_cast<Uint128>(*need.flop_per_token * count + 0.5));
+  }
+  return options;
+}
+
+Result<ExplainReport> ExplainOptions::explain(Context& context,
+                                              const std::vector<std::string>& paths) const {
+  AttributionOptions options = MFU_TRY(attribution(context));
+  std::vector<Trace> traces;
+  {
+    ReadingBar bar;
+    ReadOptions reading;
+    reading.progress = [&bar](const ReadProgress& progress) { bar.show(progress); };
+    traces = MFU_TRY(read_traces(paths, reading));
+  }
+  return report_explanation(MFU_TRY(attribute(traces, options)));
+}
+
+}  // namespace mfu::app

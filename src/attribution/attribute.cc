@@ -1,0 +1,289 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "attribution/book.h"
+#include "attribution/findings.h"
+#include "attribution/idle.h"
+#include "attribution/ranks.h"
+#include "attribution/sweep.h"
+#include "attribution/tables.h"
+
+namespace mfu {
+
+namespace {
+
+constexpr std::array<LedgerLine, kLevelCount> kLineOfLevel = {
+    LedgerLine::matmul_below_peak,  // settled by the book
+    LedgerLine::matmul_flop_unknown,
+    LedgerLine::recomputation,
+    LedgerLine::other_kernels,
+    LedgerLine::exposed_communication_transfer,
+    LedgerLine::exposed_copy};
+
+std::vector<std::int64_t> devices_of(const Trace& trace) {
+  std::set<std::int64_t> devices;
+  std::vector<std::uint8_t> seen(trace.lanes.size());
+  for (std::uint32_t lane : trace.device.lane) seen[lane] = 1;
+  for (std::size_t i = 0; i < seen.size(); ++i) {
+    if (seen[i] != 0) devices.insert(trace.lanes[i].device);
+  }
+  return {devices.begin(), devices.end()};
+}
+
+bool has_operators(const Trace& trace) {
+  return std::find(trace.host.kind.begin(), trace.host.kind.end(), HostKind::op) !=
+         trace.host.kind.end();
+}
+
+std::string device_name(const Trace& trace, std::int64_t id) {
+  for (const DeviceProperties& device : trace.info.devices) {
+    if (device.id == id) return device.name;
+  }
+  return trace.info.devices.size() == 1 ? trace.info.devices.front().name : "";
+}
+
+// Every instant of the window to one line.
+void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
+                  const AttributionOptions& options, RankAttribution& rank, IdleTally& tally) {
+  Works& works = work.works;
+  Book book(plan, works);
+  IdleSplitter idle(trace, works, options, work.cpu,
+                    [&](std::int64_t from_ns, std::int64_t to_ns, LedgerLine line) {
+                      book.charge(from_ns, to_ns, line);
+                    });
+  auto emit = [&](std::int64_t from_ns, std::int64_t to_ns, std::size_t level,
+                  std::uint32_t owner) {
+    if (level == kLevelCount) {
+      idle.split(from_ns, to_ns, owner);
+      return;
+    }
+    const Span& span = works.spans[owner];
+    if (span.level == Level::matmul) {
+      book.charge_matmul(from_ns, to_ns, span.call);
+    } else if (span.level == Level::communication && span.call != kNone) {
+      std::int64_t waited_ns =
+          std::clamp(span.start_ns + works.waits[span.call], from_ns, to_ns);
+      book.charge(from_ns, waited_ns, LedgerLine::exposed_communication_wait);
+      book.charge(waited_ns, to_ns, LedgerLine::exposed_communication_transfer);
+    } else {
+      book.charge(from_ns, to_ns, kLineOfLevel[level]);
+    }
+  };
+  Sweep<kLevelCount, decltype(emit)> sweep(plan.window.start_ns, plan.window.end_ns, emit);
+  for (std::uint32_t i = 0; i < works.spans.size(); ++i) {
+    const Span& span = works.spans[i];
+    sweep.add(span.start_ns, span.end_ns, static_cast<std::size_t>(span.level), i);
+  }
+  sweep.finish();
+  rank.steps = book.finish();
+  for (const StepLedger& step : rank.steps) rank.ledger += step.ledger;
+  if (plan.steps.empty()) rank.steps.clear();
+  MFU_ASSERT(rank.ledger.total_ns() == plan.window.duration_ns());
+  rank.idle = idle.lines();
+  rank.gaps = idle.gaps();
+  tally = idle.tally();
+}
+
+FlopCount share_of(FlopCount count, double inside) {
+  if (inside >= 1) return count;
+  return FlopCount::from_wide(static_cast<Uint128>(count.to_double() * inside + 0.5));
+}
+
+struct TypeSum {
+  double flop = 0;
+  Peaks::Choice peak;
+};
+
+// What the calls needed, what they executed, and what that is of their peaks.
+void count_flop(const Works& works, RankAttribution& rank) {
+  std::array<TypeSum, 10> by_type{};
+  double needed_s = 0;
+  double executed_s = 0;
+  bool compared = false;
+  for (const Call& call : works.calls) {
+    const CostEntry& entry = works.costs[call.cost];
+    if (!entry.cost || call.inside <= 0) continue;
+    FlopCount model = call.recomputed ? FlopCount(0) : share_of(entry.cost->model_flop, call.inside);
+    FlopCount hardware = share_of(entry.cost->hardware_flop, call.inside);
+    rank.model_flop = rank.model_flop.value_or(FlopCount(0)) + model;
+    rank.hardware_flop = rank.hardware_flop.value_or(FlopCount(0)) + hardware;
+    const std::optional<Peaks::Choice>& peak = entry.peak[call.tf32 ? 1 : 0];
+    if (!peak) continue;
+    compared = true;
+    needed_s += model.to_double() / peak->rate.per_s;
+    executed_s += hardware.to_double() / peak->rate.per_s;
+    TypeSum& type = by_type[static_cast<std::size_t>(peak->precision)];
+    type.flop += hardware.to_double();
+    type.peak = *peak;
+  }
+  auto most = std::max_element(by_type.begin(), by_type.end(), [](const auto& a, const auto& b) {
+    return a.flop < b.flop;
+  });
+  if (!compared || most->flop <= 0) return;
+  rank.precision = most->peak.precision;
+  rank.peak = most->peak.rate;
+  rank.peak_source = most->peak.source;
+  double window_s = static_cast<double>(rank.window.duration_ns()) * 1e-9;
+  if (window_s > 0) {
+    rank.mfu = needed_s / window_s;
+    rank.hfu = executed_s / window_s;
+  }
+  std::string others;
+  for (const TypeSum& type : by_type) {
+    if (&type == &*most || type.flop <= 0) continue;
+    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", name_of(type.peak.precision),
+                          type.peak.rate.per_s / 1e12);
+  }
+  if (!others.empty()) {
+    rank.notes.push_back(fmt::format(
+        "matmuls ran in several data types, each compared with its own peak; beside {} also ({} "
+        "TFLOP/s)",
+        name_of(*rank.precision), others));
+  }
+}
+
+void use_given_flop(const AttributionOptions& options, RankAttribution& rank) {
+  if (!options.model_flop_per_rank) return;
+  rank.model_flop = options.model_flop_per_rank;
+  rank.mfu.reset();
+  double window_s = static_cast<double>(rank.window.duration_ns()) * 1e-9;
+  if (rank.peak && window_s > 0) {
+    rank.mfu = rank.model_flop->to_double() / rank.peak->per_s / window_s;
+  }
+  rank.notes.push_back(
+      "model_flop and mfu are of the model and tokens given; the ledger's lines and hfu are of the "
+      "operators in the trace");
+}
+
+void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
+               RankAttribution& rank) {
+  std::set<Assumption> assumed;
+  for (const Call& call : works.calls) {
+    const CostEntry& entry = works.costs[call.cost];
+    if (call.inside > 0 && entry.cost) assumed.insert(entry.cost->assumption);
+  }
+  for (Assumption each : assumed) {
+    if (!describe(each).empty()) rank.notes.emplace_back(describe(each));
+  }
+  if (rank.mfu && *rank.mfu > 1) {
+    rank.notes.push_back(fmt::format(
+        "an MFU of {:.1f}% contradicts itself: the suspect is the peak ({}); --device, --peak and "
+        "--dtype set it",
+        *rank.mfu * 100, rank.peak_source));
+  }
+  std::int64_t unknown = rank.ledger[LedgerLine::idle_unknown];
+  double window = static_cast<double>(rank.window.duration_ns());
+  if (static_cast<double>(tally.graph_unknown_ns) > 0.02 * window) {
+    rank.notes.push_back(fmt::format(
+        "{:.1f} ms of idle_unknown lie between a graph launch and the first kernel of it that was "
+        "recorded: the profiler seems to have dropped kernels, and the device was likely busy",
+        static_cast<double>(tally.graph_unknown_ns) * 1e-6));
+  } else if (static_cast<double>(unknown) > 0.05 * window && !rank.gaps.empty()) {
+    for (const Gap& gap : rank.gaps) {
+      if (gap.reason.empty()) continue;
+      rank.notes.push_back(fmt::format("{:.1f} ms idle for no reason the trace shows; the longest: "
+                                       "{:.1f} ms before {}, {}",
+                                       static_cast<double>(unknown) * 1e-6,
+                                       static_cast<double>(gap.end_ns - gap.start_ns) * 1e-6,
+                                       gap.next.substr(0, 60), gap.reason));
+      break;
+    }
+  }
+  for (const std::string& note : trace.coverage.notes) rank.notes.push_back(note);
+}
+
+Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions& options,
+                                       bool several) {
+  const Trace& trace = *work.trace;
+  RankAttribution rank;
+  rank.path = trace.info.path;
+  rank.rank = trace.info.rank;
+  rank.device_id = work.device;
+  rank.cpu = work.cpu;
+  rank.device_name = work.cpu ? "CPU" : device_name(trace, work.device);
+  Peaks peaks(options, work.cpu ? "" : rank.device_name);
+  rank.device = peaks.device();
+  rank.notes = peaks.notes();
+  if (work.cpu) {
+    rank.notes.assign(1, "the trace has no device events: its CPU's operators are the work");
+    if (!peaks.known()) {
+      rank.notes.push_back(
+          "there is no peak to compare with, so there is no MFU; pass --device this if the trace "
+          "was made on this machine, or --peak FLOP_PER_S");
+    }
+  }
+  set_levels(trace, peaks, work.works);
+  WindowPlan plan = MFU_TRY(plan_window(trace, work.works, options.window, work.cpu));
+  rank.window = plan.window;
+  rank.notes.insert(rank.notes.end(), plan.notes.begin(), plan.notes.end());
+  set_inside(plan.window, work.works);
+  rank.intervals = intervals_of(trace, work.works, plan.window, work.cpu);
+  IdleTally tally;
+  write_ledger(trace, work, plan, options, rank, tally);
+  count_flop(work.works, rank);
+  use_given_flop(options, rank);
+  rank.operators = operators_of(trace, work.works, plan.window);
+  rank.kernels = kernels_of(trace, work.works, plan.window, work.cpu);
+  rank.coverage = coverage_of(trace, work.works, plan.window, work.cpu);
+  if (options.timeline) rank.timeline = timeline_of(trace, work.works, plan.window, work.cpu);
+  rank.findings = findings_of({trace, work.works, rank, tally, peaks, several});
+  add_notes(trace, work.works, tally, rank);
+  return rank;
+}
+
+Result<std::vector<RankWork>> works_of_all(std::span<const Trace> traces, Attribution& whole) {
+  std::vector<RankWork> works;
+  for (const Trace& trace : traces) {
+    whole.partial = whole.partial || trace.coverage.truncated.has_value();
+    for (std::int64_t device : devices_of(trace)) {
+      works.push_back({&trace, device, false, works_of(trace, device)});
+    }
+    if (trace.device.size() == 0 && has_operators(trace)) {
+      works.push_back({&trace, 0, true, cpu_works_of(trace)});
+      if (works.back().works.spans.empty()) works.pop_back();
+    }
+  }
+  if (works.empty()) {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: neither device events nor operators in it; record with "
+                            "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+                            traces.empty() ? "no trace" : traces.front().info.path));
+  }
+  return works;
+}
+
+}  // namespace
+
+Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOptions& options) {
+  Attribution whole;
+  std::vector<RankWork> works = MFU_TRY(works_of_all(traces, whole));
+  Matching matching = match_collectives(works);
+  double needed = 0;
+  double window = 0;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    RankAttribution rank = MFU_TRY(attribute_rank(works[i], options, works.size() > 1));
+    rank.communication_wait_ns = matching.waited_ns[i];
+    works[i].works = {};
+    whole.ledger += rank.ledger;
+    if (rank.mfu) {
+      needed += *rank.mfu * static_cast<double>(rank.window.duration_ns());
+      window += static_cast<double>(rank.window.duration_ns());
+    }
+    whole.ranks.push_back(std::move(rank));
+  }
+  if (window > 0) whole.mfu = needed / window;
+  if (matching.matched > 0) {
+    auto most = std::max_element(matching.blamed_ns.begin(), matching.blamed_ns.end());
+    if (*most > 0) whole.slowest = static_cast<std::size_t>(most - matching.blamed_ns.begin());
+  } else if (works.size() > 1) {
+    whole.notes.push_back(
+        "no collective could be matched across the ranks: waiting for another rank stands under "
+        "exposed_communication_transfer");
+  }
+  whole.findings = findings_of_all(whole.ranks, whole.mfu);
+  return whole;
+}
+
+}  // namespace mfu

@@ -1,0 +1,27 @@
+// Rules over the ledger: what to change, what shows it, and the most it could win.
+#pragma once
+
+#include <vector>
+
+#include "attribution/idle.h"
+#include "attribution/peaks.h"
+#include "mfu/attribution.h"
+
+namespace mfu {
+
+struct Situation {
+  const Trace& trace;
+  const Works& works;
+  const RankAttribution& rank;
+  const IdleTally& idle;
+  const Peaks& peaks;
+  bool several_ranks = false;
+};
+
+// Ranked, few, none where it is good.
+std::vector<Finding> findings_of(const Situation& situation);
+// Of all ranks together, each finding with what the rank that loses most by it shows.
+std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
+                                     std::optional<double> mfu);
+
+}  // namespace mfu

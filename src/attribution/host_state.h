@@ -1,0 +1,65 @@
+// What the host's threads were doing, instant by instant, as far as the trace shows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "mfu/trace.h"
+
+namespace mfu {
+
+// In this order where several hold: a synchronise inside the data loader is data loading.
+enum class HostState : std::uint8_t {
+  data,         // in a range that fetches the next batch
+  synchronize,  // in a call that waits for the device, or an operator that does
+  blocked,      // in a Python call that waits for something else
+  cpu_work,     // in a long operator that launches nothing
+  busy,         // in any other operator, runtime call or Python frame
+  unseen        // in nothing that was recorded
+};
+inline constexpr std::size_t kHostStateCount = 5;  // without unseen
+
+struct HostSpan {
+  std::int64_t start_ns = 0, end_ns = 0;
+  HostState state = HostState::unseen;
+  std::uint32_t host = kNone;    // the range or operator; kNone: a runtime call
+  std::uint32_t launch = kNone;  // the runtime call
+};
+
+class HostStates {
+ public:
+  // Holes of up to interpreter_ns between two events of one thread count as busy: the interpreter
+  // runs there, and it is not recorded.
+  HostStates(const Trace& trace, std::int64_t interpreter_ns);
+
+  using Visit = std::function<void(const HostSpan&)>;
+  // The states of a thread from from_ns to to_ns, in order and without holes.
+  void on_thread(std::uint32_t thread, std::int64_t from_ns, std::int64_t to_ns,
+                 const Visit& visit);
+  // The same of all threads of a process together; Python frames, which never end, left out.
+  void on_process(std::int64_t process, std::int64_t from_ns, std::int64_t to_ns,
+                  const Visit& visit);
+  // The thread that launches most.
+  std::uint32_t main_thread() const { return main_thread_; }
+
+ private:
+  enum class TextFact : std::uint8_t { unknown, nothing, data, blocking, synchronizing, copying };
+  TextFact fact_of(std::uint32_t name);
+  std::vector<HostSpan> spans_of(std::uint32_t thread, bool python);
+  std::vector<std::uint32_t> waiting_operators(std::uint32_t thread);
+  bool waits(std::uint32_t launch);
+  static void visit(const std::vector<HostSpan>& spans, std::int64_t from_ns, std::int64_t to_ns,
+                    const Visit& visit);
+
+  const Trace& trace_;
+  std::int64_t interpreter_ns_;
+  std::uint32_t main_thread_ = kNone;
+  std::vector<TextFact> facts_;
+  std::vector<std::optional<std::vector<HostSpan>>> by_thread_;
+  std::map<std::int64_t, std::vector<HostSpan>> by_process_;
+};
+
+}  // namespace mfu

@@ -1,0 +1,43 @@
+// The rules, one a cause: none where the cause is not there.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "attribution/findings.h"
+
+namespace mfu {
+
+using Rule = std::optional<Finding> (*)(const Situation&);
+
+// In rules_host.cc: what keeps the device waiting.
+std::optional<Finding> data_rule(const Situation& situation);
+std::optional<Finding> preprocessing_rule(const Situation& situation);
+std::optional<Finding> launch_rule(const Situation& situation);
+std::optional<Finding> synchronization_rule(const Situation& situation);
+// In rules_device.cc: what the device does beside matmuls.
+std::optional<Finding> waiting_rule(const Situation& situation);
+std::optional<Finding> transfer_rule(const Situation& situation);
+std::optional<Finding> copies_rule(const Situation& situation);
+std::optional<Finding> recomputation_rule(const Situation& situation);
+std::optional<Finding> kernels_rule(const Situation& situation);
+// In rules_matmul.cc.
+std::optional<Finding> precision_rule(const Situation& situation);
+std::optional<Finding> matmul_rule(const Situation& situation);
+
+// MFU that `gain_ns` less would win; none where MFU is unknown.
+std::optional<double> mfu_gain(std::optional<double> mfu, std::int64_t window_ns,
+                               std::int64_t gain_ns);
+
+// "28.5% of the window (284 ms)".
+std::string share_text(const Situation& situation, std::int64_t ns);
+// "284 ms", "12.3 µs".
+std::string time_text(double ns);
+// The name a person knows a kernel by: template arguments and parameters cut.
+std::string short_name(std::string_view kernel);
+// "aten::mm 3.2 ms, aten::add 1.0 ms" of the idle lines of that cause, longest first.
+std::string idle_list(const Situation& situation, LedgerLine cause, std::size_t most);
+// Where in the user's code that cause shows first; empty where no stacks were recorded.
+std::string idle_code(const Situation& situation, LedgerLine cause);
+
+}  // namespace mfu

@@ -1,0 +1,23 @@
+// Who used the device: operators, kernels, how much of it is linked; unions of intervals.
+#pragma once
+
+#include "attribution/window.h"
+#include "attribution/work.h"
+#include "mfu/attribution.h"
+
+namespace mfu {
+
+Intervals intervals_of(const Trace& trace, const Works& works, const Window& window, bool cpu);
+// Sets Call::inside: the share of each call's kernels that lies in the window.
+void set_inside(const Window& window, Works& works);
+std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works,
+                                       const Window& window);
+std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const Window& window,
+                                   bool cpu);
+AttributionCoverage coverage_of(const Trace& trace, const Works& works, const Window& window,
+                                bool cpu);
+// What each stream was seen doing; the streams' spans joined to what a picture can show.
+std::vector<LaneTimeline> timeline_of(const Trace& trace, const Works& works,
+                                      const Window& window, bool cpu);
+
+}  // namespace mfu

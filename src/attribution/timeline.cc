@@ -1,0 +1,94 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "attribution/tables.h"
+#include "base/text.h"
+
+namespace mfu {
+
+namespace {
+
+// What one lane of a picture can show; beyond it neighbours of one line are joined.
+constexpr std::size_t kSpansALane = 6000;
+
+LedgerLine line_of(Level level) {
+  switch (level) {
+    case Level::matmul:
+      return LedgerLine::matmul_below_peak;
+    case Level::matmul_unknown:
+      return LedgerLine::matmul_flop_unknown;
+    case Level::recomputation:
+      return LedgerLine::recomputation;
+    case Level::communication:
+      return LedgerLine::exposed_communication_transfer;
+    case Level::copy:
+      return LedgerLine::exposed_copy;
+    default:
+      return LedgerLine::other_kernels;
+  }
+}
+
+struct Drawing {
+  LaneTimeline lane;
+  std::map<std::uint32_t, std::uint32_t> names;  // text -> lane.names
+
+  std::uint32_t name(const Trace& trace, std::uint32_t text) {
+    auto [found, fresh] = names.try_emplace(text, static_cast<std::uint32_t>(lane.names.size()));
+    if (fresh) lane.names.push_back(printable(trace.text(text), 120));
+    return found->second;
+  }
+};
+
+// Joins neighbours of one line that are nearer than `apart_ns`.
+void thin(LaneTimeline& lane, std::int64_t apart_ns) {
+  std::vector<LaneSpan> kept;
+  for (const LaneSpan& span : lane.spans) {
+    bool joins = !kept.empty() && kept.back().line == span.line &&
+                 span.start_ns - kept.back().end_ns < apart_ns &&
+                 span.end_ns - kept.back().start_ns < 8 * apart_ns;
+    if (!joins) {
+      kept.push_back(span);
+      continue;
+    }
+    LaneSpan& last = kept.back();
+    bool longer = span.end_ns - span.start_ns > last.end_ns - last.start_ns;
+    if (longer) last.name = span.name;
+    last.end_ns = std::max(last.end_ns, span.end_ns);
+    last.events += span.events;
+  }
+  lane.spans = std::move(kept);
+}
+
+}  // namespace
+
+std::vector<LaneTimeline> timeline_of(const Trace& trace, const Works& works, const Window& window,
+                                      bool cpu) {
+  std::map<std::uint32_t, Drawing> drawings;
+  for (const Span& span : works.spans) {
+    std::int64_t from_ns = std::max(span.start_ns, window.start_ns);
+    std::int64_t to_ns = std::min(span.end_ns, window.end_ns);
+    if (to_ns <= from_ns) continue;
+    std::uint32_t lane = cpu ? trace.host.thread[span.event] : trace.device.lane[span.event];
+    Drawing& drawing = drawings[lane];
+    if (drawing.lane.label.empty()) {
+      drawing.lane.label = cpu ? fmt::format("thread {}", trace.threads[lane].id)
+                               : fmt::format("stream {}", trace.lanes[lane].stream);
+    }
+    std::uint32_t text = cpu ? trace.host.name[span.event] : trace.device.name[span.event];
+    drawing.lane.spans.push_back(
+        {from_ns, to_ns, line_of(span.level), drawing.name(trace, text), 1});
+  }
+  std::vector<LaneTimeline> lanes;
+  for (auto& [key, drawing] : drawings) {
+    std::int64_t apart_ns = std::max<std::int64_t>(1, window.duration_ns() / 20000);
+    for (int i = 0; i < 20 && drawing.lane.spans.size() > kSpansALane; ++i, apart_ns *= 2) {
+      thin(drawing.lane, apart_ns);
+    }
+    lanes.push_back(std::move(drawing.lane));
+  }
+  return lanes;
+}
+
+}  // namespace mfu

@@ -1,0 +1,108 @@
+// What each device event was for: which operator's call it served, what that cost, and so on which
+// level of the ledger it stands.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "attribution/peaks.h"
+#include "mfu/attribution.h"
+#include "mfu/ops.h"
+
+namespace mfu {
+
+// Which event an instant goes to when several are on the device: the lowest value.
+enum class Level : std::uint8_t {
+  matmul,          // useful, its FLOPs and a peak known
+  matmul_unknown,  // a matmul all the same
+  recomputation,
+  other,
+  communication,
+  copy
+};
+inline constexpr std::size_t kLevelCount = 6;
+
+// One operator with one set of arguments: what a call of it costs.
+struct CostEntry {
+  std::uint32_t name = kNone, inputs = kNone;  // texts of the trace
+  const Operator* op = nullptr;
+  std::optional<OperatorCost> cost;
+  std::string reason;  // why there is none
+  // What its data type is compared with; [1]: where its kernels multiply in TF32.
+  std::array<std::optional<Peaks::Choice>, 2> peak;
+};
+
+// One call of a counted operator, or of one that should be.
+struct Call {
+  std::uint32_t host = kNone;
+  std::uint32_t cost = kNone;  // of Works::costs
+  bool recomputed = false;
+  bool tf32 = false;
+  std::int64_t duration_ns = 0;    // Σ of its compute kernels, in the trace
+  std::int64_t attributed_ns = 0;  // of the window, where it owned the instant as a useful matmul
+  double inside = 0;               // share of duration_ns in the window
+};
+
+// A device event that was classified, or on a CPU an operator's time on its thread.
+struct Span {
+  std::int64_t start_ns = 0, end_ns = 0;
+  Level level = Level::other;
+  std::uint32_t call = kNone;   // of Works::calls; of communication: of Works::waits
+  std::uint32_t event = kNone;  // of Trace::device; on a CPU of Trace::host
+};
+
+struct Works {
+  std::vector<Span> spans;  // by start; durations cut where they overran the next on their stream
+  std::vector<Call> calls;
+  std::vector<CostEntry> costs;
+  std::vector<UncountedLine> uncounted;  // operators that should have FLOPs and have none
+  std::vector<std::int64_t> waits;       // the first so many ns were spent waiting for a rank
+};
+
+// The works of one device of the trace.
+Works works_of(const Trace& trace, std::int64_t device);
+// The same where the CPU is the device: its operators are the work, save those that load data.
+Works cpu_works_of(const Trace& trace);
+// After works_of: which calls have a peak to compare with, and so their level.
+void set_levels(const Trace& trace, const Peaks& peaks, Works& works);
+
+// Costs by operator and arguments, each worked out once.
+class CostTable {
+ public:
+  explicit CostTable(const Trace& trace) : trace_(trace), facts_(trace.text_count()) {}
+
+  const Operator* operator_of(std::uint32_t name);
+  bool looks_flop_carrying(std::uint32_t name);
+  bool is_matmul_kernel(std::uint32_t name);
+  bool is_tf32_kernel(std::uint32_t name);
+  bool is_data_loading(std::uint32_t name);
+  bool is_communication(std::uint32_t name);
+  // Row of costs() for that host event.
+  std::uint32_t cost_row(std::uint32_t host);
+  std::vector<CostEntry> take() { return std::move(costs_); }
+  const std::vector<CostEntry>& costs() const { return costs_; }
+
+ private:
+  struct Facts {
+    const Operator* op = nullptr;
+    bool known = false, flop_carrying = false, matmul = false, tf32 = false, data = false,
+         communication = false;
+  };
+  const Facts& facts(std::uint32_t name);
+  CostEntry work_out(std::uint32_t name, std::uint32_t inputs);
+
+  const Trace& trace_;
+  std::vector<Facts> facts_;
+  std::vector<CostEntry> costs_;
+  std::unordered_map<std::uint64_t, std::uint32_t> rows_;
+  ArgumentList arguments_;
+};
+
+// "[128,256] [256,512]" of the tensors an operator got.
+std::string shapes_text(std::string_view recorded_inputs);
+
+}  // namespace mfu

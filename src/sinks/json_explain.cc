@@ -1,0 +1,275 @@
+#include "base/json.h"
+#include "mfu/sink.h"
+
+namespace mfu {
+
+namespace {
+
+void write_rows(JsonWriter& json, std::string_view key, const std::vector<LedgerRow>& rows) {
+  json.key(key).begin_array();
+  for (const LedgerRow& row : rows) {
+    json.begin_object();
+    json.member("line", name_of(row.line));
+    json.member("duration_ns", row.duration_ns);
+    json.member("fraction", row.fraction);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_ledger(JsonWriter& json, const Ledger& ledger) {
+  json.begin_object();
+  for (std::size_t i = 0; i < kLedgerLineCount; ++i) {
+    LedgerLine line = static_cast<LedgerLine>(i);
+    json.member(name_of(line), ledger[line]);
+  }
+  json.end_object();
+}
+
+void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
+  json.key("findings").begin_array();
+  for (const Finding& finding : findings) {
+    json.begin_object();
+    json.member("id", finding.id);
+    json.member("cause", name_of(finding.cause));
+    json.member("title", finding.title);
+    json.strings("evidence", finding.evidence);
+    json.member("fix", finding.fix);
+    json.member("gain_ceiling_mfu", finding.gain_ceiling_mfu);
+    json.member("gain_ceiling_ns", finding.gain_ceiling_ns);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_device(JsonWriter& json, const RankAttribution& rank) {
+  json.key("device").begin_object();
+  json.member("name", rank.device_name);
+  json.member("id", rank.device_id);
+  json.member("kind", rank.cpu ? "cpu" : "accelerator");
+  json.key("catalog_name");
+  rank.device ? json.value(rank.device->name) : json.null();
+  json.member("peak_flop_per_s", rank.peak ? std::optional(rank.peak->per_s) : std::nullopt);
+  json.key("dtype");
+  rank.precision ? json.value(name_of(*rank.precision)) : json.null();
+  json.key("peak_source");
+  rank.peak ? json.value(rank.peak_source) : json.null();
+  json.end_object();
+}
+
+void write_window(JsonWriter& json, const Window& window) {
+  json.key("window").begin_object();
+  json.member("policy", name_of(window.policy));
+  json.member("start_ns", window.start_ns);
+  json.member("end_ns", window.end_ns);
+  json.member("duration_ns", window.duration_ns());
+  json.member("steps", window.steps);
+  json.end_object();
+}
+
+void write_intervals(JsonWriter& json, const Intervals& sums) {
+  json.key("intervals").begin_object();
+  json.member("busy_ns", sums.busy_ns);
+  json.member("idle_ns", sums.idle_ns);
+  json.member("compute_ns", sums.compute_ns);
+  json.member("communication_ns", sums.communication_ns);
+  json.member("exposed_communication_ns", sums.exposed_communication_ns);
+  json.member("copy_ns", sums.copy_ns);
+  json.member("exposed_copy_ns", sums.exposed_copy_ns);
+  json.end_object();
+}
+
+void write_coverage(JsonWriter& json, const AttributionCoverage& coverage) {
+  json.key("coverage").begin_object();
+  json.member("gpu_events", coverage.gpu_events);
+  json.member("linked_fraction", coverage.linked_fraction);
+  json.member("with_shapes_fraction", coverage.with_shapes_fraction);
+  json.member("graph_launched_fraction", coverage.graph_launched_fraction);
+  json.member("clipped_events", coverage.clipped_events);
+  json.member("skipped_events", coverage.skipped_events);
+  json.key("uncounted").begin_array();
+  for (const UncountedLine& line : coverage.uncounted) {
+    json.begin_object();
+    json.member("operator", line.name);
+    json.member("calls", line.calls);
+    json.member("duration_ns", line.duration_ns);
+    json.member("reason", line.reason);
+    json.end_object();
+  }
+  json.end_array().end_object();
+}
+
+void write_operators(JsonWriter& json, const std::vector<OperatorLine>& operators) {
+  json.key("operators").begin_array();
+  for (const OperatorLine& line : operators) {
+    json.begin_object();
+    json.member("name", line.name);
+    json.member("shapes", line.shapes);
+    json.key("dtype");
+    line.dtype.empty() ? json.null() : json.value(line.dtype);
+    json.member("calls", line.calls);
+    json.member("recomputed_calls", line.recomputed_calls);
+    json.member("flop", line.flop);
+    json.member("bytes", line.bytes);
+    json.member("duration_ns", line.duration_ns);
+    json.member("flop_per_s", line.rate ? std::optional(line.rate->per_s) : std::nullopt);
+    json.member("peak_fraction",
+                line.peak_fraction ? std::optional(line.peak_fraction->value) : std::nullopt);
+    json.key("code");
+    line.code.empty() ? json.null() : json.value(line.code);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_kernels(JsonWriter& json, const std::vector<KernelLine>& kernels) {
+  json.key("kernels").begin_array();
+  for (const KernelLine& line : kernels) {
+    json.begin_object();
+    json.member("name", line.name);
+    json.member("kind", line.kind);
+    json.member("calls", line.calls);
+    json.member("duration_ns", line.duration_ns);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_steps(JsonWriter& json, const std::vector<StepLedger>& steps) {
+  json.key("steps").begin_array();
+  for (const StepLedger& step : steps) {
+    json.begin_object();
+    json.member("number", step.number);
+    json.member("start_ns", step.start_ns);
+    json.member("end_ns", step.end_ns);
+    json.member("model_flop", step.model_flop);
+    json.key("ledger");
+    write_ledger(json, step.ledger);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_idle(JsonWriter& json, const RankAttribution& rank) {
+  json.key("idle").begin_array();
+  for (const IdleLine& line : rank.idle) {
+    json.begin_object();
+    json.member("line", name_of(line.cause));
+    json.member("what", line.what);
+    json.key("code");
+    line.code.empty() ? json.null() : json.value(line.code);
+    json.member("gaps", line.gaps);
+    json.member("duration_ns", line.duration_ns);
+    json.end_object();
+  }
+  json.end_array().key("gaps").begin_array();
+  for (const Gap& gap : rank.gaps) {
+    json.begin_object();
+    json.member("start_ns", gap.start_ns);
+    json.member("end_ns", gap.end_ns);
+    json.member("next", gap.next);
+    json.member("operator", gap.host);
+    for (LedgerLine line : {LedgerLine::idle_data, LedgerLine::idle_launch,
+                            LedgerLine::idle_synchronization, LedgerLine::idle_unknown}) {
+      json.member(name_of(line), gap.ledger[line]);
+    }
+    json.key("reason");
+    gap.reason.empty() ? json.null() : json.value(gap.reason);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void write_rating(JsonWriter& json, const std::optional<Rating>& rating) {
+  json.key("rating");
+  rating ? json.value(name_of(*rating)) : json.null();
+}
+
+void write_rank(JsonWriter& json, const RankReport& report) {
+  const RankAttribution& rank = report.found;
+  json.begin_object();
+  json.member("path", rank.path);
+  json.member("rank", rank.rank);
+  write_device(json, rank);
+  write_window(json, rank.window);
+  write_intervals(json, rank.intervals);
+  write_rows(json, "ledger", report.rows);
+  json.member("model_flop", rank.model_flop);
+  json.member("hardware_flop", rank.hardware_flop);
+  json.member("mfu", rank.mfu);
+  json.member("hfu", rank.hfu);
+  write_rating(json, report.rating);
+  json.member("communication_wait_ns", rank.communication_wait_ns);
+  write_coverage(json, rank.coverage);
+  write_findings(json, rank.findings);
+  write_operators(json, rank.operators);
+  write_kernels(json, rank.kernels);
+  write_steps(json, rank.steps);
+  write_idle(json, rank);
+  json.strings("notes", rank.notes);
+  json.end_object();
+}
+
+}  // namespace
+
+std::string to_json(const ExplainReport& report) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mfu.explain/1");
+  json.key("ranks").begin_array();
+  for (const RankReport& rank : report.ranks) write_rank(json, rank);
+  json.end_array();
+  json.key("summary").begin_object();
+  write_rows(json, "ledger", report.rows);
+  json.member("duration_ns", report.duration_ns);
+  json.member("mfu", report.mfu);
+  write_rating(json, report.rating);
+  json.member("slowest_rank",
+              report.slowest ? report.ranks[*report.slowest].found.rank : std::nullopt);
+  write_findings(json, report.findings);
+  json.key("published").begin_array();
+  for (const PublishedRun& run : report.like) {
+    json.begin_object();
+    json.member("model", run.model);
+    json.member("device", run.device);
+    json.member("devices", run.devices);
+    json.member("mfu", run.mfu.value);
+    json.member("source", run.source);
+    json.end_object();
+  }
+  json.end_array().end_object();
+  json.member("partial", report.partial);
+  json.strings("notes", report.notes);
+  return json.end_object().text();
+}
+
+std::string to_json(const ComparisonReport& report) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mfu.compare/1");
+  json.member("before", report.before);
+  json.member("after", report.after);
+  json.member("by", report.by_step ? "step" : "window");
+  json.member("before_ns", report.before_ns);
+  json.member("after_ns", report.after_ns);
+  json.member("slower_fraction", report.slower_fraction);
+  json.member("mfu_before", report.before_mfu);
+  json.member("mfu_after", report.after_mfu);
+  json.key("ledger").begin_array();
+  for (const ComparisonRow& row : report.rows) {
+    json.begin_object();
+    json.member("line", name_of(row.line));
+    json.member("before_ns", row.before_ns);
+    json.member("after_ns", row.after_ns);
+    json.member("before_fraction", row.before_fraction);
+    json.member("after_fraction", row.after_fraction);
+    json.end_object();
+  }
+  json.end_array();
+  json.strings("better", report.better);
+  json.strings("worse", report.worse);
+  json.member("fail_over", report.fail_over);
+  json.member("failed", report.failed);
+  json.strings("notes", report.notes);
+  return json.end_object().text();
+}
+
+}  // namespace mfu

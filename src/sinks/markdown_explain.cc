@@ -1,0 +1,89 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "mfu/sink.h"
+
+namespace mfu {
+
+namespace {
+
+// What a trace calls its kernels must not become markup.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (char letter : text) {
+    if (std::string_view("\\`*_{}[]<>|#~").find(letter) != std::string_view::npos) out += '\\';
+    out += letter == '\n' || letter == '\r' ? ' ' : letter;
+  }
+  return out;
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.2f}%", share * 100);
+}
+
+std::string ledger_table(const std::vector<LedgerRow>& rows) {
+  std::string text = "| line | share | time |\n|---|---:|---:|\n";
+  for (const LedgerRow& row : rows) {
+    text += fmt::format("| `{}` | {} | {} |\n", name_of(row.line), percent(row.fraction),
+                        duration_text(static_cast<double>(row.duration_ns)));
+  }
+  return text;
+}
+
+std::string rank_table(const ExplainReport& report) {
+  std::string text = "| file | rank | device | window | MFU |\n|---|---:|---|---:|---:|\n";
+  for (const RankReport& entry : report.ranks) {
+    const RankAttribution& rank = entry.found;
+    text += fmt::format("| {} | {} | {} | {} | {} |\n", escaped(rank.path),
+                        rank.rank ? std::to_string(*rank.rank) : "", escaped(rank.device_name),
+                        duration_text(static_cast<double>(rank.window.duration_ns())),
+                        rank.mfu ? percent(*rank.mfu) : "unknown");
+  }
+  return text;
+}
+
+std::string operator_table(const RankAttribution& rank) {
+  constexpr std::size_t kShown = 15;
+  if (rank.operators.empty()) return "";
+  std::string text =
+      "\n### Operators\n\n| operator | shapes | type | calls | time | of peak |\n"
+      "|---|---|---|---:|---:|---:|\n";
+  for (std::size_t i = 0; i < std::min(kShown, rank.operators.size()); ++i) {
+    const OperatorLine& line = rank.operators[i];
+    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", escaped(line.name),
+                        escaped(line.shapes), line.dtype, line.calls,
+                        duration_text(static_cast<double>(line.duration_ns)),
+                        line.peak_fraction ? percent(line.peak_fraction->value) : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string to_markdown(const ExplainReport& report) {
+  std::string text =
+      report.mfu ? fmt::format("## MFU {}", percent(*report.mfu)) : std::string("## MFU unknown");
+  if (report.rating) text += fmt::format(" ({})", name_of(*report.rating));
+  text += "\n\n" + rank_table(report) + "\n### Where the time went\n\n" + ledger_table(report.rows);
+  text += "\n### What to change\n\n";
+  if (report.findings.empty()) text += "Nothing stands out.\n";
+  std::size_t number = 0;
+  for (const Finding& finding : report.findings) {
+    text += fmt::format("{}. **{}**\n", ++number, escaped(finding.title));
+    std::string gain = duration_text(static_cast<double>(finding.gain_ceiling_ns));
+    if (finding.gain_ceiling_mfu) {
+      gain += fmt::format(", {:.1f} points of MFU", *finding.gain_ceiling_mfu * 100);
+    }
+    text += fmt::format("   - at most: {}\n", gain);
+    for (const std::string& line : finding.evidence) text += "   - " + escaped(line) + "\n";
+    text += "   - fix: " + escaped(finding.fix) + "\n";
+  }
+  if (report.ranks.size() == 1) text += operator_table(report.ranks.front().found);
+  if (!report.notes.empty()) text += "\n### Notes\n\n";
+  for (const std::string& note : report.notes) text += "- " + escaped(note) + "\n";
+  if (report.partial) text += "- partial: the file ends early\n";
+  return text;
+}
+
+}  // namespace mfu

@@ -1,0 +1,34 @@
+// What kind of thing an event is, from its category: names of Kineto from 2021 to today, CUDA, HIP,
+// XPU, MTIA and other back ends.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "mfu/trace.h"
+
+namespace mfu {
+
+enum class Category : std::uint8_t {
+  other,  // overhead, counters, instants: nothing to account for
+  kernel,
+  copy,
+  set,
+  runtime,
+  op,
+  annotation,
+  python,
+  launch_flow,    // ac2g, async_cpu_to_gpu, async: a launch and what it launched
+  backward_flow,  // fwdbwd, forward_backward: a forward operator and its backward
+};
+Category parse_category(std::string_view category);
+
+// By what the call does to the device: names of the CUDA, HIP and Level Zero runtimes and drivers.
+LaunchKind launch_kind(std::string_view name);
+
+// Whether a kernel moves data between devices: NCCL, RCCL and HCCL kernels, NVSHMEM, DeepEP's
+// dispatch and combine, the one-shot and two-shot all-reduce of vLLM and of PyTorch's symmetric
+// memory.
+bool is_communication_kernel(std::string_view name);
+
+}  // namespace mfu

@@ -1,0 +1,69 @@
+// A trace file as a stream: an object with the list of events among other members, or the bare
+// list. Read in windows of about a megabyte, so that the size of the file does not matter; a
+// window's last event waits for the rest of it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "trace/event.h"
+#include "trace/scan.h"
+
+namespace mfu {
+
+class DocumentSink {
+ public:
+  virtual ~DocumentSink() = default;
+  virtual void event(const EventText& event) = 0;
+  // A member of the file beside the list of events, as text; those beyond a megabyte are left out.
+  virtual void member(std::string_view name, std::string_view value) = 0;
+};
+
+struct DocumentCounts {
+  std::uint64_t events = 0, malformed = 0, repaired = 0;
+};
+
+// What the file turned out to be.
+enum class DocumentEnd : std::uint8_t {
+  whole,
+  open_list,    // a bare list without its closing bracket, which the format allows
+  truncated,    // it ends in the middle
+  no_document,  // neither an object nor a list, or an object without a list of events
+  empty,        // nothing but space
+};
+
+class DocumentReader {
+ public:
+  explicit DocumentReader(DocumentSink& sink) : sink_(sink) {}
+
+  // Takes what can be read of the text; the rest must come again, with more behind it. `last`:
+  // nothing comes behind it.
+  const char* take(const char* at, const char* end, bool last);
+  // Nothing more can be read: the caller may stop.
+  bool over() const { return state_ == State::after || state_ == State::refused; }
+  DocumentEnd end() const;
+  const DocumentCounts& counts() const { return counts_; }
+
+  // An event larger than this is not one.
+  static constexpr std::size_t kMostEventBytes = 16u << 20;
+
+ private:
+  enum class State : std::uint8_t { start, members, skipping, events, after, refused };
+  const char* start(const char* at, const char* end);
+  const char* members(const char* at, const char* end, bool last);
+  const char* events(const char* at, const char* end, bool last);
+  const char* one_event(const char* at, const char* end, bool last);
+  const char* resynchronize(const char* at, const char* end, bool last);
+
+  DocumentSink& sink_;
+  EventText event_;
+  DocumentCounts counts_;
+  ValueSkipper skipper_;
+  State state_ = State::start;
+  bool bare_list_ = false, seen_events_ = false, seen_anything_ = false, cut_ = false;
+  std::uint64_t wasted_bytes_ = 0;
+};
+
+}  // namespace mfu

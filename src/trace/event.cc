@@ -1,0 +1,192 @@
+#include "trace/event.h"
+
+#include <cstring>
+#include <span>
+
+#include "trace/scan.h"
+
+namespace mfu {
+namespace {
+
+struct KnownKey {
+  std::string_view text;
+  Key key;
+};
+
+// Sorted by length, so that a key is compared with the few that are as long.
+constexpr KnownKey kEventKeys[] = {{"ph", Key::ph},   {"ts", Key::ts},     {"id", Key::id},
+                                   {"cat", Key::cat}, {"pid", Key::pid},   {"tid", Key::tid},
+                                   {"dur", Key::dur}, {"name", Key::name}, {"args", Key::args}};
+constexpr KnownKey kArgKeys[] = {
+    {"Seq", Key::collective_sequence},
+    {"grid", Key::grid},
+    {"bytes", Key::bytes},
+    {"block", Key::block},
+    {"dtype", Key::dtype},
+    {"device", Key::device},
+    {"stream", Key::stream},
+    {"Call stack", Key::call_stack},
+    {"Input Dims", Key::input_dims},
+    {"Input type", Key::input_types},
+    {"Group size", Key::group_size},
+    {"correlation", Key::correlation},
+    {"External id", Key::external_id},
+    {"external id", Key::external_id},
+    {"Fwd thread id", Key::forward_thread},
+    {"In msg nelems", Key::elements_in},
+    {"graph node id", Key::graph_node},
+    {"Out msg nelems", Key::elements_out},
+    {"Sequence number", Key::sequence},
+    {"Concrete Inputs", Key::concrete_inputs},
+    {"Collective name", Key::collective},
+    {"Module Hierarchy", Key::module_hierarchy},
+    {"Process Group Name", Key::group},
+    {"Process Group Ranks", Key::ranks},
+};
+constexpr std::size_t kLongestKey = 19;
+
+// Where in a table the keys of each length begin.
+struct KeyTable {
+  std::span<const KnownKey> keys;
+  std::array<std::uint8_t, kLongestKey + 2> begin{};
+
+  constexpr explicit KeyTable(std::span<const KnownKey> table) : keys(table) {
+    std::size_t at = 0;
+    for (std::size_t length = 0; length < begin.size(); ++length) {
+      while (at < keys.size() && keys[at].text.size() < length) ++at;
+      begin[length] = static_cast<std::uint8_t>(at);
+    }
+  }
+  Key find(std::string_view text) const {
+    if (text.size() > kLongestKey) return Key::count;
+    for (std::size_t i = begin[text.size()]; i < begin[text.size() + 1]; ++i) {
+      if (keys[i].text[0] == text[0] &&
+          std::memcmp(keys[i].text.data(), text.data(), text.size()) == 0) {
+        return keys[i].key;
+      }
+    }
+    return Key::count;
+  }
+};
+constexpr KeyTable kEventTable{kEventKeys};
+constexpr KeyTable kArgTable{kArgKeys};
+
+// Python frames are most of a trace with stacks, and nothing in their args is used.
+bool args_are_idle(const EventText& event) {
+  return event.value(Key::cat) == "\"python_function\"";
+}
+
+class ObjectReader {
+ public:
+  ObjectReader(const char* end, EventText& event) : end_(end), event_(event) {}
+
+  // From after '{' to after '}'; nullptr: see problem().
+  const char* members(const char* at, bool args) {
+    at = skip_space(at, end_);
+    if (at < end_ && *at == '}') return at + 1;
+    while (at < end_) {
+      bool is_key = *at == '"';
+      if (is_key) {
+        at = member(at, args);
+        if (at == nullptr) return nullptr;
+        at = skip_space(at, end_);
+        if (at == end_) break;
+      }
+      if (!is_key || (*at != '}' && *at != ',')) {
+        at = repair();
+        if (at == nullptr) return nullptr;
+      }
+      if (*at == '}') return at + 1;
+      at = skip_space(at + 1, end_);
+    }
+    problem_ = EventEnd::out_of_text;
+    return nullptr;
+  }
+
+  EventEnd problem() const { return problem_; }
+  bool repaired() const { return repaired_; }
+
+ private:
+  // "key": value, from the key's quote to after the value.
+  const char* member(const char* at, bool args) {
+    const char* begin = at + 1;
+    const char* quote = find_closing_quote(begin, end_);
+    if (quote == nullptr) return out_of_text();
+    Key key =
+        (args ? kArgTable : kEventTable).find({begin, static_cast<std::size_t>(quote - begin)});
+    at = skip_space(quote + 1, end_);
+    if (at == end_) return out_of_text();
+    if (*at != ':') return malformed();
+    at = skip_space(at + 1, end_);
+    if (at == end_) return out_of_text();
+    if (key == Key::args && *at == '{' && !args_are_idle(event_)) return members(at + 1, true);
+    const char* after = skip_value(at, end_);
+    if (after == nullptr) return out_of_text();
+    if (after == at) return malformed();
+    last_key_ = key;
+    last_value_ = at;
+    last_end_ = after;
+    if (key != Key::count) event_.set(key, {at, static_cast<std::size_t>(after - at)});
+    return after;
+  }
+
+  // The last string ended too early. It ends at a later quote, after which the object closes or
+  // goes on with another key. Returns where that separator stands.
+  const char* repair() {
+    if (last_value_ == nullptr || *last_value_ != '"') return malformed();
+    constexpr std::ptrdiff_t kFarthest = 16 << 10;
+    if (event_.repairs_left == 0) return malformed();
+    --event_.repairs_left;
+    const char* limit = end_ - last_value_ > kFarthest ? last_value_ + kFarthest : end_;
+    for (const char* at = last_end_; at < limit; ++at) {
+      if (*at != '"') continue;
+      const char* separator = skip_space(at + 1, end_);
+      if (separator == end_) return out_of_text();
+      bool goes_on = *separator == '}';
+      if (*separator == ',') {
+        const char* key = skip_space(separator + 1, end_);
+        if (key == end_) return out_of_text();
+        const char* quote = *key == '"' ? find_closing_quote(key + 1, end_) : nullptr;
+        const char* colon = quote == nullptr ? nullptr : skip_space(quote + 1, end_);
+        goes_on = colon != nullptr && colon < end_ && *colon == ':';
+      }
+      if (!goes_on) continue;
+      last_end_ = at + 1;
+      repaired_ = true;
+      if (last_key_ != Key::count) {
+        event_.set(last_key_, {last_value_, static_cast<std::size_t>(last_end_ - last_value_)});
+      }
+      return separator;
+    }
+    return limit == end_ ? out_of_text() : malformed();
+  }
+
+  const char* out_of_text() {
+    problem_ = EventEnd::out_of_text;
+    return nullptr;
+  }
+  const char* malformed() {
+    problem_ = EventEnd::malformed;
+    return nullptr;
+  }
+
+  const char* end_;
+  EventText& event_;
+  EventEnd problem_ = EventEnd::malformed;
+  bool repaired_ = false;
+  Key last_key_ = Key::count;
+  const char* last_value_ = nullptr;
+  const char* last_end_ = nullptr;
+};
+
+}  // namespace
+
+EventResult read_event(const char* at, const char* end, EventText& event) {
+  event.clear();
+  ObjectReader reader(end, event);
+  const char* next = reader.members(at + 1, false);
+  if (next == nullptr) return {.end = reader.problem(), .next = nullptr};
+  return {.end = reader.repaired() ? EventEnd::repaired : EventEnd::whole, .next = next};
+}
+
+}  // namespace mfu

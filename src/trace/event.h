@@ -1,0 +1,88 @@
+// One event of a trace, as text: which keys it has and where their values stand. Nothing is
+// converted until somebody asks, since most of a trace is never asked for.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace mfu {
+
+// The keys we know, of the event itself and of its "args". Old and new spellings share one.
+enum class Key : std::uint8_t {
+  ph,
+  cat,
+  name,
+  pid,
+  tid,
+  ts,
+  dur,
+  id,
+  args,
+  // args
+  device,
+  stream,
+  correlation,
+  external_id,
+  bytes,
+  grid,
+  block,
+  graph_node,
+  sequence,
+  forward_thread,
+  input_dims,
+  input_types,
+  concrete_inputs,
+  call_stack,
+  module_hierarchy,
+  collective,
+  elements_in,
+  elements_out,
+  group_size,
+  dtype,
+  group,
+  ranks,
+  collective_sequence,
+  count
+};
+inline constexpr std::size_t kKeyCount = static_cast<std::size_t>(Key::count);
+
+class EventText {
+ public:
+  void clear() { seen_ = 0; }
+  bool has(Key key) const { return (seen_ >> static_cast<unsigned>(key) & 1) != 0; }
+  // The value as it stands, a string with its quotes; empty where the key is missing.
+  std::string_view value(Key key) const {
+    return has(key) ? values_[static_cast<std::size_t>(key)] : std::string_view();
+  }
+  // What stands between the quotes of a string; the value itself where it is none.
+  std::string_view inside(Key key) const {
+    std::string_view text = value(key);
+    if (text.size() >= 2 && text.front() == '"') text = text.substr(1, text.size() - 2);
+    return text;
+  }
+  // How often a broken string may still be mended: a file that is broken all over is not worth it.
+  std::uint32_t repairs_left = 10000;
+
+  void set(Key key, std::string_view value) {
+    values_[static_cast<std::size_t>(key)] = value;
+    seen_ |= std::uint64_t{1} << static_cast<unsigned>(key);
+  }
+
+ private:
+  std::array<std::string_view, kKeyCount> values_;
+  std::uint64_t seen_ = 0;
+};
+
+enum class EventEnd : std::uint8_t { whole, repaired, malformed, out_of_text };
+
+// Reads the event that starts at `at` (a '{'). `next` is just after it, where it is whole or
+// repaired. A string value with a bare quote in it (kernel names of some compilers) is taken up to
+// the next quote after which the object goes on: `repaired`.
+struct EventResult {
+  EventEnd end = EventEnd::malformed;
+  const char* next = nullptr;
+};
+EventResult read_event(const char* at, const char* end, EventText& event);
+
+}  // namespace mfu

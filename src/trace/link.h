@@ -1,0 +1,42 @@
+// From separate events to one story: order, nesting, who launched what, which forward a backward
+// belongs to, what is communication.
+#pragma once
+
+#include <cstdint>
+
+#include "mfu/trace.h"
+#include "trace/builder.h"
+
+namespace mfu {
+
+// In this order.
+void sort_events(Trace& trace);
+void nest_host_events(Trace& trace, bool whole_microseconds);
+void link_device_events(Trace& trace, Unlinked& unlinked);
+void link_backward(Trace& trace, Unlinked& unlinked);
+void link_collectives(Trace& trace);
+void clip_overruns(Trace& trace, bool whole_microseconds);
+void find_steps(Trace& trace);
+
+void link_trace(Trace& trace, Unlinked& unlinked);
+
+// Rows of a column of ids, found by id. Ids of a real trace lie close together: then it is an
+// array.
+class IdIndex {
+ public:
+  explicit IdIndex(const Column<std::int64_t>& ids)
+      : ids_(ids), slots_(ids.sibling_of<std::uint32_t>()) {}
+  // Rows are added in order of preference: of two with one id the first stays.
+  void prepare();
+  void add(std::uint32_t row);
+  std::uint32_t find(std::int64_t id) const;  // kNone: no such id
+
+ private:
+  std::size_t slot_of(std::int64_t id) const;
+  const Column<std::int64_t>& ids_;
+  Column<std::uint32_t> slots_;
+  std::int64_t lowest_ = 0, highest_ = -1;
+  bool dense_ = true;
+};
+
+}  // namespace mfu

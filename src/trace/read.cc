@@ -1,0 +1,176 @@
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "base/text.h"
+#include "mfu/trace.h"
+#include "trace/link.h"
+#include "trace/source.h"
+#include "trace/spill.h"
+
+namespace mfu {
+namespace {
+
+constexpr std::size_t kWindowBytes = 1u << 20;
+
+bool cancelled(const ReadOptions& options) {
+  return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
+}
+
+// Says how far it is, ten times a second at most.
+class ProgressReporter {
+ public:
+  explicit ProgressReporter(std::function<void(std::uint64_t)> report)
+      : report_(std::move(report)) {}
+  void at(std::uint64_t bytes) {
+    if (!report_) return;
+    auto now = std::chrono::steady_clock::now();
+    if (now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    report_(bytes);
+  }
+
+ private:
+  std::function<void(std::uint64_t)> report_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+struct Reading {
+  std::uint64_t json_bytes = 0;  // taken by the reader
+  bool cancelled = false;
+};
+
+// Feeds the document window by window; a window grows only for an event that does not fit.
+Reading read_windows(ByteSource& source, DocumentReader& document, const ReadOptions& options,
+                     ProgressReporter& progress) {
+  Reading reading;
+  std::vector<char> window(kWindowBytes);
+  std::size_t filled = 0;
+  bool last = false;
+  while (!last && !document.over()) {
+    if (cancelled(options)) {
+      reading.cancelled = true;
+      return reading;
+    }
+    if (filled == window.size()) window.resize(window.size() * 2);
+    std::size_t size = source.read(window.data() + filled, window.size() - filled);
+    last = size == 0;
+    filled += size;
+    const char* end = window.data() + filled;
+    const char* rest = document.take(window.data(), end, last);
+    std::size_t left = static_cast<std::size_t>(end - rest);
+    reading.json_bytes += filled - left;
+    if (left > 0 && rest != window.data()) std::memmove(window.data(), rest, left);
+    filled = left;
+    progress.at(source.file_bytes());
+  }
+  // What follows the document says whether the archive was whole.
+  while (!last && !cancelled(options)) last = source.read(window.data(), window.size()) == 0;
+  return reading;
+}
+
+void note_oddities(Trace& trace, const DocumentCounts& counts) {
+  TraceCoverage& coverage = trace.coverage;
+  coverage.events = counts.events + counts.malformed;
+  coverage.skipped_events += counts.malformed;
+  coverage.repaired_events = counts.repaired;
+  coverage.texts_dropped = trace.texts->dropped();
+  auto note = [&](std::uint64_t count, std::string_view what) {
+    if (count > 0) coverage.notes.push_back(fmt::format("{} {}", count, what));
+  };
+  note(coverage.skipped_events, "events could not be used (no time, negative time or not JSON)");
+  note(coverage.repaired_events, "events hold a name with a bare quote; read as it was meant");
+  note(coverage.texts_dropped, "names are beyond what is kept and read \"(name not kept)\"");
+  note(coverage.before_launch, "device events start before the call that launched them");
+  note(trace.clips.size(), "device events overrun the next one on their stream; clipped");
+}
+
+Result<void> judge(const DocumentReader& document, const ByteSource& source, Trace& trace,
+                   const std::string& name) {
+  TraceCoverage& coverage = trace.coverage;
+  DocumentEnd end = document.end();
+  std::string problem = source.problem().value_or("");
+  std::string because = problem.empty() ? "" : fmt::format(" ({})", problem);
+  if (end == DocumentEnd::empty) {
+    return fail(
+        ErrorCode::malformed,
+        fmt::format("{}: is empty{}: give a trace that torch.profiler exported", name, because));
+  }
+  if (end == DocumentEnd::no_document) {
+    return fail(
+        ErrorCode::malformed,
+        fmt::format(
+            "{}: is not a profiler trace: no list \"traceEvents\" in it{}. Give a file that "
+            "torch.profiler's export_chrome_trace or tensorboard_trace_handler wrote",
+            name, because));
+  }
+  if (end == DocumentEnd::truncated || !problem.empty()) {
+    std::string why = problem.empty() ? "the file ends in the middle" : problem;
+    coverage.truncated = why;
+    coverage.truncated_at_byte = coverage.json_bytes;
+  }
+  if (end == DocumentEnd::open_list) {
+    coverage.notes.emplace_back("the list of events is not closed: it may have been cut off");
+  }
+  if (document.counts().events == 0) {
+    return fail(
+        ErrorCode::malformed,
+        fmt::format("{}: holds no event{}: was the profiler stopped before it was exported?", name,
+                    coverage.truncated
+                        ? " before it ends, at byte " + std::to_string(coverage.truncated_at_byte)
+                        : ""));
+  }
+  return {};
+}
+
+Result<Trace> read_source(ByteSource& source, const std::string& name, const ReadOptions& options,
+                          ProgressReporter& progress) {
+  TraceBuilder builder(std::make_shared<Spill>(options.memory_bytes));
+  DocumentReader document(builder);
+  Reading reading = read_windows(source, document, options, progress);
+  if (reading.cancelled || cancelled(options)) {
+    return fail(ErrorCode::io, fmt::format("{}: reading was cancelled", name));
+  }
+  Trace& trace = builder.trace();
+  trace.info.path = name;
+  trace.coverage.file_bytes = source.file_bytes();
+  trace.coverage.json_bytes = reading.json_bytes;
+  MFU_TRY(judge(document, source, trace, name));
+  link_trace(trace, builder.unlinked());
+  trace.texts->drop_lookup();
+  note_oddities(trace, document.counts());
+  return std::move(trace);
+}
+
+}  // namespace
+
+Result<Trace> read_trace_bytes(std::string_view bytes, const std::string& name,
+                               const ReadOptions& options) {
+  std::unique_ptr<ByteSource> source = memory_source(bytes);
+  ProgressReporter progress({});
+  return read_source(*source, name, options, progress);
+}
+
+Result<Trace> read_trace(const std::string& path, const ReadOptions& options) {
+  std::unique_ptr<ByteSource> source = MFU_TRY(open_source(path, options.cancel));
+  std::error_code error;
+  std::uintmax_t size = std::filesystem::file_size(path, error);
+  std::function<void(std::uint64_t)> report;
+  if (options.progress) {
+    report = [&options, size, error](std::uint64_t bytes) {
+      std::optional<std::uint64_t> whole;
+      if (!error) whole = size;
+      options.progress({.bytes_done = bytes, .bytes_whole = whole});
+    };
+  }
+  ProgressReporter progress(std::move(report));
+  return read_source(*source, path == "-" ? "standard input" : path, options, progress);
+}
+
+}  // namespace mfu

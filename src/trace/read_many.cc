@@ -1,0 +1,177 @@
+// Several traces at once: files, and directories of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "mfu/trace.h"
+
+namespace mfu {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Listed {
+  std::string path;
+  bool in_directory = false;
+};
+
+bool is_trace_name(const std::string& name) {
+  for (std::string_view ending : {".json", ".json.gz", ".json.zst", ".trace", ".trace.gz"}) {
+    if (name.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+// "rank-10" after "rank-9": runs of digits compare as numbers.
+bool natural_before(const std::string& a, const std::string& b) {
+  auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!digit(a[i]) || !digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i;
+      ++j;
+      continue;
+    }
+    while (i < a.size() && a[i] == '0') ++i;
+    while (j < b.size() && b[j] == '0') ++j;
+    std::size_t end_a = i, end_b = j;
+    while (end_a < a.size() && digit(a[end_a])) ++end_a;
+    while (end_b < b.size() && digit(b[end_b])) ++end_b;
+    if (end_a - i != end_b - j) return end_a - i < end_b - j;
+    int order = a.compare(i, end_a - i, b, j, end_b - j);
+    if (order != 0) return order < 0;
+    i = end_a;
+    j = end_b;
+  }
+  return a.size() - i < b.size() - j;
+}
+
+Result<std::vector<Listed>> list_files(const std::vector<std::string>& paths) {
+  std::vector<Listed> files;
+  constexpr std::size_t kMostFiles = 100000;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (path == "-" || !fs::is_directory(path, error)) {
+      files.push_back({.path = path});
+      continue;
+    }
+    std::vector<std::string> found;
+    for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+      std::error_code no_file;
+      if (!at->is_regular_file(no_file) || !is_trace_name(at->path().filename().string())) continue;
+      if (found.size() < kMostFiles) found.push_back(at->path().string());
+    }
+    if (error) {
+      return fail(ErrorCode::io, fmt::format("{}: cannot be listed: {}", path, error.message()));
+    }
+    if (found.empty()) {
+      return fail(ErrorCode::not_found,
+                  fmt::format("{}: holds no *.json, *.json.gz or *.json.zst: give a trace, or the "
+                              "directory that tensorboard_trace_handler wrote",
+                              path));
+    }
+    std::sort(found.begin(), found.end(), natural_before);
+    for (std::string& file : found)
+      files.push_back({.path = std::move(file), .in_directory = true});
+  }
+  if (files.empty())
+    return fail(ErrorCode::invalid_argument, "no trace is given: give a file or a directory");
+  return files;
+}
+
+// The sum over the files that are being read.
+class SharedProgress {
+ public:
+  SharedProgress(const std::vector<Listed>& files, const ReadOptions& options)
+      : options_(options), done_(files.size()) {
+    std::uint64_t sum = 0;
+    for (const Listed& file : files) {
+      std::error_code error;
+      std::uintmax_t size = fs::file_size(file.path, error);
+      if (error) return;
+      sum += size;
+    }
+    whole_ = sum;
+  }
+  void at(std::size_t file, std::uint64_t bytes) {
+    done_[file].store(bytes, std::memory_order_relaxed);
+    std::uint64_t sum = 0;
+    for (const auto& done : done_) sum += done.load(std::memory_order_relaxed);
+    options_.progress({.bytes_done = sum, .bytes_whole = whole_});
+  }
+
+ private:
+  const ReadOptions& options_;
+  std::vector<std::atomic<std::uint64_t>> done_;
+  std::optional<std::uint64_t> whole_;
+};
+
+std::vector<Result<Trace>> read_all(const std::vector<Listed>& files, const ReadOptions& options) {
+  SharedProgress progress(files, options);
+  std::vector<Result<Trace>> results;
+  for (const Listed& file : files) results.emplace_back(fail(ErrorCode::io, file.path));
+  std::atomic<std::size_t> next{0};
+  auto work = [&] {
+    for (std::size_t i = next++; i < files.size(); i = next++) {
+      ReadOptions each = options;
+      each.memory_bytes = options.memory_bytes / files.size();
+      if (options.progress) {
+        each.progress = [&progress, i](const ReadProgress& at) { progress.at(i, at.bytes_done); };
+      }
+      results[i] = read_trace(files[i].path, each);
+    }
+  };
+  unsigned threads = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
+  threads = std::clamp<unsigned>(threads, 1,
+                                 static_cast<unsigned>(std::min<std::size_t>(files.size(), 256)));
+  std::vector<std::thread> workers;
+  for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
+  work();
+  for (std::thread& worker : workers) worker.join();
+  return results;
+}
+
+// By rank, where each file says one and no two the same.
+void sort_by_rank(std::vector<Trace>& traces) {
+  std::set<std::int64_t> ranks;
+  for (const Trace& trace : traces) {
+    if (trace.info.rank) ranks.insert(*trace.info.rank);
+  }
+  if (ranks.size() != traces.size()) return;
+  std::sort(traces.begin(), traces.end(),
+            [](const Trace& a, const Trace& b) { return a.info.rank < b.info.rank; });
+}
+
+}  // namespace
+
+Result<std::vector<Trace>> read_traces(const std::vector<std::string>& paths,
+                                       const ReadOptions& options) {
+  std::vector<Listed> files = MFU_TRY(list_files(paths));
+  std::vector<Result<Trace>> results = read_all(files, options);
+  std::vector<Trace> traces;
+  std::vector<std::string> left_out;
+  std::optional<Error> first;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (results[i].has_value()) {
+      traces.push_back(std::move(results[i]).value());
+      continue;
+    }
+    const Error& error = results[i].error();
+    // A directory may hold other JSON beside the traces.
+    bool stranger = files[i].in_directory && error.code == ErrorCode::malformed;
+    if (!stranger) return fail(error.code, error.message);
+    if (!first) first = error;
+    left_out.push_back(error.message + "; left out");
+  }
+  if (traces.empty()) return fail(first->code, first->message);
+  for (std::string& note : left_out) traces[0].coverage.notes.push_back(std::move(note));
+  sort_by_rank(traces);
+  return traces;
+}
+
+}  // namespace mfu

@@ -1,0 +1,150 @@
+#include "trace/source.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "trace/decoder.h"
+
+namespace mfu {
+namespace {
+
+class MemorySource : public ByteSource {
+ public:
+  explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
+  std::size_t read(char* to, std::size_t most) override {
+    std::size_t size = std::min(most, bytes_.size() - at_);
+    if (size > 0) std::memcpy(to, bytes_.data() + at_, size);
+    at_ += size;
+    return size;
+  }
+  std::optional<std::string> problem() const override { return std::nullopt; }
+  std::uint64_t file_bytes() const override { return at_; }
+
+ private:
+  std::string_view bytes_;
+  std::size_t at_ = 0;
+};
+
+class FileSource : public ByteSource {
+ public:
+  FileSource(int file, const std::atomic<bool>* cancel) : file_(file), cancel_(cancel) {}
+  ~FileSource() override {
+    if (file_ > STDIN_FILENO) ::close(file_);
+  }
+  std::size_t read(char* to, std::size_t most) override {
+    while (true) {
+      if (cancel_ != nullptr && cancel_->load()) return 0;
+      ssize_t size = ::read(file_, to, most);
+      if (size >= 0) {
+        taken_ += static_cast<std::uint64_t>(size);
+        return static_cast<std::size_t>(size);
+      }
+      if (errno != EINTR) break;
+    }
+    problem_ = fmt::format("reading failed: {}", std::strerror(errno));
+    return 0;
+  }
+  std::optional<std::string> problem() const override { return problem_; }
+  std::uint64_t file_bytes() const override { return taken_; }
+
+ private:
+  int file_;
+  const std::atomic<bool>* cancel_;
+  std::uint64_t taken_ = 0;
+  std::optional<std::string> problem_;
+};
+
+// What stands in front of a source: its first bytes are looked at, and a decoder put between if
+// they ask for one.
+class SniffedSource : public ByteSource {
+ public:
+  explicit SniffedSource(std::unique_ptr<ByteSource> inner)
+      : inner_(std::move(inner)), buffer_(kBufferBytes) {
+    while (filled_ < 4 && fill()) {
+    }
+    decoder_ = decoder_for({buffer_.data(), filled_});
+  }
+
+  std::size_t read(char* to, std::size_t most) override {
+    if (!decoder_) return read_plain(to, most);
+    while (!decoder_->problem()) {
+      if (at_ == filled_) fill();
+      std::string_view in(buffer_.data() + at_, filled_ - at_);
+      Decoder::Step step = decoder_->decode(in, to, most);
+      at_ += step.taken;
+      if (step.given > 0) return step.given;
+      if (in.empty() && step.taken == 0 && !step.at_end) {
+        if (!decoder_->complete()) ended_ = "the archive ends too early";
+        return 0;
+      }
+      if (!in.empty() && step.taken == 0 && !step.at_end && !decoder_->problem()) {
+        ended_ = "the archive is damaged";
+        return 0;
+      }
+    }
+    return 0;
+  }
+  std::optional<std::string> problem() const override {
+    if (inner_->problem()) return inner_->problem();
+    if (decoder_ && decoder_->problem()) return decoder_->problem();
+    return ended_;
+  }
+  std::uint64_t file_bytes() const override { return inner_->file_bytes(); }
+
+ private:
+  static constexpr std::size_t kBufferBytes = 256u << 10;
+
+  bool fill() {
+    if (at_ == filled_) at_ = filled_ = 0;
+    std::size_t size = inner_->read(buffer_.data() + filled_, buffer_.size() - filled_);
+    filled_ += size;
+    return size > 0;
+  }
+  std::size_t read_plain(char* to, std::size_t most) {
+    if (at_ == filled_) return inner_->read(to, most);
+    std::size_t size = std::min(most, filled_ - at_);
+    std::memcpy(to, buffer_.data() + at_, size);
+    at_ += size;
+    return size;
+  }
+
+  std::unique_ptr<ByteSource> inner_;
+  std::unique_ptr<Decoder> decoder_;
+  std::vector<char> buffer_;
+  std::size_t at_ = 0, filled_ = 0;
+  std::optional<std::string> ended_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ByteSource>> open_source(const std::string& path,
+                                                const std::atomic<bool>* cancel) {
+  int file = STDIN_FILENO;
+  if (path != "-") {
+    file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+      return fail(errno == ENOENT ? ErrorCode::not_found : ErrorCode::io,
+                  fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
+    }
+    struct stat status{};
+    if (::fstat(file, &status) == 0 && S_ISDIR(status.st_mode)) {
+      ::close(file);
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: is a directory", path));
+    }
+    ::posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
+  }
+  auto plain = std::make_unique<FileSource>(file, cancel);
+  return std::unique_ptr<ByteSource>(std::make_unique<SniffedSource>(std::move(plain)));
+}
+
+std::unique_ptr<ByteSource> memory_source(std::string_view bytes) {
+  return std::make_unique<SniffedSource>(std::make_unique<MemorySource>(bytes));
+}
+
+}  // namespace mfu
