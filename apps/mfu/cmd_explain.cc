@@ -1,4 +1,9 @@
+#include <fmt/format.h>
+
 #include <CLI/Option.hpp>
+#include <cerrno>
+#include <fstream>
+#include <system_error>
 
 #include "commands.h"
 #include "explain_options.h"
@@ -10,19 +15,38 @@ namespace {
 struct Options {
   ExplainOptions explain;
   std::vector<std::string> paths;
+  std::string page;
   bool markdown = false, csv = false;
 };
 
+Result<bool> write_page(const std::string& path, const ExplainReport& report) {
+  std::ofstream file(path, std::ios::binary);
+  file << to_html(report);
+  file.close();
+  if (!file) {
+    return fail(ErrorCode::io, fmt::format("--html {}: cannot be written: {}", path,
+                                           std::generic_category().message(errno)));
+  }
+  return true;
+}
+
 Result<int> run(Context& context, const Options& options) {
   if (options.paths.empty()) {
-    return fail(ErrorCode::invalid_argument,
-                "name a profiler trace: a .json or .json.gz of torch.profiler, or a folder of them; "
-                "- reads standard input");
+    return fail(
+        ErrorCode::invalid_argument,
+        "name a profiler trace: a .json or .json.gz of torch.profiler, or a folder of them; "
+        "- reads standard input");
   }
   if (options.markdown && options.csv) {
     return fail(ErrorCode::invalid_argument, "--markdown and --csv: one of them");
   }
-  ExplainReport report = MFU_TRY(options.explain.explain(context, options.paths));
+  ExplainOptions question = options.explain;
+  question.timeline = !options.page.empty();
+  ExplainReport report = MFU_TRY(question.explain(context, options.paths));
+  if (!options.page.empty()) {
+    MFU_TRY(write_page(options.page, report));
+    context.warn("wrote " + options.page);
+  }
   if (context.json()) {
     context.print(to_json(report));
   } else if (options.markdown) {
@@ -42,13 +66,15 @@ Command explain_command() {
   CommandText text{
       "explain",
       "Why is it low? Where each nanosecond of a profiler trace went",
-      "Reads traces of torch.profiler (Kineto, plain, gzip or zstd; a file a rank, or a folder) and "
+      "Reads traces of torch.profiler (Kineto, plain, gzip or zstd; a file a rank, or a folder) "
+      "and "
       "gives MFU, a ledger whose lines add up to the window to the nanosecond, and what to change, "
       "ranked by what it could win at most.\n\n"
       "The device's peak is looked up by the name in the trace; record_shapes=True is needed for "
       "FLOPs, with_stack=True for lines of code. A trace without device events is explained with "
       "the CPU as the device. docs/ledger.md has the rules.",
       {{"mfu explain trace.json.gz", "MFU, where the time went, what to change"},
+       {"mfu explain trace.json.gz --html report.html", "the same as a page, with a timeline"},
        {"mfu explain traces/", "all ranks of a job together: who waits for whom"},
        {"mfu explain trace.json --window all --json", "everything, for a script"},
        {"mfu explain trace.json.gz --device \"NVIDIA H100 80GB HBM3\" --markdown",
@@ -57,6 +83,8 @@ Command explain_command() {
     app.add_option("trace", options->paths, "Trace files or folders of them; -: standard input")
         ->type_name("TRACE…");
     options->explain.add_to(app);
+    app.add_option("--html", options->page, "Also write one page that works offline")
+        ->type_name("PATH");
     app.add_flag("--markdown", options->markdown, "Markdown, for an issue or a chat");
     app.add_flag("--csv", options->csv, "Ledger, operators and kernels as one table");
   };

@@ -38,6 +38,8 @@ std::string to_json(const std::vector<SettingKey>& keys, const Settings& setting
 std::string to_markdown(const ExplainReport& report);
 // Ledger lines, operators and kernels as rows of one table.
 std::string to_csv(const ExplainReport& report);
+// One page that works offline; it shows RankAttribution::timeline where that was asked for.
+std::string to_html(const ExplainReport& report);
 
 // Text for people where a script asked for JSON: help, manual pages, scripts. mfu.text/1
 std::string text_to_json(std::string_view text);

@@ -50,6 +50,9 @@ void write_device(JsonWriter& json, const RankAttribution& rank) {
   json.key("catalog_name");
   rank.device ? json.value(rank.device->name) : json.null();
   json.member("peak_flop_per_s", rank.peak ? std::optional(rank.peak->per_s) : std::nullopt);
+  json.member("bandwidth_bytes_per_s", rank.device && rank.device->bandwidth
+                                           ? std::optional(rank.device->bandwidth->per_s)
+                                           : std::nullopt);
   json.key("dtype");
   rank.precision ? json.value(name_of(*rank.precision)) : json.null();
   json.key("peak_source");
