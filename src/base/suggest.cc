@@ -14,7 +14,7 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
   from = from.substr(0, kLongest);
   to = to.substr(0, kLongest);
   // Only the last two rows of the table are ever looked back at.
-  std::array<std::array<std::size_t, kLongest + 1>, 3> rows;  // NOLINT: filled as it goes
+  std::array<std::array<std::size_t, kLongest + 1>, 3> rows{};
   for (std::size_t j = 0; j <= to.size(); ++j) rows[0][j] = j;
   for (std::size_t i = 1; i <= from.size(); ++i) {
     auto& row = rows[i % 3];
