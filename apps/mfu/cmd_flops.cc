@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "commands.h"
 #include "model_options.h"
@@ -20,7 +21,28 @@ struct NeedOptions {
   std::string step_seconds;
   std::uint64_t devices = 1;
   bool tree = false;
+  std::string rl;
+  std::uint64_t prompt = 512;
+  std::uint64_t response = 1024;
+  bool lengths_of_rl = false;
 };
+
+// ROLE,ROLE…
+Result<std::optional<RlQuestion>> rl_of(const NeedOptions& options, std::uint64_t sequences) {
+  if (options.rl.empty()) {
+    if (!options.lengths_of_rl) return std::optional<RlQuestion>();
+    return fail(ErrorCode::invalid_argument,
+                "--prompt and --response belong to --rl: name its passes, as in --rl "
+                "actor,reference,learner");
+  }
+  RlQuestion question{sequences, options.prompt, options.response, {}};
+  for (std::size_t start = 0; start <= options.rl.size();) {
+    std::size_t end = std::min(options.rl.find(',', start), options.rl.size());
+    question.roles.push_back(MFU_TRY(parse_rl_role(options.rl.substr(start, end - start))));
+    start = end + 1;
+  }
+  return std::optional(std::move(question));
+}
 
 // RANK[:target,target…]
 Result<void> set_lora(const std::string& text, TrainingOptions& training) {
@@ -49,7 +71,7 @@ Result<std::chrono::nanoseconds> duration_of(const NeedOptions& options, std::ui
         ErrorCode::invalid_argument,
         fmt::format("a step of {:g} seconds makes no sense; check the rate or time", seconds));
   }
-  return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds * 1e9 + 0.5));
+  return std::chrono::nanoseconds(std::llround(seconds * 1e9));
 }
 
 Result<NeedReport> answer(Context& context, const NeedOptions& options, const std::string& path) {
@@ -64,6 +86,7 @@ Result<NeedReport> answer(Context& context, const NeedOptions& options, const st
   question.parameters = MFU_TRY(options.model.published_parameters());
   question.training.frozen = options.frozen;
   MFU_TRY(set_lora(options.lora, question.training));
+  question.rl = MFU_TRY(rl_of(options, question.work.batch));
   NeedReport report = MFU_TRY(report_need(model, question));
   for (const std::string& warning : diagnostics.warnings()) {
     bool said = std::find(report.assumptions.begin(), report.assumptions.end(), warning) !=
@@ -145,6 +168,9 @@ Command flops_command() {
         "what a decode step "
         "must move, and which of compute and memory binds"},
        {"mfu flops config.json --lora 16:q_proj,v_proj", "LoRA costs what it costs"},
+       {"mfu flops config.json --batch 64 --rl actor,old,reference,learner --prompt 512 --response "
+        "1024",
+        "a step of GRPO, pass by pass"},
        {"mfu flops --layers 80 --hidden 8192 --heads 64 --kv-heads 8 --ffn 28672 --vocab 128256 "
         "--json",
         "a shape, for a script"}}};
@@ -167,6 +193,20 @@ Command flops_command() {
         ->type_name("N")
         ->check(whole_number());
     app.add_flag("--tree", options->tree, "Layer by layer too");
+    app.add_option(
+           "--rl", options->rl,
+           "A step of reinforcement learning too, of --batch sequences: its passes, each by "
+           "its factor (actor generates; old, reference, reward and values look; critic and "
+           "learner are updated)")
+        ->type_name("PASS,PASS…");
+    for (auto [name, length, what] :
+         {std::tuple("--prompt", &options->prompt, "… prompt tokens of each (default 512)"),
+          std::tuple("--response", &options->response, "… generated (default 1024)")}) {
+      app.add_option(name, *length, what)
+          ->type_name("N")
+          ->check(whole_number())
+          ->each([options](const std::string&) { options->lengths_of_rl = true; });
+    }
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

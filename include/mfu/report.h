@@ -62,6 +62,25 @@ struct TreeLine {
   FlopCount forward_flop;        // of one
 };
 
+// One step of reinforcement learning: who passes over the tokens, and what each pass needs.
+enum class RlRole : std::uint8_t { actor, old, reference, reward, values, critic, learner };
+std::string_view name_of(RlRole role);
+Result<RlRole> parse_rl_role(std::string_view name);
+struct RlQuestion {
+  std::uint64_t sequences = 1, prompt = 0, response = 0;
+  std::vector<RlRole> roles;  // one named twice passes twice
+};
+struct RlReport {
+  struct Pass {
+    RlRole role = RlRole::actor;
+    std::uint64_t times = 1;
+    FlopCount flop;  // of all of them
+  };
+  std::uint64_t sequences = 1, prompt = 0, response = 0;
+  std::vector<Pass> passes;
+  FlopCount total;
+};
+
 // What a model needs for one step, and what that makes of a time.
 struct NeedReport {
   std::string name, type, architecture;
@@ -78,6 +97,7 @@ struct NeedReport {
   std::optional<Roofline> roofline;
   std::vector<PublishedRun> like;  // of like size, beside a utilization
   std::vector<TreeLine> tree;      // where asked for
+  std::optional<RlReport> rl;      // where asked for
   std::vector<std::string> assumptions, notes;
 };
 
@@ -87,6 +107,7 @@ struct NeedQuestion {
   Convention convention = Convention::exact;
   bool every_convention = false;
   bool tree = false;
+  std::optional<RlQuestion> rl{};
   std::optional<std::uint64_t> parameters{};  // published count, for conventions written in N
 };
 Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& question);

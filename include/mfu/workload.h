@@ -57,6 +57,7 @@ struct FlopNeed {
   FlopCount model_flop;     // recomputation left out
   FlopCount hardware_flop;  // recomputation in
   std::uint64_t tokens = 0;
+  std::uint64_t image_tokens = 0;  // of them, as the text stream gets them
   ByPart<FlopCount> by_part;       // of model_flop
   std::vector<std::string> notes;  // where a mask was approximated, a picture assumed, …
 };
@@ -89,8 +90,9 @@ Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work,
                                const TrainingPlan& plan);
 
 // The passes of one step of reinforcement learning over the same tokens, each by what it is.
+//   flop_per_reinforcement_step(model, {.sequences = 64, .prompt = 512, .response = 1024})
 struct ReinforcementStep {
-  std::uint64_t sequences = 1, prompt = 0, response = 0;
+  std::uint64_t sequences = 1, prompt = 0, response = 0;  // prompt and response: at least 1
   std::uint64_t generations = 1;  // prefill of the prompt, decode of the response
   std::uint64_t forwards = 1;     // reference, old log-probabilities, reward: forward each
   std::uint64_t updates = 1;      // learner and critic: forward and backward each
@@ -100,6 +102,9 @@ struct ReinforcementNeed {
 };
 Result<ReinforcementNeed> flop_per_reinforcement_step(const ModelSpec& model,
                                                       const ReinforcementStep& step);
+Result<ReinforcementNeed> flop_per_reinforcement_step(const ModelSpec& model,
+                                                      const ReinforcementStep& step,
+                                                      const TrainingPlan& plan);
 
 struct ByteNeed {
   std::uint64_t weights = 0;

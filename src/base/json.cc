@@ -36,6 +36,22 @@ const Json* Json::find(std::string_view name) const {
   return nullptr;
 }
 
+std::string Json::text_at(std::string_view name, std::string_view fallback) const {
+  const Json* member = find(name);
+  const std::string* text = member != nullptr ? member->string() : nullptr;
+  return text != nullptr ? *text : std::string(fallback);
+}
+
+std::optional<double> Json::number_at(std::string_view name) const {
+  const Json* member = find(name);
+  return member != nullptr ? member->number() : std::nullopt;
+}
+
+std::optional<std::uint64_t> Json::count_at(std::string_view name) const {
+  const Json* member = find(name);
+  return member != nullptr ? member->count() : std::nullopt;
+}
+
 std::string json_number(double number) {
   if (!std::isfinite(number)) return "null";
   if (number == std::floor(number) && std::fabs(number) < 1e18) {

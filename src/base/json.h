@@ -36,6 +36,10 @@ class Json {
   const std::vector<Member>& members() const { return members_; }
   // The last member of that name; null where there is none, or this is no object.
   const Json* find(std::string_view name) const;
+  // A member's value where it is there and of that kind.
+  std::string text_at(std::string_view name, std::string_view fallback = "") const;
+  std::optional<double> number_at(std::string_view name) const;
+  std::optional<std::uint64_t> count_at(std::string_view name) const;
 
  private:
   friend class JsonReader;

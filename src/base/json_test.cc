@@ -71,4 +71,16 @@ TEST(JsonWriter, separates_escapes_and_keeps_digits) {
 }
 
 }  // namespace
+TEST(Json, ReadsAMemberOnlyWhereItIsOfThatKind) {
+  Json json = parse_json(R"({"text": "a", "number": 1.5, "count": 7})", "test").value();
+  EXPECT_EQ(json.text_at("text"), "a");
+  EXPECT_EQ(json.text_at("number", "none"), "none");
+  EXPECT_EQ(json.text_at("absent"), "");
+  EXPECT_EQ(json.number_at("number"), 1.5);
+  EXPECT_FALSE(json.number_at("text").has_value());
+  EXPECT_EQ(json.count_at("count"), 7u);
+  EXPECT_FALSE(json.count_at("number").has_value());
+  EXPECT_FALSE(Json().count_at("count").has_value());
+}
+
 }  // namespace mfu

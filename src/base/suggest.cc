@@ -1,6 +1,7 @@
 #include "mfu/suggest.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/text.h"
 
@@ -12,21 +13,23 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
   constexpr std::size_t kLongest = 128;
   from = from.substr(0, kLongest);
   to = to.substr(0, kLongest);
-  std::vector<std::vector<std::size_t>> table(from.size() + 1,
-                                              std::vector<std::size_t>(to.size() + 1));
-  for (std::size_t i = 0; i <= from.size(); ++i) table[i][0] = i;
-  for (std::size_t j = 0; j <= to.size(); ++j) table[0][j] = j;
+  // Only the last two rows of the table are ever looked back at.
+  std::array<std::array<std::size_t, kLongest + 1>, 3> rows{};
+  for (std::size_t j = 0; j <= to.size(); ++j) rows[0][j] = j;
   for (std::size_t i = 1; i <= from.size(); ++i) {
+    auto& row = rows[i % 3];
+    const auto& above = rows[(i + 2) % 3];
+    const auto& twice_above = rows[(i + 1) % 3];
+    row[0] = i;
     for (std::size_t j = 1; j <= to.size(); ++j) {
       std::size_t change = from[i - 1] == to[j - 1] ? 0 : 1;
-      table[i][j] =
-          std::min({table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + change});
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + change});
       if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1]) {
-        table[i][j] = std::min(table[i][j], table[i - 2][j - 2] + 1);
+        row[j] = std::min(row[j], twice_above[j - 2] + 1);
       }
     }
   }
-  return table[from.size()][to.size()];
+  return rows[from.size() % 3][to.size()];
 }
 
 std::vector<std::string> closest(std::string_view name, const std::vector<std::string>& candidates,
@@ -34,8 +37,10 @@ std::vector<std::string> closest(std::string_view name, const std::vector<std::s
   std::string wanted = to_lower(name);
   std::vector<std::pair<std::size_t, const std::string*>> near;
   for (const std::string& candidate : candidates) {
+    std::size_t longer = std::max(wanted.size(), candidate.size());
+    std::size_t limit = std::max<std::size_t>(1, longer / 3);
+    if (longer - std::min(wanted.size(), candidate.size()) > limit) continue;
     std::size_t distance = edit_distance(wanted, to_lower(candidate));
-    std::size_t limit = std::max<std::size_t>(1, std::max(wanted.size(), candidate.size()) / 3);
     if (distance <= limit) near.emplace_back(distance, &candidate);
   }
   std::stable_sort(near.begin(), near.end(),

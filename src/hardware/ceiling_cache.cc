@@ -37,33 +37,23 @@ void write_measured(JsonWriter& json, std::string_view name, const std::vector<M
   json.end_array();
 }
 
-std::string text_of(const Json& object, std::string_view name) {
-  const Json* member = object.find(name);
-  return member == nullptr || member->string() == nullptr ? "" : *member->string();
-}
-
-std::optional<double> number_of(const Json& object, std::string_view name) {
-  const Json* member = object.find(name);
-  return member == nullptr ? std::nullopt : member->number();
-}
-
 std::vector<Measured> read_measured(const Json& entry, std::string_view name) {
   std::vector<Measured> all;
   const Json* list = entry.find(name);
   if (list == nullptr) return all;
   for (const Json& one : list->elements()) {
-    auto precision = parse_precision(text_of(one, "dtype"));
+    auto precision = parse_precision(one.text_at("dtype"));
     if (!precision) continue;
     Measured result;
     result.precision = *precision;
-    result.method = text_of(one, "method");
-    if (auto rate = number_of(one, "flop_per_s")) result.rate = FlopRate{*rate};
-    if (auto median = number_of(one, "median_flop_per_s")) result.median = FlopRate{*median};
-    if (auto spread = number_of(one, "spread_fraction")) result.spread = Fraction{*spread};
-    result.clock_hz = number_of(one, "clock_hz");
-    result.shape = text_of(one, "shape");
-    result.runs = static_cast<std::size_t>(std::max(0.0, number_of(one, "runs").value_or(0)));
-    result.why_not = text_of(one, "why_not");
+    result.method = one.text_at("method");
+    if (auto rate = one.number_at("flop_per_s")) result.rate = FlopRate{*rate};
+    if (auto median = one.number_at("median_flop_per_s")) result.median = FlopRate{*median};
+    if (auto spread = one.number_at("spread_fraction")) result.spread = Fraction{*spread};
+    result.clock_hz = one.number_at("clock_hz");
+    result.shape = one.text_at("shape");
+    result.runs = static_cast<std::size_t>(std::max(0.0, one.number_at("runs").value_or(0)));
+    result.why_not = one.text_at("why_not");
     all.push_back(std::move(result));
   }
   return all;
@@ -79,13 +69,13 @@ std::vector<Ceiling> read_cache() {
   if (list == nullptr) return all;
   for (const Json& entry : list->elements()) {
     Ceiling ceiling;
-    ceiling.device = text_of(entry, "device");
-    ceiling.conditions = text_of(entry, "conditions");
-    ceiling.measured_at = text_of(entry, "measured_at");
+    ceiling.device = entry.text_at("device");
+    ceiling.conditions = entry.text_at("conditions");
+    ceiling.measured_at = entry.text_at("measured_at");
     ceiling.bursts = read_measured(entry, "bursts");
     ceiling.measured = read_measured(entry, "measured");
-    if (auto rate = number_of(entry, "bandwidth_bytes_per_s")) ceiling.bandwidth = ByteRate{*rate};
-    ceiling.bandwidth_method = text_of(entry, "bandwidth_method");
+    if (auto rate = entry.number_at("bandwidth_bytes_per_s")) ceiling.bandwidth = ByteRate{*rate};
+    ceiling.bandwidth_method = entry.text_at("bandwidth_method");
     all.push_back(std::move(ceiling));
   }
   return all;

@@ -15,33 +15,26 @@ namespace mfu {
 
 namespace {
 
-std::string text_of(const Json& line, std::string_view name) {
-  const Json* member = line.find(name);
-  return member == nullptr || member->string() == nullptr ? "" : printable(*member->string(), 200);
-}
-
-std::optional<double> number_of(const Json& line, std::string_view name) {
-  const Json* member = line.find(name);
-  return member == nullptr ? std::nullopt : member->number();
+std::string said_in(const Json& line, std::string_view name) {
+  return printable(line.text_at(name), 200);
 }
 
 std::optional<Measured> measured_of(const Json& line) {
-  auto precision = parse_precision(text_of(line, "dtype"));
+  auto precision = parse_precision(said_in(line, "dtype"));
   if (!precision) return std::nullopt;
   Measured result;
   result.precision = *precision;
-  result.method = fmt::format("PyTorch {} mm on {}", text_of(line, "version"), text_of(line, "at"));
-  result.why_not = text_of(line, "why_not");
-  auto best = number_of(line, "best");
-  auto median = number_of(line, "median");
+  result.method = fmt::format("PyTorch {} mm on {}", said_in(line, "version"), said_in(line, "at"));
+  result.why_not = said_in(line, "why_not");
+  auto best = line.number_at("best");
+  auto median = line.number_at("median");
   if (!best || !median || *median <= 0) return result;
   result.rate = FlopRate{*best};
   result.median = FlopRate{*median};
-  result.spread =
-      Fraction{(number_of(line, "p90").value_or(*best) - number_of(line, "p10").value_or(*median)) /
-               *median};
-  result.runs = static_cast<std::size_t>(std::max(0.0, number_of(line, "runs").value_or(0)));
-  result.shape = text_of(line, "shape");
+  result.spread = Fraction{
+      (line.number_at("p90").value_or(*best) - line.number_at("p10").value_or(*median)) / *median};
+  result.runs = static_cast<std::size_t>(std::max(0.0, line.number_at("runs").value_or(0)));
+  result.shape = said_in(line, "shape");
   return result;
 }
 
@@ -66,12 +59,12 @@ Result<std::vector<Ceiling>> measure_torch_ceilings(const std::string& python,
   auto on_line = [&](std::string_view text) {
     Result<Json> line = parse_json(text, "PyTorch");
     if (!line.has_value()) return;
-    if (auto done = number_of(*line, "progress"); done && progress) {
-      progress({std::clamp(*done, 0.0, 1.0)}, text_of(*line, "what"));
+    if (auto done = line->number_at("progress"); done && progress) {
+      progress({std::clamp(*done, 0.0, 1.0)}, said_in(*line, "what"));
     }
-    if (std::string said = text_of(*line, "problem"); !said.empty()) problem = said;
+    if (std::string said = said_in(*line, "problem"); !said.empty()) problem = said;
     if (auto result = measured_of(*line)) {
-      ceiling_of(ceilings, text_of(*line, "device")).measured.push_back(*result);
+      ceiling_of(ceilings, said_in(*line, "device")).measured.push_back(*result);
     }
   };
   std::vector<std::string> command = {python, "-", fmt::format("{:g}", options.seconds)};

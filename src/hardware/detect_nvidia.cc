@@ -91,7 +91,8 @@ bool describe_slices(const Nvml& nvml, Handle gpu, unsigned index, JsonWriter& a
     std::string profile =
         name.find(" MIG ") == std::string::npos ? "" : name.substr(name.find(" MIG ") + 5);
     Attributes attributes = {};
-    if (profile.empty() && nvml.call("nvmlDeviceGetAttributes_v2", device, &attributes)) {
+    bool guessed = profile.empty();
+    if (guessed && nvml.call("nvmlDeviceGetAttributes_v2", device, &attributes)) {
       profile = fmt::format("{}g.{}gb", attributes.gpu_slices, (attributes.memory_mb + 512) / 1024);
     }
     answer.begin_object();
@@ -100,6 +101,11 @@ bool describe_slices(const Nvml& nvml, Handle gpu, unsigned index, JsonWriter& a
                               ? name
                               : gpu_name.substr(0, gpu_name.find(" MIG ")) + " MIG " + profile);
     answer.member("partition", profile);
+    if (guessed && !profile.empty()) {
+      answer.member("note", fmt::format("the driver names no profile: {} is a guess from its {} "
+                                        "slices and {} MB; give --peak if it is another",
+                                        profile, attributes.gpu_slices, attributes.memory_mb));
+    }
     describe(nvml, device, answer);
     answer.end_object();
   }

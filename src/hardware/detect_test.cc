@@ -54,6 +54,14 @@ TEST(Detect, a_gpu_in_mig_mode_is_its_slices) {
   EXPECT_NEAR(fake.first().device->peak(Precision::bf16)->rate.per_s, 40.444e12, 0.001e12);
 }
 
+TEST(Detect, a_slice_that_the_driver_does_not_name_is_said_to_be_a_guess) {
+  FakeDrivers fake("nameless");
+  ASSERT_EQ(fake.machine.devices.size(), 3u);
+  EXPECT_EQ(fake.first().partition, "1g.5gb");
+  ASSERT_FALSE(fake.first().notes.empty());
+  EXPECT_NE(fake.first().notes[0].find("a guess"), std::string::npos);
+}
+
 TEST(Detect, a_driver_that_crashes_hangs_or_fails_costs_one_line_and_no_time) {
   for (const char* mode : {"crash", "hang", "init_fails"}) {
     auto start = std::chrono::steady_clock::now();

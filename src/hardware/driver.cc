@@ -34,32 +34,30 @@ std::string asked_in_child(const Driver& driver) {
   return answer.end_object().text();
 }
 
-std::string text_of(const Json& object, std::string_view name) {
-  const Json* member = object.find(name);
-  const std::string* text = member == nullptr ? nullptr : member->string();
-  return text == nullptr ? "" : printable(trim(*text));
+std::string name_in(const Json& object, std::string_view name) {
+  return printable(trim(object.text_at(name)));
 }
 
-std::optional<double> number_of(const Json& object, std::string_view name) {
-  const Json* member = object.find(name);
-  auto number = member == nullptr ? std::nullopt : member->number();
+std::optional<double> known_number(const Json& object, std::string_view name) {
+  std::optional<double> number = object.number_at(name);
   return number && *number > 0 ? number : std::nullopt;  // a driver's 0 is "not known"
 }
 
 FoundDevice device_of(const Json& entry, const Driver& driver) {
   FoundDevice found;
-  found.driver_name = text_of(entry, "name");
+  found.driver_name = name_in(entry, "name");
   found.source = driver.name;
-  found.index = static_cast<std::uint32_t>(number_of(entry, "index").value_or(0));
-  found.uuid = text_of(entry, "uuid");
-  found.pci = text_of(entry, "pci");
-  if (auto bytes = number_of(entry, "memory_bytes"); bytes && *bytes < 1e18) {
+  found.index = static_cast<std::uint32_t>(known_number(entry, "index").value_or(0));
+  found.uuid = name_in(entry, "uuid");
+  found.pci = name_in(entry, "pci");
+  if (auto bytes = known_number(entry, "memory_bytes"); bytes && *bytes < 1e18) {
     found.memory = Bytes{static_cast<std::uint64_t>(*bytes)};
   }
-  found.clock_hz = number_of(entry, "clock_hz");
-  found.clock_most_hz = number_of(entry, "clock_most_hz");
-  found.power_limit_w = number_of(entry, "power_limit_w");
-  found.partition = text_of(entry, "partition");
+  found.clock_hz = known_number(entry, "clock_hz");
+  found.clock_most_hz = known_number(entry, "clock_most_hz");
+  found.power_limit_w = known_number(entry, "power_limit_w");
+  found.partition = name_in(entry, "partition");
+  if (std::string note = name_in(entry, "note"); !note.empty()) found.notes.push_back(note);
   return found;
 }
 
@@ -79,7 +77,7 @@ DriverAnswer understood(const Driver& driver, const ProcessEnd& end, Diagnostics
   if (answer->find("library") == nullptr) {
     return failed(driver, fmt::format("{} is not there", candidates(driver)[0]), driver.remedy);
   }
-  if (std::string problem = text_of(*answer, "problem"); !problem.empty()) {
+  if (std::string problem = name_in(*answer, "problem"); !problem.empty()) {
     diagnostics.warn(fmt::format("{}: {}", driver.name, problem));
     return failed(driver, problem,
                   "check that the kernel module is loaded and that its version is the library's");
@@ -90,7 +88,7 @@ DriverAnswer understood(const Driver& driver, const ProcessEnd& end, Diagnostics
       if (found.devices.size() < kMostDevices) found.devices.push_back(device_of(entry, driver));
     }
   }
-  std::string version = text_of(*answer, "driver");
+  std::string version = name_in(*answer, "driver");
   found.probe = {
       driver.name, true,
       fmt::format("{} device{}{}{}", found.devices.size(), found.devices.size() == 1 ? "" : "s",

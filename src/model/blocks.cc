@@ -87,7 +87,8 @@ void add_attention(LayerKind& layer, const AttentionBlock& block, const Place& p
             .cuts_cache = block.cuts_cache},
            place, Part::attention_scores);
   add_linear(layer, kPart,
-             {block.o, block.heads * v_dim, block.hidden, block.o_bias, wire::inner, wire::stream},
+             {block.o, block.heads * v_dim, block.out != 0 ? block.out : block.hidden, block.o_bias,
+              wire::inner, wire::stream},
              place);
 }
 
@@ -96,7 +97,7 @@ void add_cross_attention(LayerKind& layer, const CrossAttentionBlock& block, con
   Place encoded = place;
   encoded.rows = Rows::cross;
   std::uint64_t h = block.hidden, inner = block.inner;
-  add_linear(layer, kPart, {block.q, h, inner, block.q_bias, wire::normed, wire::query}, place);
+  add_linear(layer, kPart, {block.q, h, inner, block.q_bias, place.reads, wire::query}, place);
   add_linear(layer, kPart, {block.k, h, inner, block.k_bias, wire::encoded, wire::key}, encoded);
   add_linear(layer, kPart, {block.v, h, inner, block.v_bias, wire::encoded, wire::value}, encoded);
   add_core(layer,
@@ -249,6 +250,14 @@ Stage single_stage(std::string prefix, Stream stream, LayerKind kind) {
   stage.kinds.push_back(std::move(kind));
   stage.order.push_back({0, 1});
   return stage;
+}
+
+LayerKind borrowed(LayerKind layer) {
+  for (Component& component : layer.components) {
+    if (auto* matrix = std::get_if<Projection>(&component.work)) matrix->stored = false;
+    if (std::holds_alternative<Weights>(component.work)) component.work = Weights{0};
+  }
+  return layer;
 }
 
 Stage layer_stage(std::string prefix, Stream stream, std::vector<LayerKind> kinds,

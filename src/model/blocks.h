@@ -37,6 +37,7 @@ void add_linear(LayerKind& layer, Part part, const Linear& linear, const Place& 
 struct AttentionBlock {
   std::uint64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::uint64_t v_dim = 0;  // 0: head_dim
+  std::uint64_t out = 0;    // 0: hidden
   Mask mask{};
   bool q_bias = false, k_bias = false, v_bias = false, o_bias = false;
   std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
@@ -113,6 +114,9 @@ void add_delta_net(LayerKind& layer, const DeltaNetBlock& block, const Place& pl
 
 // A stage of one thing that does not repeat.
 Stage single_stage(std::string prefix, Stream stream, LayerKind kind);
+
+// The same work with the weights of another layer.
+LayerKind borrowed(LayerKind layer);
 
 // Layers by an index of kinds, equal neighbours run together.
 Stage layer_stage(std::string prefix, Stream stream, std::vector<LayerKind> kinds,

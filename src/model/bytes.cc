@@ -163,13 +163,16 @@ Result<ByteNeed> bytes_per_step(const ModelSpec& model, const Workload& work) {
   Load load = MFU_TRY(resolve_load(model, work));
   Traffic traffic{.load = load, .need = {}};
   for (const Stage& stage : model.stages) {
-    for (const LayerRun& run : stage.order) {
-      for (const Component& component : stage.kinds[run.kind].components) {
+    std::vector<std::uint64_t> layers(stage.kinds.size());
+    for (const LayerRun& run : stage.order) layers[run.kind] += run.count;
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+      if (layers[kind] == 0) continue;
+      for (const Component& component : stage.kinds[kind].components) {
         if (!stage.mtp || work.mtp) {
-          traffic.need.weights += stored_bytes(model, stage, component) * run.count;
+          traffic.need.weights += stored_bytes(model, stage, component) * layers[kind];
         }
         if (runs_in(stage, load, work.mtp)) {
-          add_component(traffic, model, stage, component, run.count);
+          add_component(traffic, model, stage, component, layers[kind]);
         }
       }
     }

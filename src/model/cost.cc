@@ -47,7 +47,18 @@ FlopCount text_pairs_of_sums(const Attention& attention, const Load& load, bool 
   return wide((load.sums.squares + load.sums.tokens) / 2) + cached;
 }
 
-FlopCount text_pairs(const Attention& attention, const Load& load, Counting counting) {
+// A training step does not say where its prompts end: their pictures are known.
+Mask resolved(const Mask& mask, const Load& load) {
+  if (mask.kind != MaskKind::prefix || mask.size != kPromptPrefix) return mask;
+  if (load.phase == Phase::decode) return {MaskKind::causal, 0};
+  if (load.phase == Phase::prefill) return {MaskKind::bidirectional, 0};
+  return {MaskKind::prefix,
+          load.needed[static_cast<std::size_t>(Rows::merged)] / load.sums.sequences};
+}
+
+FlopCount text_pairs(const Attention& given, const Load& load, Counting counting) {
+  Attention attention = given;
+  attention.mask = resolved(given.mask, load);
   bool square = counting != Counting::needed;
   MaskKind kind = attention.mask.kind;
   bool closed = kind == MaskKind::causal || kind == MaskKind::bidirectional;

@@ -27,7 +27,9 @@ Decoder read_decoder(const Fields& config, const DecoderDefaults& defaults) {
   bool own = defaults.kv_heads != 0 && !config.is_null("num_key_value_heads");
   std::uint64_t kv_default = own ? defaults.kv_heads : attention.heads;
   attention.kv_heads = config.size({"num_key_value_heads"}, kv_default);
-  std::uint64_t dim = defaults.head_dim != 0 ? defaults.head_dim : decoder.hidden / attention.heads;
+  bool given = config.has("head_dim") || defaults.head_dim != 0;
+  std::uint64_t dim =
+      given ? defaults.head_dim : config.head_width(decoder.hidden, attention.heads);
   attention.head_dim = config.size({"head_dim"}, std::max<std::uint64_t>(dim, 1));
   decoder.mlp.hidden = decoder.hidden;
   decoder.mlp.width = config.size({"intermediate_size"}, defaults.ffn);

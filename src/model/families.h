@@ -23,8 +23,20 @@ std::span<const Family> encoder_decoder_families();
 std::span<const Family> vision_families();
 std::span<const Family> multimodal_families();
 std::span<const Family> diffusion_families();
+std::span<const Family> bart_families();
+std::span<const Family> albert_families();
+std::span<const Family> zamba_families();
+std::span<const Family> contrastive_families();
+std::span<const Family> internvl_families();
 
 // The family of a model type; null where nobody described it.
 const Family* find_family(std::string_view type);
+
+// The decoder of a multimodal config: its text_config, or the top level of older files. `tied`: the
+// outer class's default; none: the decoder's own word counts.
+void add_text_decoder(const Fields& config, ModelSpec& model, std::string_view fallback_type,
+                      std::optional<bool> tied);
+// Notes its absence.
+bool has_vision(const Fields& config, ModelSpec& model);
 
 }  // namespace mfu

@@ -102,6 +102,7 @@ EncoderShape read_bert(const Fields& config, std::uint64_t vocab) {
   shape.hidden = config.size({"hidden_size"}, 768);
   shape.layers = config.layers({"num_hidden_layers"}, 12);
   shape.heads = config.size({"num_attention_heads"}, 12);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = config.size({"intermediate_size"}, 3072);
   shape.vocab = config.size({"vocab_size"}, vocab);
   shape.positions = config.size({"max_position_embeddings"}, 512);
@@ -152,6 +153,7 @@ void build_distilbert(const Fields& config, ModelSpec& model) {
   shape.hidden = config.size({"dim", "hidden_size"}, 768);
   shape.layers = config.layers({"n_layers", "num_hidden_layers"}, 6);
   shape.heads = config.size({"n_heads", "num_attention_heads"}, 12);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = config.size({"hidden_dim"}, 3072);
   shape.vocab = config.size({"vocab_size"}, 30522);
   shape.positions = config.size({"max_position_embeddings"}, 512);
@@ -180,7 +182,7 @@ void build_modernbert(const Fields& config, ModelSpec& model) {
   AttentionBlock attention{.hidden = h, .fused = "Wqkv"};
   attention.o = "Wo";
   attention.heads = attention.kv_heads = config.size({"num_attention_heads"}, 12);
-  attention.head_dim = std::max<std::uint64_t>(h / attention.heads, 1);
+  attention.head_dim = config.head_width(h, attention.heads);
   bool bias = config.flag({"attention_bias"}, false);
   set_biases(attention, bias, bias);
   MlpBlock mlp{.hidden = h, .width = config.size({"intermediate_size"}, 1152)};

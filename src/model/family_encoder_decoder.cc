@@ -176,6 +176,8 @@ void build_whisper(const Fields& config, ModelSpec& model) {
   model.hidden = encoder.hidden = decoder.hidden = config.size({"d_model", "hidden_size"}, 384);
   encoder.heads = config.size({"encoder_attention_heads", "num_attention_heads"}, 6);
   decoder.heads = config.size({"decoder_attention_heads"}, 6);
+  config.head_width(model.hidden, encoder.heads);
+  config.head_width(model.hidden, decoder.heads);
   encoder.ffn = config.size({"encoder_ffn_dim"}, 1536);
   decoder.ffn = config.size({"decoder_ffn_dim"}, 1536);
   model.ffn = decoder.ffn;

@@ -37,6 +37,7 @@ Shape read_gpt2_shape(const Fields& config, const Shape& defaults) {
   shape.hidden = config.size({"n_embd", "hidden_size"}, defaults.hidden);
   shape.layers = config.layers({"n_layer", "num_hidden_layers"}, defaults.layers);
   shape.heads = config.size({"n_head", "num_attention_heads"}, defaults.heads);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = config.size({"n_inner"}, 4 * shape.hidden);
   shape.vocab = config.size({"vocab_size"}, defaults.vocab);
   shape.positions = config.count({"n_positions", "max_position_embeddings"}, defaults.positions);
@@ -98,6 +99,7 @@ void build_gpt_neo(const Fields& config, ModelSpec& model) {
   shape.hidden = config.size({"hidden_size"}, 2048);
   shape.layers = config.layers({"num_layers", "num_hidden_layers"}, 24);
   shape.heads = config.size({"num_heads", "num_attention_heads"}, 16);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = config.size({"intermediate_size"}, 4 * shape.hidden);
   shape.vocab = config.size({"vocab_size"}, 50257);
   shape.positions = config.count({"max_position_embeddings"}, 2048);
@@ -123,6 +125,7 @@ void build_gpt_neox(const Fields& config, ModelSpec& model) {
   shape.hidden = config.size({"hidden_size"}, 6144);
   shape.layers = config.layers({"num_hidden_layers"}, 44);
   shape.heads = config.size({"num_attention_heads"}, 64);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = config.size({"intermediate_size"}, 24576);
   shape.vocab = config.size({"vocab_size"}, 50432);
   shape.tied = config.flag({"tie_word_embeddings"}, false);
@@ -146,6 +149,7 @@ void build_opt(const Fields& config, ModelSpec& model) {
   shape.hidden = config.size({"hidden_size"}, 768);
   shape.layers = config.layers({"num_hidden_layers"}, 12);
   shape.heads = config.size({"num_attention_heads"}, 12);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = config.size({"ffn_dim"}, 3072);
   shape.vocab = config.size({"vocab_size"}, 50272);
   shape.tied = config.flag({"tie_word_embeddings"}, true);
@@ -194,6 +198,7 @@ void build_bloom(const Fields& config, ModelSpec& model) {
   shape.hidden = config.size({"n_embed", "hidden_size"}, 64);
   shape.layers = config.layers({"n_layer", "num_hidden_layers"}, 2);
   shape.heads = config.size({"n_head", "num_attention_heads"}, 8);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = 4 * shape.hidden;
   shape.vocab = config.size({"vocab_size"}, 250880);
   shape.tied = config.flag({"tie_word_embeddings"}, true);
@@ -216,6 +221,7 @@ void build_mpt(const Fields& config, ModelSpec& model) {
   shape.hidden = config.size({"d_model", "hidden_size"}, 2048);
   shape.layers = config.layers({"n_layers", "num_hidden_layers"}, 24);
   shape.heads = config.size({"n_heads", "num_attention_heads"}, 16);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = 4 * shape.hidden;  // whatever expansion_ratio says
   shape.vocab = config.size({"vocab_size"}, 50368);
   shape.tied = config.flag({"tie_word_embeddings"}, true);
@@ -234,6 +240,7 @@ void build_falcon(const Fields& config, ModelSpec& model) {
   shape.hidden = config.size({"hidden_size"}, 4544);
   shape.layers = config.layers({"num_hidden_layers", "n_layer"}, 32);
   shape.heads = config.size({"num_attention_heads", "n_head"}, 71);
+  config.head_width(shape.hidden, shape.heads);
   shape.ffn = config.size({"ffn_hidden_size"}, 4 * shape.hidden);
   shape.vocab = config.size({"vocab_size"}, 65024);
   shape.tied = config.flag({"tie_word_embeddings"}, true);

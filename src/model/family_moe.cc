@@ -156,7 +156,7 @@ void build_dbrx(const Fields& config, ModelSpec& model) {
   decoder.attention.hidden = decoder.hidden;
   decoder.attention.heads = config.size({"n_heads", "num_attention_heads"}, 16);
   decoder.attention.kv_heads = attention.size({"kv_n_heads"}, 1);
-  decoder.attention.head_dim = std::max<std::uint64_t>(decoder.hidden / decoder.attention.heads, 1);
+  decoder.attention.head_dim = config.head_width(decoder.hidden, decoder.attention.heads);
   decoder.attention.fused = "Wqkv";
   decoder.attention.o = "out_proj";
   decoder.masks.assign(decoder.layers, Mask{});

@@ -1,17 +1,18 @@
 // A vision tower, a projector and a decoder: Qwen-VL 2, 2.5 and 3, Gemma 3, LLaVA, PaliGemma,
 // Llama 4.
 #include "model/families.h"
+#include "model/mask.h"
 #include "model/tower.h"
 
 namespace mfu {
-namespace {
 
 // The decoder of a multimodal config: its text_config, or the top level of older files. Whether the
 // head is tied is the outer class's word.
-void add_text(const Fields& config, ModelSpec& model, std::string_view fallback_type, bool tied) {
+void add_text_decoder(const Fields& config, ModelSpec& model, std::string_view fallback_type,
+                      std::optional<bool> tied) {
   bool nested = config.has("text_config");
   Fields text = nested ? config.section({"text_config"}) : config;
-  if (nested) config.copy_down("text_config", "tie_word_embeddings", tied);
+  if (nested && tied) config.copy_down("text_config", "tie_word_embeddings", *tied);
   std::string type = nested ? text.text({"model_type"}, fallback_type) : std::string(fallback_type);
   const Family* family = find_family(type);
   if (family == nullptr) {
@@ -29,6 +30,8 @@ bool has_vision(const Fields& config, ModelSpec& model) {
   model.notes.emplace_back("no vision_config: the text part alone is counted");
   return false;
 }
+
+namespace {
 
 struct Merger {
   std::string_view prefix;
@@ -50,6 +53,7 @@ Tower read_qwen_tower(const Fields& vision, std::uint64_t patch, std::uint64_t h
   tower.hidden = hidden;
   tower.layers = vision.layers({"depth"}, 32);
   tower.heads = vision.size({"num_heads"}, 16);
+  vision.head_width(tower.hidden, tower.heads);
   std::uint64_t side = vision.size({"patch_size", "spatial_patch_size"}, patch);
   tower.patch_inputs = vision.size({"in_channels", "in_chans"}, 3) *
                        vision.size({"temporal_patch_size"}, 2) * side * side;
@@ -73,7 +77,7 @@ void build_qwen2_vl(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.visual.merger.", Stream::vision, merger_layer(merger)));
   }
-  add_text(config, model, "qwen2_vl_text", false);
+  add_text_decoder(config, model, "qwen2_vl_text", false);
 }
 
 // Windows of window_size pixels in all but a few layers.
@@ -98,7 +102,7 @@ void build_qwen2_5_vl(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.visual.merger.", Stream::vision, merger_layer(merger)));
   }
-  add_text(config, model, "qwen2_5_vl_text", false);
+  add_text_decoder(config, model, "qwen2_5_vl_text", false);
 }
 
 // Learned positions, and mergers that feed the first decoder layers from inside the tower.
@@ -129,19 +133,19 @@ void add_qwen3_vision(const Fields& config, ModelSpec& model, bool deepstack) {
 
 void build_qwen3_vl(const Fields& config, ModelSpec& model) {
   add_qwen3_vision(config, model, true);
-  add_text(config, model, "qwen3_vl_text", false);
+  add_text_decoder(config, model, "qwen3_vl_text", false);
 }
 void build_qwen3_vl_moe(const Fields& config, ModelSpec& model) {
   add_qwen3_vision(config, model, true);
-  add_text(config, model, "qwen3_vl_moe_text", false);
+  add_text_decoder(config, model, "qwen3_vl_moe_text", false);
 }
 void build_qwen3_5(const Fields& config, ModelSpec& model) {
   add_qwen3_vision(config, model, false);
-  add_text(config, model, "qwen3_5_text", false);
+  add_text_decoder(config, model, "qwen3_5_text", false);
 }
 void build_qwen3_5_moe(const Fields& config, ModelSpec& model) {
   add_qwen3_vision(config, model, false);
-  add_text(config, model, "qwen3_5_moe_text", false);
+  add_text_decoder(config, model, "qwen3_5_moe_text", false);
 }
 
 // Patches are averaged down to mm_tokens_per_image before one matrix.
@@ -159,7 +163,7 @@ void build_gemma3(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
   }
-  add_text(config, model, "gemma3_text", true);
+  add_text_decoder(config, model, "gemma3_text", true);
 }
 
 // Pixtral's tower: RMS norms, gated MLP, no biases, positions by rotation.
@@ -168,6 +172,7 @@ Tower read_pixtral_tower(const Fields& config, ModelSpec& model) {
   tower.hidden = config.size({"hidden_size"}, 1024);
   tower.layers = config.layers({"num_hidden_layers"}, 24);
   tower.heads = config.size({"num_attention_heads"}, 16);
+  config.head_width(tower.hidden, tower.heads);
   tower.ffn = config.size({"intermediate_size"}, 4096);
   PatchGrid grid = read_patch_grid(config, 1540, 14);
   tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
@@ -207,7 +212,7 @@ void build_llava(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
   }
-  add_text(config, model, "llama", false);
+  add_text_decoder(config, model, "llama", false);
 }
 
 void build_paligemma(const Fields& config, ModelSpec& model) {
@@ -221,7 +226,21 @@ void build_paligemma(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
   }
-  add_text(config, model, "gemma", true);
+  std::size_t first = model.stages.size();
+  add_text_decoder(config, model, "gemma", true);
+  // Pictures and prompt see each other; what is generated sees what came before.
+  for (std::size_t i = first; i < model.stages.size(); ++i) {
+    for (LayerKind& kind : model.stages[i].kinds) {
+      for (Component& component : kind.components) {
+        auto* attention = std::get_if<Attention>(&component.work);
+        if (attention != nullptr && attention->mask.kind == MaskKind::causal) {
+          attention->mask = {MaskKind::prefix, kPromptPrefix};
+        }
+      }
+    }
+  }
+  model.notes.emplace_back(
+      "the prompt sees all of itself; in training, where its length is not known, the pictures do");
 }
 
 void build_mistral3(const Fields& config, ModelSpec& model) {
@@ -242,7 +261,7 @@ void build_mistral3(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
   }
-  add_text(config, model, "mistral", true);
+  add_text_decoder(config, model, "mistral", true);
 }
 
 // Patches unfold into the tower, then pixels shuffle into fewer, wider tokens.
@@ -254,6 +273,7 @@ void build_llama4(const Fields& config, ModelSpec& model) {
     tower.hidden = vision.size({"hidden_size"}, 768);
     tower.layers = vision.layers({"num_hidden_layers"}, 34);
     tower.heads = vision.size({"num_attention_heads"}, 16);
+    vision.head_width(tower.hidden, tower.heads);
     tower.ffn = vision.size({"intermediate_size"}, 5632);
     PatchGrid grid = read_patch_grid(vision, 448, 14);
     tower.patch_inputs = vision.size({"num_channels"}, 3) * grid.patch * grid.patch;
@@ -270,15 +290,15 @@ void build_llama4(const Fields& config, ModelSpec& model) {
     std::uint64_t in = vision.size({"projector_input_dim"}, 4096);
     std::uint64_t out = vision.size({"projector_output_dim"}, 4096);
     LayerKind projector;
-    add_vision_linear(projector, "vision_adapter.mlp.fc1", tower.hidden * merge * merge, in, false,
-                      Rows::merged);
-    add_vision_linear(projector, "vision_adapter.mlp.fc2", in, out, false, Rows::merged);
+    // The class sizes fc1 by the MLP's width, which has to be hidden_size · merge².
+    add_vision_linear(projector, "vision_adapter.mlp.fc1", tower.ffn, in, false, Rows::merged);
+    add_vision_linear(projector, "vision_adapter.mlp.fc2", out, out, false, Rows::merged);
     add_vision_linear(
-        projector, "multi_modal_projector.linear_1", vision.size({"vision_output_dim"}, 4096),
+        projector, "multi_modal_projector.linear_1", vision.size({"vision_output_dim"}, 7680),
         config.section({"text_config"}).size({"hidden_size"}, 5120), false, Rows::merged);
     model.stages.push_back(single_stage("vision_model.", Stream::vision, std::move(projector)));
   }
-  add_text(config, model, "llama4_text", false);
+  add_text_decoder(config, model, "llama4_text", std::nullopt);
 }
 
 constexpr Family kFamilies[] = {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "mfu/suggest.h"
 
 namespace mfu {
 namespace {
@@ -59,19 +60,27 @@ Result<Fields> Fields::of(const Json& document, std::string_view file,
   fields.object_ = &document;
   fields.shared_ = std::make_shared<Shared>();
   fields.shared_->file = file;
+  fields.shared_->document = &document;
   for (const auto& [key, value] : overrides) {
     auto parsed = parse_json(value, key);
     Json content =
         parsed ? std::move(parsed).value() : MFU_TRY(parse_json(json_quoted(value), key));
-    fields.shared_->overrides[route(document, key)] = std::move(content);
+    std::string path = route(document, key);
+    fields.shared_->unread.insert(path);
+    fields.shared_->overrides[std::move(path)] = std::move(content);
   }
   return fields;
 }
 
 const Json* Fields::find(std::string_view name) const {
   if (!shared_->overrides.empty()) {
-    auto override_at = shared_->overrides.find(path_ + std::string(name));
-    if (override_at != shared_->overrides.end()) return &override_at->second;
+    std::string full = path_ + std::string(name);
+    auto override_at = shared_->overrides.find(full);
+    if (override_at != shared_->overrides.end()) {
+      shared_->unread.erase(full);
+      return &override_at->second;
+    }
+    shared_->asked.insert(std::move(full));
   }
   const Json* value = object_ != nullptr ? object_->find(name) : nullptr;
   return value;
@@ -148,11 +157,44 @@ void Fields::note_default(Names names, std::uint64_t fallback) const {
 std::uint64_t Fields::layers(Names names, std::uint64_t fallback) const {
   note_default(names, fallback);
   std::uint64_t layers = count(names, fallback);
-  if (layers <= kMostLayers) return layers;
   std::string_view name;
   find(names, &name);
+  // Experts and prediction layers may be absent; a model without layers is a slip.
+  bool vital = fallback != 0 && (name == "depth" || name.find("layer") != std::string_view::npos);
+  if (layers == 0 && vital) complain(name, "0: a model has at least one layer");
+  if (layers <= kMostLayers) return layers;
   complain(name, fmt::format("{} is more than {}", layers, kMostLayers));
   return 0;
+}
+
+std::uint64_t Fields::head_width(std::uint64_t hidden, std::uint64_t heads) const {
+  if (hidden % heads != 0 && shared_->wrong.empty()) {
+    shared_->wrong = fmt::format("{}: {}the width {} is not a multiple of its {} heads",
+                                 shared_->file, path_, hidden, heads);
+  }
+  return std::max<std::uint64_t>(hidden / heads, 1);
+}
+
+Result<std::vector<std::string>> Fields::unread_overrides() const {
+  std::vector<std::string> notes;
+  std::vector<std::string> asked(shared_->asked.begin(), shared_->asked.end());
+  for (const std::string& key : shared_->unread) {
+    const Json* at = shared_->document;
+    for (std::string_view part : split(key, '.')) at = at != nullptr ? at->find(part) : nullptr;
+    std::vector<std::string> near = closest(key, asked, 1);
+    // A slip of the pen; a name farther off may be a field that matters to others.
+    bool slip =
+        !near.empty() && near[0].size() <= key.size() + 2 && key.size() <= near[0].size() + 2;
+    if (at == nullptr && slip) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}: '{}' is set, but no field of that name is read: did you mean "
+                              "'{}'?",
+                              shared_->file, printable(key, 80), near[0]));
+    }
+    notes.push_back(
+        fmt::format("'{}' is set, but nothing counted here depends on it", printable(key, 80)));
+  }
+  return notes;
 }
 
 std::uint64_t Fields::size(Names names, std::uint64_t fallback) const {

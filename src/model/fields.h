@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,10 +30,12 @@ class Fields {
   std::uint64_t count(Names names, std::uint64_t fallback) const;
   std::uint64_t count(Names names) const;  // must be there
   std::optional<std::uint64_t> maybe(Names names) const;
-  // Layers or experts: at least 1 (layers may be 0), at most 100 000.
+  // Layers or experts: at most 100 000. Of the layers that make a model there is at least 1.
   std::uint64_t layers(Names names, std::uint64_t fallback) const;
   // A size that is divided by or multiplied with: at least 1, at most 2^31.
   std::uint64_t size(Names names, std::uint64_t fallback) const;
+  // hidden / heads where that is a whole number, else a complaint.
+  std::uint64_t head_width(std::uint64_t hidden, std::uint64_t heads) const;
   double number(Names names, double fallback) const;
   bool flag(Names names, bool fallback) const;
   std::string text(Names names, std::string_view fallback) const;
@@ -54,12 +57,19 @@ class Fields {
   // The first thing that was wrong, or everything that was missing.
   Result<void> problem() const;
 
+  // Overrides that nothing read: an error where a field of nearly that name was read and the config
+  // has none of the name, else a sentence each.
+  Result<std::vector<std::string>> unread_overrides() const;
+
   const std::string& file() const { return shared_->file; }
 
  private:
   struct Shared {
     std::string file;
+    const Json* document = nullptr;
     std::map<std::string, Json, std::less<>> overrides;
+    std::set<std::string, std::less<>> unread;  // of the overrides that were given
+    std::set<std::string, std::less<>> asked;   // fields, kept where there are overrides
     std::string wrong;
     std::vector<std::string> missing;
     std::vector<std::string> defaults;

@@ -44,6 +44,9 @@ Result<FlopNeed> count_needed(const ModelSpec& model, const Workload& work,
       model, load,
       {.counting = Counting::needed, .plan = plan, .recompute = work.recompute, .mtp = work.mtp});
   need.notes = std::move(load.notes);
+  if (!model.vision_only && !model.encoder_only) {
+    need.image_tokens = load.needed[static_cast<std::size_t>(Rows::merged)];
+  }
   if (load.only_sums && needs_each_length(model)) {
     need.notes.push_back(
         "windowed layers need each length: the mean length was taken for them (give the list)");
@@ -76,12 +79,23 @@ Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work,
 
 Result<ReinforcementNeed> flop_per_reinforcement_step(const ModelSpec& model,
                                                       const ReinforcementStep& step) {
+  TrainingPlan everything = MFU_TRY(plan_training(model, {}));
+  return flop_per_reinforcement_step(model, step, everything);
+}
+
+Result<ReinforcementNeed> flop_per_reinforcement_step(const ModelSpec& model,
+                                                      const ReinforcementStep& step,
+                                                      const TrainingPlan& plan) {
+  if (step.prompt == 0 || step.response == 0) {
+    return fail(
+        ErrorCode::invalid_argument,
+        "a step of reinforcement learning needs a prompt and a response of 1 token or more");
+  }
   std::uint64_t all = step.prompt + step.response;
   auto flop = [&](Phase phase, std::uint64_t sequence, std::uint64_t context) -> Result<FlopCount> {
-    if (sequence == 0) return FlopCount(0);
     Workload work{
         .phase = phase, .batch = step.sequences, .sequence = sequence, .context = context};
-    return MFU_TRY(flop_per_step(model, work)).model_flop;
+    return MFU_TRY(flop_per_step(model, work, plan)).model_flop;
   };
   FlopCount prefill = MFU_TRY(flop(Phase::prefill, step.prompt, 0));
   // Σ over the response's tokens is one decode of all of them: the masks add up the same.

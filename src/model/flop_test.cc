@@ -154,6 +154,63 @@ TEST(Flop, ReinforcementPassesCostWhatEachIs) {
   EXPECT_EQ(step->total, step->generate + step->forward + step->update);
 }
 
+TEST(Flop, ReinforcementWithoutAPromptOrAResponseIsRefused) {
+  ModelSpec model = small();
+  EXPECT_FALSE(flop_per_reinforcement_step(model, {.prompt = 0, .response = 5}));
+  EXPECT_FALSE(flop_per_reinforcement_step(model, {.prompt = 4, .response = 0}));
+}
+
+TEST(Flop, LayersInAnyOrderCostWhatTheyCostOneByOne) {
+  // Two kinds in turn: the sum over layers does not depend on how like ones are gathered.
+  Diagnostics diagnostics;
+  auto parse = [&](std::string_view types, int layers) {
+    std::string json = R"({"model_type":"qwen2","hidden_size":8,"num_attention_heads":2,)"
+                       R"("intermediate_size":16,"vocab_size":10,"use_sliding_window":true,)"
+                       R"("sliding_window":3,"layer_types":[)" +
+                       std::string(types) + R"(],"num_hidden_layers":)" + std::to_string(layers) +
+                       "}";
+    return *parse_model(json, "x", {}, diagnostics);
+  };
+  constexpr std::string_view kMixed =
+      R"("full_attention","sliding_attention","full_attention","sliding_attention")";
+  constexpr std::string_view kSorted =
+      R"("full_attention","full_attention","sliding_attention","sliding_attention")";
+  for (Phase phase : {Phase::train, Phase::forward, Phase::prefill}) {
+    Workload work{.phase = phase, .batch = 2, .sequence = 9};
+    EXPECT_EQ(flop(parse(kMixed, 4), work), flop(parse(kSorted, 4), work));
+    ModelSpec mixed = parse(kMixed, 4);
+    TrainingPlan plan = *plan_training(
+        mixed, {.frozen = {"model.embed_tokens*", "model.layers.0.*", "model.layers.1.*"}});
+    ModelSpec sorted = parse(R"("full_attention","sliding_attention","sliding_attention",)"
+                             R"("full_attention")",
+                             4);
+    TrainingPlan other = *plan_training(
+        sorted, {.frozen = {"model.embed_tokens*", "model.layers.0.*", "model.layers.1.*"}});
+    EXPECT_EQ(flop_per_step(mixed, work, plan)->model_flop,
+              flop_per_step(sorted, work, other)->model_flop);
+  }
+}
+
+TEST(Flop, APromptThatSeesAllOfItselfIsASquare) {
+  Diagnostics diagnostics;
+  auto model = parse_model(R"({"model_type":"paligemma","text_config":{"model_type":"gemma",
+      "hidden_size":8,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":4,
+      "intermediate_size":16,"vocab_size":10,"num_hidden_layers":1},"vision_config":{
+      "model_type":"siglip_vision_model","hidden_size":8,"num_attention_heads":2,
+      "intermediate_size":16,"num_hidden_layers":1,"image_size":8,"patch_size":4}})",
+                           "x", {}, diagnostics);
+  ASSERT_TRUE(model) << model.error().message;
+  auto scores = [&](const Workload& work) {
+    return flop_per_step(*model, work)->by_part[Part::attention_scores].low();
+  };
+  // A pair costs 2·2·2·4 = 32. Ten tokens: 100 pairs as a prompt, 55 causal; 4 of them a picture
+  // that sees itself: 55 + 6.
+  EXPECT_EQ(scores({.phase = Phase::prefill, .sequence = 10, .images = 1}), 100u * 32);
+  EXPECT_EQ(scores({.phase = Phase::forward, .sequence = 10}), 55u * 32);
+  EXPECT_EQ(scores({.phase = Phase::forward, .sequence = 10, .images = 1}), 61u * 32);
+  EXPECT_EQ(scores({.phase = Phase::decode, .sequence = 1, .context = 10}), 11u * 32);
+}
+
 TEST(Flop, A405BStepTakesTwoMicroseconds) {
   Diagnostics diagnostics;
   auto model = read_model(kShared + "/configs/llama-3.1-405b", {}, diagnostics);

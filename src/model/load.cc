@@ -36,9 +36,14 @@ Result<void> check_work(const Workload& work) {
     }
   }
   const ImageGrid& grid = work.grid;
+  bool given = grid.frames != 0 || grid.height != 0 || grid.width != 0;
   for (std::uint64_t side : {grid.frames, grid.height, grid.width}) {
     if (side > 1u << 20) {
       return fail(ErrorCode::invalid_argument, "the image grid is too large: give T,H,W patches");
+    }
+    if (given && side == 0) {
+      return fail(ErrorCode::invalid_argument,
+                  "a side of the image grid is 0: give T,H,W patches, 1 or more each");
     }
   }
   return {};
@@ -99,6 +104,14 @@ Result<void> set_images(Load& load, const ModelSpec& model, const Workload& work
     load.grid = {1, 24 * shape.merge, 24 * shape.merge};
     load.notes.push_back(
         fmt::format("picture size not known: {} image tokens each assumed", kUnknownImageTokens));
+  }
+  if (!shape.tokens &&
+      (load.grid.height % shape.merge != 0 || load.grid.width % shape.merge != 0)) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("an image grid of {} x {} patches: {} merges {} x {} of them into a "
+                            "token, so give multiples of {}",
+                            load.grid.height, load.grid.width, model.type, shape.merge, shape.merge,
+                            shape.merge));
   }
   load.class_tokens = shape.class_tokens;
   load.per_frame = shape.per_frame;

@@ -7,6 +7,9 @@
 
 namespace mfu {
 
+// The size of a prefix mask that is the prompt itself.
+inline constexpr std::uint64_t kPromptPrefix = ~0ull;
+
 // One sequence: `length` new tokens after `context` in the cache, beside `encoder` encoder tokens.
 struct Span {
   std::uint64_t length = 0;

@@ -57,15 +57,40 @@ std::uint64_t active_parameters_of(const Component& component) {
   return work != nullptr && work->copies > 1 ? stored / work->copies * work->active : stored;
 }
 
+namespace {
+
+// What no class could compute with, whichever fields said so.
+std::string impossible(const Component& component) {
+  if (const auto* attention = std::get_if<Attention>(&component.work)) {
+    bool shares = attention->kv_heads != 0 && attention->heads % attention->kv_heads == 0;
+    if (shares) return "";
+    return fmt::format("{} query heads cannot share {} key and value heads: they do not divide",
+                       attention->heads, attention->kv_heads);
+  }
+  const auto* work = std::get_if<Projection>(&component.work);
+  if (work == nullptr || (work->active >= 1 && work->active <= work->copies)) return "";
+  return fmt::format("a token visits {} of {} experts: give 1 to {}", work->active, work->copies,
+                     work->copies);
+}
+
+}  // namespace
+
 Result<void> check_parameters(const ModelSpec& model, std::string_view file) {
   FlopCount total;
   for (const Stage& stage : model.stages) {
-    for (const LayerRun& run : stage.order) {
+    std::vector<std::uint64_t> layers(stage.kinds.size());
+    for (const LayerRun& run : stage.order) layers[run.kind] += run.count;
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+      if (layers[kind] == 0) continue;
       FlopCount layer;
-      for (const Component& component : stage.kinds[run.kind].components) {
+      for (const Component& component : stage.kinds[kind].components) {
         layer += wide_parameters(component);
+        std::string problem = impossible(component);
+        if (problem.empty()) continue;
+        return fail(ErrorCode::malformed,
+                    fmt::format("{}: {}{}: {}", file, stage.prefix, component.name, problem));
       }
-      total += layer * run.count;
+      total += layer * layers[kind];
     }
   }
   if (total < FlopCount(1ull << 62)) return {};
@@ -78,13 +103,15 @@ Result<void> check_parameters(const ModelSpec& model, std::string_view file) {
 ParameterCount count_parameters(const ModelSpec& model) {
   ParameterCount count;
   for (const Stage& stage : model.stages) {
-    for (const LayerRun& run : stage.order) {
-      for (const Component& component : stage.kinds[run.kind].components) {
-        std::uint64_t stored = parameters_of(component) * run.count;
+    std::vector<std::uint64_t> layers(stage.kinds.size());
+    for (const LayerRun& run : stage.order) layers[run.kind] += run.count;
+    for (std::size_t kind = 0; kind < layers.size(); ++kind) {
+      for (const Component& component : stage.kinds[kind].components) {
+        std::uint64_t stored = parameters_of(component) * layers[kind];
         count.by_part[stage.mtp ? Part::mtp : component.part] += stored;
         if (stage.mtp) continue;
         count.total += stored;
-        count.active += active_parameters_of(component) * run.count;
+        count.active += active_parameters_of(component) * layers[kind];
         if (is_embedding(component.part)) count.embedding += stored;
       }
     }

@@ -47,25 +47,14 @@ void write(JsonWriter& out, const Json& value) {
   }
 }
 
-std::uint64_t count_of(const Json& request, std::string_view name, std::uint64_t fallback) {
-  const Json* value = request.find(name);
-  return value != nullptr ? value->count().value_or(fallback) : fallback;
-}
-
-std::string text_of(const Json& request, std::string_view name, std::string_view fallback) {
-  const Json* value = request.find(name);
-  bool is_text = value != nullptr && value->string() != nullptr;
-  return is_text ? *value->string() : std::string(fallback);
-}
-
 Result<Workload> workload_of(const Json& request) {
   Workload work;
-  work.phase = MFU_TRY(parse_phase(text_of(request, "phase", "forward")));
-  work.batch = count_of(request, "batch", 1);
-  work.sequence = count_of(request, "seq", 1);
-  work.context = count_of(request, "context", 0);
-  work.encoder_sequence = count_of(request, "encoder", 0);
-  work.images = count_of(request, "images", 0);
+  work.phase = MFU_TRY(parse_phase(request.text_at("phase", "forward")));
+  work.batch = request.count_at("batch").value_or(1);
+  work.sequence = request.count_at("seq").value_or(1);
+  work.context = request.count_at("context").value_or(0);
+  work.encoder_sequence = request.count_at("encoder").value_or(0);
+  work.images = request.count_at("images").value_or(0);
   const Json* grid = request.find("grid");
   if (grid != nullptr && grid->elements().size() == 3) {
     work.grid = {grid->elements()[0].count().value_or(0), grid->elements()[1].count().value_or(0),
@@ -76,7 +65,7 @@ Result<Workload> workload_of(const Json& request) {
 
 TrainingOptions training_of(const Json& request) {
   TrainingOptions options;
-  options.lora_rank = count_of(request, "lora", 0);
+  options.lora_rank = request.count_at("lora").value_or(0);
   if (const Json* frozen = request.find("frozen")) {
     for (const Json& pattern : frozen->elements()) options.frozen.push_back(*pattern.string());
   }
@@ -108,7 +97,7 @@ Result<std::string> answer(const std::string& line) {
   JsonWriter text;
   write(text, *config);
   Diagnostics diagnostics;
-  ConfigOptions options{.architecture = text_of(request, "architecture", "")};
+  ConfigOptions options{.architecture = request.text_at("architecture", "")};
   ModelSpec model = MFU_TRY(parse_model(text.text(), "config.json", options, diagnostics));
   Workload work = MFU_TRY(workload_of(request));
   TrainingPlan plan = MFU_TRY(plan_training(model, training_of(request)));

@@ -23,7 +23,8 @@ std::vector<std::span<const Family>> all_families() {
           deepseek_families(),        ssm_families(),           hybrid_families(),
           nemotron_families(),        mamba_hybrid_families(),  bert_families(),
           encoder_decoder_families(), vision_families(),        multimodal_families(),
-          diffusion_families()};
+          diffusion_families(),       bart_families(),          albert_families(),
+          zamba_families(),           contrastive_families(),   internvl_families()};
 }
 
 bool is_folder(const std::string& path) {
@@ -54,6 +55,33 @@ Failure unknown_type(const Fields& config, const std::string& type) {
                           "hidden, heads, ffn, vocab) or a safetensors file{}{}",
                           config.file(), printable(type), lacks,
                           near.empty() ? "" : "; near: ", fmt::join(near, ", ")));
+}
+
+std::string letters_of(std::string_view name) {
+  std::string letters;
+  for (char c : name) {
+    if (c != '_' && c != '-' && c != '.') letters += c;
+  }
+  return to_lower(letters);
+}
+
+// The model type whose name starts that of the class, where it is none of this family's kind;
+// names that start like no type we know may be anybody's.
+std::string other_family(std::string_view architecture, const Family& family) {
+  std::string name = letters_of(architecture), own = letters_of(family.type);
+  for (std::string_view suffix : {"text", "model", "vision"}) {
+    if (own.ends_with(suffix)) own.resize(own.size() - suffix.size());
+  }
+  if (name.empty() || name.starts_with(own)) return "";
+  std::string_view nearest;
+  for (std::span<const Family> families : all_families()) {
+    for (const Family& other : families) {
+      if (!name.starts_with(letters_of(other.type))) continue;
+      if (other.build == family.build) return "";
+      if (other.type.size() > nearest.size()) nearest = other.type;
+    }
+  }
+  return std::string(nearest);
 }
 
 std::string read_type(const Fields& config) {
@@ -116,7 +144,7 @@ WeightFormat read_format(const Fields& config) {
   } else if (method == "gptq" || method == "awq") {
     bool eight = quant.count({"bits", "w_bit"}, 4) == 8;
     format.quantization = eight ? Quantization::int8 : Quantization::int4;
-    format.group = quant.is_count("group_size") ? quant.count({"group_size"}, 128) : 0;
+    format.group = quant.is_count("group_size") ? quant.size({"group_size"}, 128) : 0;
   } else if (method == "mxfp4") {
     format.quantization = Quantization::mxfp4;
     format.group = 32;
@@ -166,11 +194,20 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
                                                      : "";
   const Family* family = find_family(model.type);
   if (family == nullptr) return unknown_type(config, model.type);
+  if (std::string other = other_family(model.architecture, *family); !other.empty()) {
+    std::string found = fmt::format("{} is a class of {}, and this config one of {}",
+                                    printable(model.architecture, 80), other, model.type);
+    if (!options.architecture.empty()) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", name, found));
+    }
+    model.notes.push_back(found + ": counted by its model_type");
+  }
   family->build(config, model);
   model.format = read_format(config);
   MFU_TRY(config.problem());
   MFU_TRY(check_parameters(model, name));
   note_formats(config, model.notes);
+  for (const std::string& note : MFU_TRY(config.unread_overrides())) model.notes.push_back(note);
   for (const std::string& note : config.defaults_taken()) model.notes.push_back(note);
   for (const std::string& note : model.notes) diagnostics.warn(note);
   return model;

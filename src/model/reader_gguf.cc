@@ -145,6 +145,8 @@ void take_metadata(TensorFile& file, const Metadata& metadata) {
   file.key_dim = number("attention.key_length");
   file.value_dim = number("attention.value_length");
   file.experts_active = number("expert_used_count");
+  auto blocks = metadata.numbers.find(metadata.architecture + ".block_count");
+  if (blocks != metadata.numbers.end()) file.layers = blocks->second;
   std::optional<std::uint64_t> width = number("embedding_length");
   if (!file.key_dim && width && file.heads)
     file.key_dim = std::max<std::uint64_t>(1, *width / *file.heads);

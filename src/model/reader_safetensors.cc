@@ -55,7 +55,25 @@ Result<TensorInfo> tensor_of(const std::string& name, const Json& entry, std::st
   std::optional<std::uint64_t> to = pair ? offsets->elements()[1].count() : std::nullopt;
   if (!from || !to || *to < *from) return bad("no data_offsets");
   if (*to - *from != tensor.bytes) return bad("its data_offsets do not fit its shape and dtype");
+  tensor.from = *from;
   return tensor;
+}
+
+// The format gives every byte to one tensor.
+Result<void> check_apart(const TensorFile& file) {
+  std::vector<const TensorInfo*> sorted;
+  for (const TensorInfo& tensor : file.tensors) {
+    if (tensor.bytes != 0) sorted.push_back(&tensor);
+  }
+  std::sort(sorted.begin(), sorted.end(),
+            [](const TensorInfo* a, const TensorInfo* b) { return a->from < b->from; });
+  for (std::size_t i = 1; i < sorted.size(); ++i) {
+    if (sorted[i]->from >= sorted[i - 1]->from + sorted[i - 1]->bytes) continue;
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: tensors {} and {} share bytes of the file: it is damaged",
+                            file.file, printable(sorted[i - 1]->name), printable(sorted[i]->name)));
+  }
+  return {};
 }
 
 }  // namespace
@@ -71,6 +89,7 @@ Result<TensorFile> parse_safetensors_header(std::string_view json, std::string_v
     if (name == "__metadata__") continue;
     tensors.tensors.push_back(MFU_TRY(tensor_of(name, entry, file)));
   }
+  MFU_TRY(check_apart(tensors));
   return tensors;
 }
 

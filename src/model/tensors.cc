@@ -189,6 +189,21 @@ void add_tied_head(ModelSpec& model, const std::vector<const TensorInfo*>& table
   model.stages.back().kinds[0].components[0].reads = wire::stream;
 }
 
+// Metadata may speak of more layers than are here, as in one file of several; of fewer it cannot.
+Result<void> check_layers(const TensorFile& file, std::uint64_t found,
+                          std::vector<std::string>& notes) {
+  constexpr std::uint64_t kMostLayers = 100'000;
+  if (!file.layers || *file.layers == found) return {};
+  if (*file.layers > kMostLayers || *file.layers < found) {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: block_count says {} layers, the tensors describe {}", file.file,
+                            *file.layers, found));
+  }
+  notes.push_back(fmt::format("{}: {} of {} layers are in this file; only they are counted",
+                              file.file, found, *file.layers));
+  return {};
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> checked_product(const std::vector<std::uint64_t>& factors) {
@@ -222,6 +237,10 @@ Result<ModelSpec> model_of_tensors(const TensorFile& file, Diagnostics& diagnost
   push_stages(model, "", false, layer_kind(single, file), 1);
   for (const auto& [prefix, layers] : layered) add_layers(model, prefix, layers, file);
   add_tied_head(model, tables, has_head);
+  std::uint64_t layers = 0;
+  for (const auto& [prefix, found] : layered)
+    layers = std::max<std::uint64_t>(layers, found.size());
+  MFU_TRY(check_layers(file, layers, model.notes));
   MFU_TRY(check_parameters(model, file.file));
   model.notes.push_back(
       fmt::format("{}: read from tensor shapes: a lower bound{}", file.file,

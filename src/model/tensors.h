@@ -15,6 +15,7 @@ struct TensorInfo {
   std::string name;
   std::vector<std::uint64_t> shape;  // as torch: outputs before inputs
   std::uint64_t elements = 0, bytes = 0;
+  std::uint64_t from = 0;  // safetensors: the first of its bytes
 };
 
 struct TensorFile {
@@ -22,6 +23,7 @@ struct TensorFile {
   std::vector<TensorInfo> tensors;
   // Where metadata has them.
   std::optional<std::uint64_t> heads, kv_heads, key_dim, value_dim, experts_active, window;
+  std::optional<std::uint64_t> layers;
 };
 
 Result<ModelSpec> model_of_tensors(const TensorFile& file, Diagnostics& diagnostics);

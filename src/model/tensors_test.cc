@@ -82,6 +82,18 @@ TEST(Safetensors, HeadersThatCannotBeAreMalformed) {
   }
 }
 
+TEST(Safetensors, TensorsThatShareBytesAreMalformed) {
+  auto header = [](std::string_view from, std::string_view to) {
+    return R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},"b":{"dtype":"BF16","shape":[2],)"
+           R"("data_offsets":[)" +
+           std::string(from) + "," + std::string(to) + "]}}";
+  };
+  EXPECT_TRUE(parse_safetensors_header(header("4", "8"), "x"));
+  auto shared = parse_safetensors_header(header("2", "6"), "x");
+  ASSERT_FALSE(shared);
+  EXPECT_NE(shared.error().message.find("tensors a and b share bytes"), std::string::npos);
+}
+
 std::string gguf_text(const std::string& text) {
   return little_endian(text.size(), 8) + text;
 }
@@ -97,12 +109,13 @@ std::string gguf_tensor(const std::string& name, std::vector<std::uint64_t> side
   return bytes + little_endian(type, 4) + little_endian(0, 8);
 }
 
-std::string small_gguf() {
-  std::string bytes = "GGUF" + little_endian(3, 4) + little_endian(4, 8) + little_endian(5, 8);
+std::string small_gguf(std::uint64_t layers = 1) {
+  std::string bytes = "GGUF" + little_endian(3, 4) + little_endian(4, 8) + little_endian(6, 8);
   bytes += gguf_text("general.architecture") + little_endian(8, 4) + gguf_text("llama");
   bytes += gguf_number("llama.attention.head_count", 2);
   bytes += gguf_number("llama.attention.head_count_kv", 1);
   bytes += gguf_number("llama.embedding_length", 32);
+  bytes += gguf_number("llama.block_count", layers);
   bytes += gguf_text("tokenizer.ggml.tokens") + little_endian(9, 4) + little_endian(8, 4) +
            little_endian(2, 8) + gguf_text("a") + gguf_text("b");
   bytes += gguf_tensor("token_embd.weight", {32, 10}, 1);
@@ -123,6 +136,18 @@ TEST(Gguf, ShapesTypesAndHeadsAreRead) {
   // f16 640; Q4_0 1024/32·18; f32 128; Q8_0 320/32·34.
   EXPECT_EQ(bytes_per_step(*model, {.phase = Phase::decode, .context = 1})->weights,
             640u + 576 + 128 + 340);
+}
+
+TEST(Gguf, MoreLayersThanTheTensorsDescribeAreSaidOrRefused) {
+  Diagnostics diagnostics;
+  for (std::uint64_t absurd : {0ull, 1'000'000'000ull}) {
+    auto model = read_model(temporary("absurd.gguf", small_gguf(absurd)), {}, diagnostics);
+    ASSERT_FALSE(model);
+    EXPECT_NE(model.error().message.find("block_count"), std::string::npos);
+  }
+  auto part = read_model(temporary("part.gguf", small_gguf(80)), {}, diagnostics);
+  ASSERT_TRUE(part) << part.error().message;
+  EXPECT_NE(part->notes[0].find("1 of 80 layers are in this file"), std::string::npos);
 }
 
 TEST(Gguf, CutAndMutatedHeadersNeverCrash) {

@@ -20,6 +20,7 @@ LayerKind tower_layer(const Tower& tower, const Mask& mask) {
                            .o = tower.o};
   if (tower.fused_qkv) attention.fused = "attn.qkv";
   set_biases(attention, tower.qkv_bias, tower.out_bias);
+  if (tower.qk_norm) attention.q_norm = attention.k_norm = tower.hidden;
   add_norm(layer, "layer_norm1", tower.norm, tower.hidden, stream);
   add_attention(layer, attention, place);
   add_norm(layer, "layer_norm2", tower.norm, tower.hidden, stream);
@@ -32,6 +33,7 @@ LayerKind tower_layer(const Tower& tower, const Mask& mask) {
            .up = tower.up,
            .down = tower.down},
           place);
+  if (tower.scales != 0) add_vision_weights(layer, "layer_scale", tower.scales);
   return layer;
 }
 
@@ -86,8 +88,17 @@ void add_tower(ModelSpec& model, const Tower& tower) {
 
 PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64_t patch) {
   PatchGrid grid;
-  grid.patch = config.size({"patch_size"}, patch);
-  std::uint64_t pixels = config.size({"image_size"}, image);
+  // Square ones, also where both sides are given.
+  auto side = [&](std::string_view name, std::uint64_t fallback) {
+    std::uint64_t both = config.members(name);
+    if (both == 0) return config.size({name}, fallback);
+    std::vector<std::uint64_t> sides = config.counts({name});
+    bool square = !sides.empty() && sides.front() == sides.back() && sides.front() != 0;
+    if (!square) config.complain(name, "not square, or 0");
+    return square ? sides.front() : 1;
+  };
+  grid.patch = side("patch_size", patch);
+  std::uint64_t pixels = side("image_size", image);
   grid.side = pixels / grid.patch;
   if (grid.side == 0 || pixels > 1 << 20) {
     config.complain("image_size", "smaller than patch_size, or beyond 2^20");
@@ -101,6 +112,7 @@ Tower read_clip_tower(const Fields& config, ModelSpec& model) {
   tower.hidden = config.size({"hidden_size"}, 768);
   tower.layers = config.layers({"num_hidden_layers"}, 12);
   tower.heads = config.size({"num_attention_heads"}, 12);
+  config.head_width(tower.hidden, tower.heads);
   tower.ffn = config.size({"intermediate_size"}, 3072);
   PatchGrid grid = read_patch_grid(config, 224, 32);
   tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
@@ -117,12 +129,29 @@ Tower read_siglip_tower(const Fields& config, ModelSpec& model) {
   tower.hidden = config.size({"hidden_size"}, 768);
   tower.layers = config.layers({"num_hidden_layers"}, 12);
   tower.heads = config.size({"num_attention_heads"}, 12);
+  config.head_width(tower.hidden, tower.heads);
   tower.ffn = config.size({"intermediate_size"}, 3072);
   PatchGrid grid = read_patch_grid(config, 224, 16);
   tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
   tower.positions = grid.patches();
   model.image = ImageShape{.usual = {1, grid.side, grid.side}};
   return tower;
+}
+
+void add_siglip_head(ModelSpec& model, const Tower& tower) {
+  std::uint64_t h = tower.hidden;
+  LayerKind head;
+  add_vision_weights(head, "probe", h);
+  add_vision_linear(head, "attention.q", h, h, true, Rows::images);
+  add_vision_linear(head, "attention.kv", h, 2 * h, true, Rows::tower);
+  // Scores and values of one query a picture: 2 h multiply-adds a patch.
+  add_vision_linear(head, "attention.scores", 1, 2 * h, false, Rows::tower);
+  std::get<Projection>(head.components.back().work).stored = false;
+  add_vision_linear(head, "attention.out_proj", h, h, true, Rows::images);
+  add_vision_weights(head, "layernorm", 2 * h);
+  add_vision_linear(head, "mlp.fc1", h, tower.ffn, true, Rows::images);
+  add_vision_linear(head, "mlp.fc2", tower.ffn, h, true, Rows::images);
+  model.stages.push_back(single_stage(tower.prefix + "head.", Stream::vision, std::move(head)));
 }
 
 }  // namespace mfu

@@ -19,6 +19,8 @@ struct Tower {
   std::string_view q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj",
                    o = "self_attn.out_proj";
   std::string_view up = "mlp.fc1", down = "mlp.fc2";
+  bool qk_norm = false;               // over the whole width
+  std::uint64_t scales = 0;           // parameters of a layer that scale what its blocks add
   std::uint64_t block = 0;            // above 0: windows of that many patches a side …
   std::vector<std::uint64_t> global;  // … but in these layers
 };
@@ -37,5 +39,7 @@ PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64
 
 Tower read_clip_tower(const Fields& config, ModelSpec& model);
 Tower read_siglip_tower(const Fields& config, ModelSpec& model);
+// The pooling head: attention from one learned query over all patches.
+void add_siglip_head(ModelSpec& model, const Tower& tower);
 
 }  // namespace mfu

@@ -115,7 +115,7 @@ std::uint64_t Planner::trained_bits(const Stage& stage, const LayerKind& kind,
   if (options.frozen.empty()) return bits;
   for (std::size_t i = 0; i < kind.components.size(); ++i) {
     const auto* work = std::get_if<Projection>(&kind.components[i].work);
-    bool tied = work != nullptr && !work->stored;
+    bool tied = work != nullptr && !work->stored && !stage.repeated;
     std::string name = tied ? embedding_name(model) : weight_name(stage, index, kind.components[i]);
     for (std::size_t p = 0; p < options.frozen.size(); ++p) {
       if (!freezes(options.frozen[p], name, kind.components[i].part)) continue;
@@ -132,6 +132,7 @@ void Planner::count(const LayerKind& kind, const LayerPlan& layer) {
     if (layer.trained >> i & 1) plan.parameters_trained += parameters_of(component) * layer.count;
     if (layer.adapted >> i & 1) {
       const auto& work = std::get<Projection>(component.work);
+      if (!work.stored) continue;  // the adapter is with the weights it adapts
       std::uint64_t adapter = work.copies * plan.lora_rank * (work.in + work.out) * layer.count;
       plan.parameters_adapter += adapter;
       plan.parameters_trained += adapter;
@@ -141,10 +142,12 @@ void Planner::count(const LayerKind& kind, const LayerPlan& layer) {
 
 void Planner::plan_stage(const Stage& stage) {
   std::vector<LayerPlan> layers;
+  std::vector<std::uint64_t> adapted_of_kind;
+  for (const LayerKind& kind : stage.kinds) adapted_of_kind.push_back(adapted_bits(stage, kind));
   std::uint64_t index = 0;
   for (const LayerRun& run : stage.order) {
     const LayerKind& kind = stage.kinds[run.kind];
-    std::uint64_t adapted = adapted_bits(stage, kind);
+    std::uint64_t adapted = adapted_of_kind[run.kind];
     // Without patterns every layer of the run is alike.
     std::uint64_t step = options.frozen.empty() || !stage.repeated ? run.count : 1;
     for (std::uint64_t done = 0; done < run.count; done += step) {

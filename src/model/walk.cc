@@ -1,5 +1,7 @@
 #include "model/walk.h"
 
+#include <algorithm>
+
 namespace mfu {
 namespace {
 
@@ -81,18 +83,33 @@ void Walk::add_layers(const Stage& stage, const LayerPlan& plan, std::uint64_t c
 void Walk::walk_stage(const Stage& stage, const std::vector<LayerPlan>* plan) {
   std::uint8_t& live = wires[static_cast<std::size_t>(stage.stream)];
   std::size_t runs = plan != nullptr ? plan->size() : stage.order.size();
+  // Like layers that find the wires alike cost alike: they wait, and are one product.
+  std::vector<LayerPlan> waiting;
+  auto add_waiting = [&] {
+    for (const LayerPlan& run : waiting) add_layers(stage, run, run.count);
+    waiting.clear();
+  };
   for (std::size_t i = 0; i < runs; ++i) {
     LayerPlan run = plan != nullptr
                         ? (*plan)[i]
                         : LayerPlan{stage.order[i].kind, stage.order[i].count, ~0ull, 0};
-    // Wires only ever gain, so a few layers on they stay, and the rest of a run is a product.
-    while (run.count != 0) {
-      bool settled = !train() || wires_after(stage.kinds[run.kind], run, live) == live;
-      std::uint64_t count = settled ? run.count : 1;
-      add_layers(stage, run, count);
-      run.count -= count;
+    auto same = [&](const LayerPlan& other) {
+      return other.kind == run.kind && other.trained == run.trained && other.adapted == run.adapted;
+    };
+    auto at = std::find_if(waiting.begin(), waiting.end(), same);
+    if (at != waiting.end()) {
+      at->count += run.count;
+      continue;
     }
+    // Wires only ever gain, so a few layers on they stay.
+    while (run.count != 0 && train() && wires_after(stage.kinds[run.kind], run, live) != live) {
+      add_waiting();
+      add_layers(stage, run, 1);
+      --run.count;
+    }
+    if (run.count != 0) waiting.push_back(run);
   }
+  add_waiting();
 }
 
 bool runs_in(const Stage& stage, const Load& load, bool mtp) {

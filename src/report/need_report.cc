@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "mfu/report.h"
+#include "report/rl_report.h"
 
 namespace mfu {
 
@@ -59,6 +60,54 @@ Result<std::vector<TreeLine>> tree_of(const ModelSpec& model, const Workload& wo
   return tree;
 }
 
+struct Traits {
+  bool encodes = false, decodes = false;                   // streams
+  bool latent = false, predicts = false, chooses = false;  // MLA, MTP, experts
+};
+
+Traits traits_of(const ModelSpec& model) {
+  Traits traits;
+  for (const Stage& stage : model.stages) {
+    traits.encodes = traits.encodes || stage.stream == Stream::encoder;
+    traits.decodes = traits.decodes || (stage.stream == Stream::text && stage.repeated);
+    traits.predicts = traits.predicts || stage.mtp;
+    for (const LayerKind& kind : stage.kinds) {
+      for (const Component& component : kind.components) {
+        const auto* attention = std::get_if<Attention>(&component.work);
+        const auto* matrix = std::get_if<Projection>(&component.work);
+        traits.latent = traits.latent || (attention != nullptr && attention->latent_dim != 0);
+        traits.chooses = traits.chooses || (matrix != nullptr && matrix->active < matrix->copies);
+        if (matrix != nullptr && matrix->rows == Rows::encoder) traits.encodes = true;
+      }
+    }
+  }
+  return traits;
+}
+
+// An option that this model has no use for was meant for another model.
+Result<void> check_options(const ModelSpec& model, const Workload& work) {
+  Traits traits = traits_of(model);
+  auto refuse = [&](std::string_view what, std::string_view option) {
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("{} has no {}: leave {} out",
+                    model.type.empty() ? "this model" : printable(model.type), what, option));
+  };
+  if (work.encoder_sequence != 0 && !traits.encodes) return refuse("encoder", "--encoder-seq");
+  if (work.mla != MlaForm::automatic && !traits.latent) {
+    return refuse("latent attention", "--mla");
+  }
+  if (work.mtp && !traits.predicts) return refuse("multi-token-prediction layers", "--mtp");
+  bool grid = work.grid.frames != 0 || work.grid.height != 0 || work.grid.width != 0;
+  if (grid && !model.image) return refuse("vision tower", "--image-grid");
+  if (grid && work.images == 0 && !model.vision_only) {
+    return fail(ErrorCode::invalid_argument,
+                "--image-grid says how large a picture is, and --images that there is one: give "
+                "--images N too");
+  }
+  return {};
+}
+
 // What no model can be asked.
 Result<void> check_question(const ModelSpec& model, const ParameterCount& parameters,
                             const Workload& work) {
@@ -72,17 +121,20 @@ Result<void> check_question(const ModelSpec& model, const ParameterCount& parame
                 fmt::format("{} is an encoder: it has no {} phase; ask for forward",
                             model.architecture, name_of(work.phase)));
   }
-  return {};
+  return check_options(model, work);
+}
+
+Result<void> check_images(const FlopNeed& need) {
+  if (need.image_tokens <= need.tokens) return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("the pictures make {} tokens, and the step has {} with them among them: "
+                          "give a longer --seq or fewer --images",
+                          need.image_tokens, need.tokens));
 }
 
 void add_assumptions(const ModelSpec& model, const NeedQuestion& question, NeedReport& report) {
-  bool encodes = false;
-  bool decodes = false;
-  for (const Stage& stage : model.stages) {
-    encodes = encodes || stage.stream == Stream::encoder;
-    decodes = decodes || (stage.stream == Stream::text && stage.repeated);
-  }
-  if (encodes && decodes && question.work.encoder_sequence == 0) {
+  Traits traits = traits_of(model);
+  if (traits.encodes && traits.decodes && question.work.encoder_sequence == 0) {
     report.assumptions.push_back(
         model.encoder_sequence > 0
             ? fmt::format("encoder length {}, as the config fixes it", model.encoder_sequence)
@@ -95,6 +147,10 @@ void add_assumptions(const ModelSpec& model, const NeedQuestion& question, NeedR
   if (question.work.phase == Phase::train) {
     report.notes.push_back(
         "what a training step moves is not counted: step_read, step_written and MBU are unknown");
+  } else if (traits.chooses) {
+    report.notes.push_back(
+        "of E experts the step reads the E·(1 − (1 − k/E)^T) that T tokens of k each reach when "
+        "the router chooses evenly");
   }
 }
 
@@ -112,6 +168,7 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
   TrainingPlan plan = MFU_TRY(plan_training(model, question.training));
   bool partly = plan.parameters_trained != report.parameters.total || plan.lora_rank > 0;
   FlopNeed need = MFU_TRY(flop_per_step(model, question.work, plan));
+  MFU_TRY(check_images(need));
   report.tokens = need.tokens;
   report.flop_by_part = need.by_part;
   report.assumptions = model.notes;
@@ -154,6 +211,7 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
   }
   report.bytes = MFU_TRY(bytes_per_step(model, question.work));
   if (question.tree) report.tree = MFU_TRY(tree_of(model, question.work));
+  if (question.rl) report.rl = MFU_TRY(report_rl(model, *question.rl, plan));
   return report;
 }
 

@@ -100,6 +100,25 @@ void write_roofline(JsonWriter& json, const std::optional<Roofline>& roof) {
   json.end_object();
 }
 
+void write_rl(JsonWriter& json, const std::optional<RlReport>& rl) {
+  if (!rl) return;
+  json.key("rl").begin_object();
+  json.member("sequences", rl->sequences);
+  json.member("prompt", rl->prompt);
+  json.member("response", rl->response);
+  json.key("passes").begin_array();
+  for (const RlReport::Pass& pass : rl->passes) {
+    json.begin_object();
+    json.member("role", name_of(pass.role));
+    json.member("times", pass.times);
+    json.member("model_flop", pass.flop);
+    json.end_object();
+  }
+  json.end_array();
+  json.member("total_flop", rl->total);
+  json.end_object();
+}
+
 void write_tree(JsonWriter& json, const std::vector<TreeLine>& tree) {
   if (tree.empty()) return;
   json.key("tree").begin_array();
@@ -138,6 +157,7 @@ std::string to_json(const NeedReport& report) {
   write_bytes(json, report.bytes);
   write_utilization(json, report);
   write_roofline(json, report.roofline);
+  write_rl(json, report.rl);
   write_tree(json, report.tree);
   json.strings("assumptions", report.assumptions);
   json.strings("notes", report.notes);

@@ -53,7 +53,10 @@ std::string Table::text(const TextStyle& style) const {
   }
   std::size_t before = 0;
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i] + kGap;
+  bool squeezed = before + std::min(widths.back(), kNarrowest) > style.width;
   std::size_t room = style.width > before + kNarrowest ? style.width - before : kNarrowest;
+  // No room beside the others: the last column goes below them.
+  if (squeezed) room = std::max(style.width, kNarrowest + kGap) - kGap;
   widths.back() = std::min(widths.back(), room);
 
   std::string text;
@@ -65,8 +68,22 @@ std::string Table::text(const TextStyle& style) const {
     }
     return without_trailing_blanks(line);
   };
+  auto add_below = [&](const std::vector<std::string>& cells) {
+    std::vector<std::string> others(cells.begin(), cells.end() - 1);
+    std::string whole = add_line(others) + '\n';
+    if (cells.back().empty()) return whole;
+    for (const std::string& line : lines_of(cells.back(), room)) {
+      whole += std::string(kGap, ' ') + line + '\n';
+    }
+    return whole;
+  };
   std::vector<std::string> headers;
   for (const TableColumn& column : columns_) headers.push_back(column.header);
+  if (squeezed && columns_.size() > 1) {
+    text += inked(add_line({headers.begin(), headers.end() - 1}), Ink::bold, style) + '\n';
+    for (const auto& row : rows_) text += add_below(row);
+    return text;
+  }
   text += inked(add_line(headers), Ink::bold, style) + '\n';
   for (const auto& row : rows_) {
     std::vector<std::string> cells = row;

@@ -36,9 +36,38 @@ std::string step_line(const NeedReport& report) {
                      grouped(report.tokens));
 }
 
-std::string parts_table(const NeedReport& report, const TextStyle& style) {
+bool fits(const std::string& text, std::size_t width) {
+  std::size_t start = 0;
+  while (start < text.size()) {
+    std::size_t end = std::min(text.find('\n', start), text.size());
+    if (display_width(std::string_view(text).substr(start, end - start)) > width) return false;
+    start = end + 1;
+  }
+  return true;
+}
+
+// "8.03 B": where the digits of 8,030,261,248 have no room.
+std::string short_count(std::uint64_t count) {
+  constexpr std::string_view kUnits[] = {"", " k", " M", " B", " T"};
+  double left = static_cast<double>(count);
+  std::size_t unit = 0;
+  while (left >= 1000 && unit + 1 < std::size(kUnits)) {
+    left /= 1000;
+    ++unit;
+  }
+  return unit == 0 ? grouped(count) : fmt::format("{:.3g}{}", left, kUnits[unit]);
+}
+
+// How much of the table there is room for.
+enum class Room { ample, no_bars, short_counts };
+
+std::string parts_table(const NeedReport& report, const TextStyle& style, Room room) {
+  auto count = [room](std::uint64_t parameters) {
+    if (parameters == 0) return std::string("-");
+    return room == Room::short_counts ? short_count(parameters) : grouped(parameters);
+  };
   Table table({{"part"},
-               {"parameters", Align::right},
+               {room == Room::short_counts ? "params" : "parameters", Align::right},
                {"FLOP", Align::right},
                {"share", Align::right},
                {""}});
@@ -46,17 +75,43 @@ std::string parts_table(const NeedReport& report, const TextStyle& style) {
   for (FlopCount each : report.flop_by_part.values) total += each;
   for (std::size_t i = 0; i < kPartCount; ++i) {
     Part part = static_cast<Part>(i);
-    std::uint64_t parameters = report.parameters.by_part[part];
+    // Multi-token prediction is no parameter of the model, and has a line below the total.
+    std::uint64_t parameters = part == Part::mtp ? 0 : report.parameters.by_part[part];
     FlopCount flop = report.flop_by_part[part];
     if (parameters == 0 && flop == FlopCount(0)) continue;
     double share = total == FlopCount(0) ? 0 : flop.to_double() / total.to_double();
     std::string bar;
-    for (int step = 0; step < std::lround(share * 30); ++step) bar += style.unicode ? "█" : "#";
-    table.add({readable(name_of(part)), parameters == 0 ? "-" : grouped(parameters),
+    long steps = room == Room::ample ? std::lround(share * 30) : 0;
+    for (long step = 0; step < steps; ++step) bar += style.unicode ? "█" : "#";
+    table.add({readable(name_of(part)), count(parameters),
                flop == FlopCount(0) ? "-" : count_text(flop), percent(share), bar});
   }
-  table.add({"total", grouped(report.parameters.total), count_text(total), "", ""});
+  table.add({"total", count(report.parameters.total), count_text(total), "", ""});
+  if (std::uint64_t beside = report.parameters.by_part[Part::mtp]; beside > 0) {
+    table.add({"beside it: mtp", count(beside), "", "", ""});
+  }
   return table.text(style);
+}
+
+std::string parts_table(const NeedReport& report, const TextStyle& style) {
+  for (Room room : {Room::ample, Room::no_bars}) {
+    std::string text = parts_table(report, style, room);
+    if (fits(text, style.width)) return text;
+  }
+  return parts_table(report, style, Room::short_counts);
+}
+
+std::string rl_text(const RlReport& rl, const TextStyle& style) {
+  Table table({{"pass"}, {"times", Align::right}, {"FLOP", Align::right}});
+  for (const RlReport::Pass& pass : rl.passes) {
+    table.add({std::string(name_of(pass.role)), grouped(pass.times), count_text(pass.flop)});
+  }
+  table.add({"total", "", count_text(rl.total)});
+  std::string head = fmt::format(
+      "one step of reinforcement learning: {} sequences of {} prompt and {} response "
+      "tokens",
+      grouped(rl.sequences), grouped(rl.prompt), grouped(rl.response));
+  return "\n" + wrapped(head, style.width, 0) + "\n\n" + table.text(style);
 }
 
 std::string conventions_table(const NeedReport& report, const TextStyle& style) {
@@ -119,19 +174,25 @@ std::string utilization_text(const NeedReport& report, const TextStyle& style) {
 
 std::string bytes_text_of(const NeedReport& report) {
   const ByteNeed& bytes = *report.bytes;
-  std::string text = fmt::format("\nweights {}", bytes_text({bytes.weights}));
-  if (bytes.kv_cache_per_token > 0)
-    text += fmt::format("   cache {} a token", bytes_text({bytes.kv_cache_per_token}));
-  if (bytes.kv_cache > 0) text += fmt::format(", {} after the step", bytes_text({bytes.kv_cache}));
+  std::string text = fmt::format("weights {}", bytes_text({bytes.weights}));
+  // A training step or a plain forward pass keeps no cache.
+  bool caches = report.work.phase == Phase::prefill || report.work.phase == Phase::decode;
+  if (bytes.kv_cache_per_token > 0) {
+    text += fmt::format("   cache {} a token{}", bytes_text({bytes.kv_cache_per_token}),
+                        caches ? "" : " in inference");
+  }
+  if (caches && bytes.kv_cache > 0) {
+    text += fmt::format(", {} after the step", bytes_text({bytes.kv_cache}));
+  }
   if (bytes.step_read) {
     text += fmt::format("   the step reads {} and writes {}", bytes_text({*bytes.step_read}),
                         bytes_text({bytes.step_written.value_or(0)}));
   }
-  return text + "\n";
+  return text;
 }
 
 std::string roofline_text(const Roofline& roof) {
-  return fmt::format("{:.1f} FLOP a byte against {:.1f} of the device: bound by {}{}\n",
+  return fmt::format("{:.1f} FLOP a byte against {:.1f} of the device: bound by {}{}",
                      roof.flop_per_byte, roof.ridge_flop_per_byte,
                      roof.compute_bound ? "compute" : "memory",
                      roof.compute_from_batch
@@ -139,32 +200,46 @@ std::string roofline_text(const Roofline& roof) {
                          : "");
 }
 
+std::string lines(const std::string& text, const TextStyle& style) {
+  if (display_width(text) <= style.width) return text + "\n";
+  return wrapped(text, style.width, 2) + "\n";
+}
+
+// The first words in bold, on as many lines as there have to be.
+std::string headline(const std::string& bold, const std::string& rest, const TextStyle& style) {
+  std::string whole = lines(bold + rest, style);
+  if (!whole.starts_with(bold)) return whole;
+  return inked(bold, Ink::bold, style) + whole.substr(bold.size());
+}
+
 }  // namespace
 
 std::string to_text(const NeedReport& report, const TextStyle& style) {
-  std::string text =
-      inked(report.name, Ink::bold, style) +
+  std::string head =
       fmt::format("  {}  {} parameters", report.architecture, grouped(report.parameters.total));
   if (report.parameters.active != report.parameters.total) {
-    text += fmt::format(", {} active", grouped(report.parameters.active));
+    head += fmt::format(", {} active", grouped(report.parameters.active));
   }
-  text += "\n" + step_line(report) + "\n\n";
+  std::string text = headline(report.name, head, style) + lines(step_line(report), style) + "\n";
   if (report.model_flop) {
-    text += inked(count_text(*report.model_flop), Ink::bold, style);
-    if (report.flop_per_token)
-      text += fmt::format(
+    std::string rest;
+    if (report.flop_per_token) {
+      rest += fmt::format(
           "   {} a token",
           count_text(FlopCount::from_wide(static_cast<Uint128>(*report.flop_per_token))));
-    if (report.hardware_flop && !(*report.hardware_flop == *report.model_flop)) {
-      text += fmt::format("   {} with recomputation", count_text(*report.hardware_flop));
     }
-    text += fmt::format("   (convention: {})\n\n", describe(report.convention).name);
+    if (report.hardware_flop && !(*report.hardware_flop == *report.model_flop)) {
+      rest += fmt::format("   {} with recomputation", count_text(*report.hardware_flop));
+    }
+    rest += fmt::format("   (convention: {})", describe(report.convention).name);
+    text += headline(count_text(*report.model_flop), rest, style) + "\n";
   }
   text += parts_table(report, style);
+  if (report.rl) text += rl_text(*report.rl, style);
   if (!report.tree.empty()) text += tree_table(report, style);
   if (!report.conventions.empty()) text += conventions_table(report, style);
-  if (report.bytes) text += bytes_text_of(report);
-  if (report.roofline) text += roofline_text(*report.roofline);
+  if (report.bytes) text += "\n" + lines(bytes_text_of(report), style);
+  if (report.roofline) text += lines(roofline_text(*report.roofline), style);
   if (report.utilization) text += utilization_text(report, style);
   for (const std::string& assumption : report.assumptions)
     text += paragraph("assumed", assumption, style);
@@ -198,7 +273,7 @@ std::string to_text(const PlanReport& report, const TextStyle& style) {
                grouped(static_cast<std::uint64_t>(std::llround(plan.device_hours))),
                plan.cost ? grouped(static_cast<std::uint64_t>(std::llround(*plan.cost))) : "-",
                plan.energy_kwh ? fmt::format("{} MWh", grouped(static_cast<std::uint64_t>(
-                                                           *plan.energy_kwh / 1000 + 0.5)))
+                                                           std::llround(*plan.energy_kwh / 1000))))
                                : "-",
                plan.state_per_device ? bytes_text(*plan.state_per_device) : "-",
                plan.state_of_memory ? percent(plan.state_of_memory->value) +

@@ -9,6 +9,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto file = mfu::parse_safetensors_header(bytes, "fuzz.safetensors");
   if (!file.has_value()) return 0;
   auto model = mfu::model_of_tensors(*file, diagnostics);
-  if (model.has_value()) ask_everything(*model);
+  if (model.has_value()) ask_everything(*model, size);
   return 0;
 }

@@ -38,6 +38,21 @@ def whisper(r):
             "decoder_start_token_id": 0}
 
 
+def bart(r):
+    encoder, decoder, dim = r.choice([1, 2]), r.choice([1, 2]), 4 * r.randint(1, 5)
+    return {"d_model": 2 * dim, "encoder_attention_heads": encoder, "decoder_attention_heads": decoder, "encoder_layers": r.randint(1, 3), "decoder_layers": r.randint(1, 3),
+            "encoder_ffn_dim": r.randint(5, 30), "decoder_ffn_dim": r.randint(5, 30), "vocab_size": r.randint(20, 60), "max_position_embeddings": 40,
+            "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0, "decoder_start_token_id": 0, "forced_eos_token_id": 0}
+
+
+def albert(r):
+    f = _base(r, kv=False)
+    f.pop("tie_word_embeddings")
+    layers = r.randint(1, 5)
+    return f | {"embedding_size": r.randint(4, 12), "num_hidden_layers": layers, "num_hidden_groups": r.randint(1, layers), "inner_group_num": r.choice([1, 2]),
+                "max_position_embeddings": 64, "type_vocab_size": r.choice([1, 2])}
+
+
 def vit(r):
     heads = r.choice([1, 2, 3])
     return {"hidden_size": heads * r.randint(2, 8), "num_attention_heads": heads, "num_hidden_layers": r.randint(1, 3), "intermediate_size": r.randint(5, 30),

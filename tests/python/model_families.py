@@ -2,7 +2,7 @@
 
 import random
 
-from model_encoders import bert, clip_vision_model, distilbert, modernbert, siglip_vision_model, t5, vit, whisper
+from model_encoders import albert, bart, bert, clip_vision_model, distilbert, modernbert, siglip_vision_model, t5, vit, whisper
 from model_sizes import base as _base, heads_of as _heads
 
 TEXT_ONLY = "AutoModelForCausalLM"
@@ -425,16 +425,30 @@ def falcon_h1(r):
                 "mlp_bias": r.random() < 0.5, "attention_bias": r.random() < 0.5}
 
 
+def zamba2(r):
+    heads, mamba_heads = 2 * r.randint(1, 2), r.choice([2, 4])
+    layers = r.randint(3, 6)
+    types = ["linear_attention", "hybrid"] + [r.choice(["linear_attention", "hybrid"]) for _ in range(layers - 2)]
+    return {"hidden_size": 8 * r.randint(1, 4), "num_hidden_layers": layers, "layers_block_type": types, "num_attention_heads": heads, "num_key_value_heads": heads,
+            "intermediate_size": r.randint(5, 30), "vocab_size": r.randint(20, 60), "mamba_d_state": r.randint(2, 9), "mamba_expand": 2, "n_mamba_heads": mamba_heads,
+            "mamba_ngroups": r.choice([1, 2]), "chunk_size": r.choice([4, 8]), "num_mem_blocks": r.choice([1, 2]), "adapter_rank": r.randint(2, 5),
+            "use_shared_attention_adapter": r.random() < 0.5, "add_bias_linear": r.random() < 0.5, "use_mem_rope": r.random() < 0.5,
+            # Where it is false, transformers shares no block either.
+            "tie_word_embeddings": True, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0}
+
+
 CAUSAL = {f.__name__: f for f in (
     llama, mistral, ministral, qwen2, qwen3, smollm3, seed_oss, granite, helium, arcee, ernie4_5, hunyuan_v1_dense, exaone4, apertus, olmo, olmo3, phi3, glm,
     cohere, cohere2, stablelm, starcoder2, nemotron, phi, persimmon, gemma, gemma2, gemma4_text, gpt2, gpt_bigcode, gptj, codegen, gpt_neo, gpt_neox, opt, bloom, mpt, falcon,
     mixtral, qwen2_moe, qwen3_moe, olmoe, granitemoe, granitemoeshared, phimoe, dbrx, gpt_oss, glm4_moe, dots1, minimax_m2, ernie4_5_moe, llama4_text,
-    deepseek_v2, deepseek_v3, glm4_moe_lite, glm_moe_dsa, mamba, mamba2, rwkv, nemotron_h, qwen3_next, qwen3_5_text, qwen3_5_moe_text, lfm2, lfm2_moe, jamba, bamba, granitemoehybrid, falcon_h1)}
+    deepseek_v2, deepseek_v3, glm4_moe_lite, glm_moe_dsa, mamba, mamba2, rwkv, nemotron_h, qwen3_next, qwen3_5_text, qwen3_5_moe_text, lfm2, lfm2_moe, jamba, bamba, granitemoehybrid,
+    falcon_h1, zamba2)}
 CAUSAL |= {"olmo2": olmo, "glm4": glm, "gemma3_text": gemma2, "falcon_mamba": mamba, "flex_olmo": olmoe, "deepseek_v32": glm_moe_dsa}
-ENCODERS = {"bert": bert, "roberta": bert, "xlm-roberta": bert, "distilbert": distilbert, "modernbert": modernbert}
+ENCODERS = {"bert": bert, "roberta": bert, "xlm-roberta": bert, "distilbert": distilbert, "modernbert": modernbert, "albert": albert}
+SEQUENCE_TO_SEQUENCE = {"t5": t5, "mt5": t5, "bart": bart, "mbart": bart}
 VISION = {"vit": vit, "clip_vision_model": clip_vision_model, "siglip_vision_model": siglip_vision_model}
 
 
 def generate(kind, seed):
-    table = CAUSAL | ENCODERS | VISION | {"t5": t5, "mt5": t5, "whisper": whisper}
+    table = CAUSAL | ENCODERS | VISION | SEQUENCE_TO_SEQUENCE | {"whisper": whisper}
     return table[kind](random.Random(f"{kind}/{seed}"))

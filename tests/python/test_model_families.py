@@ -40,10 +40,12 @@ def auto_class(kind):
         return "AutoModelForCausalLM"
     if kind in families.ENCODERS:
         return "AutoModelForMaskedLM"
-    return {"t5": "AutoModelForSeq2SeqLM", "mt5": "AutoModelForSeq2SeqLM", "whisper": "AutoModelForSpeechSeq2Seq"}.get(kind, "AutoModel")
+    if kind in families.SEQUENCE_TO_SEQUENCE:
+        return "AutoModelForSeq2SeqLM"
+    return "AutoModelForSpeechSeq2Seq" if kind == "whisper" else "AutoModel"
 
 
-ALL = list(families.CAUSAL) + list(families.ENCODERS) + list(families.VISION) + ["t5", "mt5", "whisper"]
+ALL = list(families.CAUSAL) + list(families.ENCODERS) + list(families.VISION) + list(families.SEQUENCE_TO_SEQUENCE) + ["whisper"]
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -67,7 +69,7 @@ def inputs_of(kind, model, batch, seq, encoder):
         if kind == "whisper":
             c = model.config
             return {"input_features": torch.zeros(batch, c.num_mel_bins, 2 * c.max_source_positions), "decoder_input_ids": ids}
-        if kind in ("t5", "mt5"):
+        if kind in families.SEQUENCE_TO_SEQUENCE:
             return {"input_ids": torch.zeros(batch, encoder, dtype=torch.long), "decoder_input_ids": ids}
         if kind in families.VISION:
             c = model.config

@@ -47,6 +47,7 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
 int nvmlDeviceGetName(void* device, char* name, unsigned room) {
   if (mode("garbage")) return copy(name, room, "\x01\xff\x1b[31mNVI");
   if (mode("unknown")) return copy(name, room, "NVIDIA Z9000");
+  if (mode("nameless")) return copy(name, room, "NVIDIA A100-SXM4-40GB");
   if (device == &slice) return copy(name, room, "NVIDIA A100-SXM4-40GB MIG 1g.5gb");
   return copy(name, room, mode("mig") ? "NVIDIA A100-SXM4-40GB" : "NVIDIA H100 80GB HBM3");
 }
@@ -79,7 +80,15 @@ int nvmlDeviceGetUUID(void*, char* uuid, unsigned room) {
   return mode("errors") ? 1 : copy(uuid, room, "GPU-0f1e2d3c");
 }
 int nvmlDeviceGetMigMode(void*, unsigned* current, unsigned* pending) {
-  *current = *pending = mode("mig") ? 1 : 0;
+  *current = *pending = mode("mig") || mode("nameless") ? 1 : 0;
+  return 0;
+}
+// Multiprocessors, five kinds of engines, slices of the GPU and of its compute, megabytes.
+int nvmlDeviceGetAttributes_v2(void*, void* attributes) {
+  const unsigned numbers[] = {14, 1, 0, 0, 0, 0, 1, 1};
+  const unsigned long long megabytes = 4864;
+  std::memcpy(attributes, numbers, sizeof numbers);
+  std::memcpy(static_cast<char*>(attributes) + sizeof numbers, &megabytes, sizeof megabytes);
   return 0;
 }
 int nvmlDeviceGetMaxMigDeviceCount(void*, unsigned* count) {
