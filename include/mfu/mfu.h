@@ -3,6 +3,7 @@
 
 #include "mfu/ceiling.h"
 #include "mfu/convention.h"
+#include "mfu/counters.h"
 #include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/machine.h"

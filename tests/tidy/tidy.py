@@ -21,7 +21,7 @@ STAGES = {
 # Which public header belongs to which stage, so that the same arrows hold for them.
 HEADERS = {
     "result": "base", "units": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base",
-    "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "model": "model", "convention": "model", "workload": "model", "ops": "ops",
+    "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "counters": "hardware", "model": "model", "convention": "model", "workload": "model", "ops": "ops",
     "record": "record", "trace": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
     "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
     "observer": "torch", "c": "serve", "mfu": None,
