@@ -177,7 +177,7 @@ TEST(Ops, WhateverTheArgumentsAre) {
                                    std::numeric_limits<std::int64_t>::min(),
                                    std::numeric_limits<std::int64_t>::max()};
   std::size_t counted = 0;
-  for (int round = 0; round < 400; ++round) {
+  for (int round = 0; round < 100; ++round) {
     for (const Operator& op : all_operators()) {
       ArgumentList list;
       for (std::int64_t i = pick(28); i > 0; --i) {
@@ -214,7 +214,7 @@ TEST(Ops, WhateverTheArgumentsAre) {
       EXPECT_TRUE(found || found.error().message.starts_with(op.name));
     }
   }
-  EXPECT_GT(counted, 1000u);
+  EXPECT_GT(counted, 300u);
 }
 
 TEST(Ops, FusedAttentionNamesItsAssumption) {
