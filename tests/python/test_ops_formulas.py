@@ -30,7 +30,7 @@ def sizes(r, count, most=40):
 def test_every_name_of_torch_is_one():
     """A row that torch does not know is a typing error, unless its name belongs to an older or another library."""
     known = {s.name for s in torch._C._jit_get_all_schemas()}
-    old = {"aten::cudnn_convolution_backward", "aten::miopen_convolution_backward"}
+    old = {f"aten::{maker}_convolution_backward{half}" for maker in ("cudnn", "miopen") for half in ("", "_input", "_weight")} | {"aten::cudnn_convolution_transpose_backward"}
     rows = ops_probe.ask([{"all": True}])[0]
     missing = {row["name"] for row in rows if row["name"].startswith(("aten::", "mkldnn::", "mkl::", "onednn::", "quantized::"))
                and row["name"].split(".")[0] not in known}
@@ -188,6 +188,10 @@ def test_convolutions():
             parts = torch.ops.aten.convolution_backward(out, x, weight, None, *list(flags.values()), mask)
             expected = flop * (mask[0] + mask[1])
             cases += [(request("aten::convolution_backward", grad_output=out, input=x, weight=weight, **flags, output_mask=mask), expected)]
+            before_1_11 = [x, out, weight, flags["padding"], *([flags["output_padding"]] if flags["transposed"] else []), flags["stride"], flags["dilation"],
+                           flags["groups"], False, False, True, mask[:2]]
+            name = "aten::cudnn_convolution_transpose_backward" if flags["transposed"] else "aten::cudnn_convolution_backward"
+            cases += [({"operator": name, "arguments": [ops_probe.encode(value) for value in before_1_11]}, expected)]
             if flags["groups"] == 1:  # elsewhere torch leaves the groups out of the weight's gradient
                 says = flop_counter.conv_backward_flop(out, x, weight, None, 0, 0, 0, flags["transposed"], 0, 1, list(mask), out_val=parts)
                 assert says == expected
