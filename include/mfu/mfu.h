@@ -6,6 +6,7 @@
 #include "mfu/collective.h"
 #include "mfu/column.h"
 #include "mfu/convention.h"
+#include "mfu/counters.h"
 #include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/machine.h"

@@ -1,15 +1,10 @@
 // What else works on this machine, for `mfu doctor`.
 #include <fmt/format.h>
-#include <linux/perf_event.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
 
 #include "base/process.h"
 #include "base/text.h"
 #include "hardware/gemm.h"
+#include "mfu/counters.h"
 #include "mfu/machine.h"
 
 namespace mfu {
@@ -52,20 +47,17 @@ Probe package_probe(const std::string& python) {
 }
 
 Probe counter_probe() {
-  perf_event_attr attributes = {};
-  attributes.size = sizeof attributes;
-  attributes.type = PERF_TYPE_HARDWARE;
-  attributes.config = PERF_COUNT_HW_INSTRUCTIONS;
-  attributes.exclude_kernel = 1;
-  long opened = ::syscall(SYS_perf_event_open, &attributes, 0, -1, -1, 0);
-  if (opened >= 0) {
-    ::close(static_cast<int>(opened));
-    return {"hardware counters", true, "perf_event answers", ""};
+  Result<FlopCounters> counters = FlopCounters::open({});
+  if (!counters) {
+    const std::string& why = counters.error().message;
+    bool curable =
+        why.find("apt-get") != std::string::npos || why.find("sysctl") != std::string::npos;
+    return {"hardware counters", false, why, curable ? "do as said" : ""};
   }
-  bool refused = errno == EACCES || errno == EPERM;
-  return {"hardware counters", false,
-          refused ? "perf_event refuses this user" : "this machine (often a virtual one) has none",
-          refused ? "sysctl kernel.perf_event_paranoid=1, or run with CAP_PERFMON" : ""};
+  return {"hardware counters", true,
+          fmt::format("floating-point operations by {} ({} events)", counters->events().front(),
+                      counters->events().size()),
+          ""};
 }
 
 }  // namespace

@@ -82,6 +82,15 @@ constexpr OperatorFormula kSlowBackward{
 // deterministic, allow_tf32, output_mask), and the halves it calls.
 constexpr OperatorFormula kOldBackward{
     ConvolutionLayout{.input = 0, .weight = 2, .bias = kNone, .grad_output = 1, .gradients = 10}};
+// (self_size, grad_output, weight, …): the half that makes the input's gradient.
+constexpr OperatorFormula kOldBackwardInput{ConvolutionLayout{
+    .input = kNone, .weight = 2, .bias = kNone, .grad_output = 1, .gradient_count = 1}};
+constexpr OperatorFormula kOldTransposedBackward{ConvolutionLayout{.input = 0,
+                                                                   .weight = 2,
+                                                                   .bias = kNone,
+                                                                   .always_transposed = true,
+                                                                   .grad_output = 1,
+                                                                   .gradients = 11}};
 // (self, grad_output, weight, padding, stride, dilation, groups, output_mask)
 constexpr OperatorFormula kMpsBackward{
     ConvolutionLayout{.input = 0, .weight = 2, .bias = kNone, .grad_output = 1, .gradients = 7}};
@@ -108,6 +117,8 @@ constexpr Operator kRows[] = {
     {"aten::miopen_convolution_relu", kKind, cover, &kPlain, {}},
     {"aten::miopen_convolution_add_relu", kKind, cover, &kAddRelu, {}},
     {"aten::mkldnn_convolution", kKind, cover, &kPaddingFirst, {}},
+    {"aten::_mps_convolution", kKind, cover, &kPaddingFirst, {}},
+    {"aten::_mps_convolution_transpose", kKind, cover, &kCudnnTransposed, {}},
     {"mkldnn::_convolution_pointwise", kKind, leaf, &kPointwise, {}},
     {"mkldnn::_convolution_pointwise.binary", kKind, leaf, &kPointwiseBinary, {}},
     {"mkldnn::_convolution_pointwise_", kKind, leaf, &kPointwiseInPlace, {}},
@@ -136,6 +147,12 @@ constexpr Operator kRows[] = {
     {"aten::_slow_conv2d_backward", kKind, cover, &kSlowBackward, {}},
     {"aten::cudnn_convolution_backward", kKind, cover, &kOldBackward, "before torch 1.11"},
     {"aten::miopen_convolution_backward", kKind, cover, &kOldBackward, "before torch 1.11"},
+    {"aten::cudnn_convolution_backward_input", kKind, leaf, &kOldBackwardInput,
+     "before torch 1.11"},
+    {"aten::miopen_convolution_backward_input", kKind, leaf, &kOldBackwardInput,
+     "before torch 1.11"},
+    {"aten::cudnn_convolution_transpose_backward", kKind, cover, &kOldTransposedBackward,
+     "before torch 1.11"},
     {"aten::mps_convolution_backward", kKind, cover, &kMpsBackward, {}},
     {"aten::mps_convolution_transpose_backward", kKind, cover, &kMpsTransposedBackward, {}},
 
@@ -149,6 +166,10 @@ constexpr Operator kRows[] = {
     {"aten::_convolution_double_backward", kKind, wrapper, nullptr, "calls convolution"},
     {"aten::conv_tbc_backward", kKind, wrapper, nullptr, "calls addmm"},
 
+    {"aten::cudnn_convolution_backward_weight", kKind, uncounted, nullptr,
+     "its weight is not among its arguments"},
+    {"aten::miopen_convolution_backward_weight", kKind, uncounted, nullptr,
+     "its weight is not among its arguments"},
     {"quantized::conv1d", kKind, uncounted, nullptr, kPacked},
     {"quantized::conv1d_relu", kKind, uncounted, nullptr, kPacked},
     {"quantized::conv2d", kKind, uncounted, nullptr, kPacked},

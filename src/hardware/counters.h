@@ -1,0 +1,38 @@
+// The kernel and libpfm4 as the counters see them, so that a machine without any can be tested on.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mfu/counters.h"
+
+namespace mfu {
+
+// An event's number by its libpfm4 name; a counter by that number; what it stands at.
+class CounterSystem {
+ public:
+  virtual ~CounterSystem() = default;
+
+  // `not_found` where the processor has no such event, `unsupported` where libpfm4 is not there.
+  virtual Result<std::uint64_t> encode(const std::string& event) = 0;
+
+  // A descriptor, or minus the errno of perf_event_open.
+  virtual int open(std::uint64_t config, const CounterOptions& options) = 0;
+  virtual void close(int descriptor) = 0;
+
+  struct Count {
+    std::uint64_t value = 0, enabled_ns = 0, running_ns = 0;
+  };
+  virtual Result<Count> read(int descriptor) = 0;
+};
+
+std::unique_ptr<CounterSystem> linux_counters();
+
+class CounterOpener {
+ public:
+  static Result<FlopCounters> open(std::unique_ptr<CounterSystem> system,
+                                   const CounterOptions& options);
+};
+
+}  // namespace mfu
