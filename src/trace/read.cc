@@ -17,7 +17,8 @@
 namespace mfu {
 namespace {
 
-constexpr std::size_t kWindowBytes = 1u << 20;
+// Small enough to stay in the cache between being copied and being read.
+constexpr std::size_t kWindowBytes = 256u << 10;
 
 bool cancelled(const ReadOptions& options) {
   return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
@@ -59,9 +60,12 @@ Reading read_windows(ByteSource& source, DocumentReader& document, const ReadOpt
       return reading;
     }
     if (filled == window.size()) window.resize(window.size() * 2);
-    std::size_t size = source.read(window.data() + filled, window.size() - filled);
-    last = size == 0;
-    filled += size;
+    // Full windows, whatever a pipe gives at a time: what is not whole yet is gone over again.
+    while (!last && filled < window.size() && !cancelled(options)) {
+      std::size_t size = source.read(window.data() + filled, window.size() - filled);
+      last = size == 0;
+      filled += size;
+    }
     const char* end = window.data() + filled;
     const char* rest = document.take(window.data(), end, last);
     std::size_t left = static_cast<std::size_t>(end - rest);
