@@ -172,7 +172,7 @@ class Trace {
   std::vector<Thread> threads;
   std::vector<Step> steps;
   std::vector<Collective> collectives;
-  std::vector<Clip> clips;  // by event
+  Column<Clip> clips;  // by event
   TraceCoverage coverage;
 
   // The interned text; empty for kNone. Equal ids are equal texts. Always valid UTF-8.

@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kMostRows = kNone - 1;
 // A file with more threads or streams than this is not a trace of anything that ran.
 constexpr std::size_t kMostThreads = 1u << 18;
+// Records of collectives are kept in memory.
+constexpr std::size_t kMostCollectives = 1u << 20;
 
 std::int64_t id_of(const EventText& event, Key key) {
   return event.has(key) ? parse_id(event.value(key)).value_or(kNoId) : kNoId;
@@ -58,7 +60,7 @@ TraceBuilder::TraceBuilder(const SpillHandle& spill) {
   use_spill(spill, host.start_ns, host.duration_ns, host.name, host.kind, host.thread,
             host.external_id, host.sequence, host.inputs, host.stack, host.parent, host.forward,
             host.collective, host.backward, host.recomputed);
-  use_spill(spill, unlinked_.launch_flows, unlinked_.backward_flows);
+  use_spill(spill, unlinked_.launch_flows, unlinked_.backward_flows, trace_.clips);
 }
 
 void TraceBuilder::event(const EventText& event) {
@@ -137,6 +139,7 @@ TraceBuilder::NameFacts& TraceBuilder::facts_of(std::uint32_t name) {
     facts = {.known = true,
              .communication = is_communication_kernel(text),
              .fused_all_reduce = is_fused_all_reduce(text),
+             .annotation = is_annotation(text),
              .launch = launch_kind(text)};
   }
   return facts;
@@ -252,9 +255,7 @@ void TraceBuilder::host_event(const EventText& event, HostKind kind) {
     return;
   }
   std::uint32_t name = name_of(event);
-  constexpr std::string_view kStep = "ProfilerStep";
-  if (kind == HostKind::op && trace_.texts->text(name).starts_with(kStep))
-    kind = HostKind::annotation;
+  if (kind == HostKind::op && facts_of(name).annotation) kind = HostKind::annotation;
   host.start_ns.push_back(start_ns_);
   host.duration_ns.push_back(duration_ns_);
   host.name.push_back(name);
@@ -289,7 +290,7 @@ std::uint32_t TraceBuilder::collective_of(const EventText& event) {
   auto text_of = [&](Key key) {
     return event.has(key) ? trace_.texts->intern_raw(event.inside(key)) : kNone;
   };
-  if (trace_.collectives.size() >= kMostRows) return kNone;
+  if (trace_.collectives.size() >= kMostCollectives) return kNone;
   trace_.collectives.push_back({.name = text_of(Key::collective),
                                 .group = text_of(Key::group),
                                 .ranks = text_of(Key::ranks),

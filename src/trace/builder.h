@@ -54,7 +54,7 @@ class TraceBuilder : public DocumentSink {
   std::int64_t number_or_text_id(std::string_view token);
 
   struct NameFacts {  // of a text, found once
-    bool known = false, communication = false, fused_all_reduce = false;
+    bool known = false, communication = false, fused_all_reduce = false, annotation = false;
     LaunchKind launch = LaunchKind::other;
   };
   NameFacts& facts_of(std::uint32_t name);

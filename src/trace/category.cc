@@ -61,6 +61,14 @@ Category parse_category(std::string_view category) {
   return Category::other;
 }
 
+bool is_annotation(std::string_view name) {
+  for (std::string_view begin : {"ProfilerStep", "enumerate(DataLoader)#", "Optimizer.step#",
+                                 "Optimizer.zero_grad#", "DistributedDataParallel.forward"}) {
+    if (name.starts_with(begin)) return true;
+  }
+  return false;
+}
+
 LaunchKind launch_kind(std::string_view name) {
   if (contains(name, "GraphLaunch") || contains(name, "CommandListExecute"))
     return LaunchKind::graph;

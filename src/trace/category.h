@@ -23,6 +23,9 @@ enum class Category : std::uint8_t {
 };
 Category parse_category(std::string_view category);
 
+// Traces of 2021 write annotations as operators; these are known by their names.
+bool is_annotation(std::string_view name);
+
 // By what the call does to the device: names of the CUDA, HIP and Level Zero runtimes and drivers.
 LaunchKind launch_kind(std::string_view name);
 

@@ -148,7 +148,10 @@ Result<Trace> read_source(ByteSource& source, const std::string& name, const Rea
   trace.coverage.file_bytes = source.file_bytes();
   trace.coverage.json_bytes = reading.json_bytes;
   MFU_TRY(judge(document, source, trace, name));
-  link_trace(trace, builder.unlinked());
+  link_trace(trace, builder.unlinked(), options.cancel);
+  if (cancelled(options)) {
+    return fail(ErrorCode::io, fmt::format("{}: reading was cancelled", name));
+  }
   trace.texts->drop_lookup();
   note_oddities(trace, document.counts(), builder.fused_all_reduces());
   return std::move(trace);
