@@ -172,7 +172,7 @@ class Trace {
   std::vector<Thread> threads;
   std::vector<Step> steps;
   std::vector<Collective> collectives;
-  std::vector<Clip> clips;  // by event
+  Column<Clip> clips;  // by event
   TraceCoverage coverage;
 
   // The interned text; empty for kNone. Equal ids are equal texts. Always valid UTF-8.
@@ -205,8 +205,9 @@ struct ReadProgress {
 struct ReadOptions {
   std::uint64_t memory_bytes = 512u << 20;  // columns beyond this go to unlinked temporary files
   unsigned threads = 0;                     // 0: as many as there are cores
-  std::function<void(const ReadProgress&)> progress;  // about ten times a second, from any thread
-  const std::atomic<bool>* cancel = nullptr;          // set it, and reading ends with an error
+  std::function<void(const ReadProgress&)> progress =
+      {};                                     // about ten times a second, from any thread
+  const std::atomic<bool>* cancel = nullptr;  // set it, and reading ends with an error
 };
 
 // Reads a file: JSON (array or object form), plain, gzip or zstd; "-" is standard input. A

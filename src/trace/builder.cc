@@ -11,6 +11,8 @@ namespace {
 constexpr std::size_t kMostRows = kNone - 1;
 // A file with more threads or streams than this is not a trace of anything that ran.
 constexpr std::size_t kMostThreads = 1u << 18;
+// Records of collectives are kept in memory.
+constexpr std::size_t kMostCollectives = 1u << 20;
 
 std::int64_t id_of(const EventText& event, Key key) {
   return event.has(key) ? parse_id(event.value(key)).value_or(kNoId) : kNoId;
@@ -27,8 +29,15 @@ std::uint64_t pair_key(std::int64_t a, std::int64_t b) {
 
 // Text that will be parsed again: printable ASCII, whatever it was.
 void append_printable(std::string& out, std::string_view text) {
-  for (char c : text)
+  bool plain = true;
+  for (char c : text) plain &= c >= 0x20 && c < 0x7f;
+  if (plain) {
+    out += text;
+    return;
+  }
+  for (char c : text) {
     out += c >= 0x20 && c < 0x7f ? c : c == '\n' || c == '\t' || c == '\r' ? ' ' : '?';
+  }
 }
 
 template <typename... Columns>
@@ -51,7 +60,7 @@ TraceBuilder::TraceBuilder(const SpillHandle& spill) {
   use_spill(spill, host.start_ns, host.duration_ns, host.name, host.kind, host.thread,
             host.external_id, host.sequence, host.inputs, host.stack, host.parent, host.forward,
             host.collective, host.backward, host.recomputed);
-  use_spill(spill, unlinked_.launch_flows, unlinked_.backward_flows);
+  use_spill(spill, unlinked_.launch_flows, unlinked_.backward_flows, trace_.clips);
 }
 
 void TraceBuilder::event(const EventText& event) {
@@ -127,8 +136,11 @@ TraceBuilder::NameFacts& TraceBuilder::facts_of(std::uint32_t name) {
   NameFacts& facts = facts_[name];
   if (!facts.known) {
     std::string_view text = trace_.texts->text(name);
-    facts = {
-        .known = true, .communication = is_communication_kernel(text), .launch = launch_kind(text)};
+    facts = {.known = true,
+             .communication = is_communication_kernel(text),
+             .fused_all_reduce = is_fused_all_reduce(text),
+             .annotation = is_annotation(text),
+             .launch = launch_kind(text)};
   }
   return facts;
 }
@@ -192,6 +204,7 @@ void TraceBuilder::device_event(const EventText& event, DeviceKind kind) {
   }
   std::uint32_t name = name_of(event);
   bool collective = event.has(Key::collective);
+  if (kind == DeviceKind::compute) fused_all_reduces_ += facts_of(name).fused_all_reduce;
   if (kind == DeviceKind::compute && (collective || facts_of(name).communication)) {
     kind = DeviceKind::communication;
   }
@@ -242,9 +255,7 @@ void TraceBuilder::host_event(const EventText& event, HostKind kind) {
     return;
   }
   std::uint32_t name = name_of(event);
-  constexpr std::string_view kStep = "ProfilerStep";
-  if (kind == HostKind::op && trace_.texts->text(name).starts_with(kStep))
-    kind = HostKind::annotation;
+  if (kind == HostKind::op && facts_of(name).annotation) kind = HostKind::annotation;
   host.start_ns.push_back(start_ns_);
   host.duration_ns.push_back(duration_ns_);
   host.name.push_back(name);
@@ -279,7 +290,7 @@ std::uint32_t TraceBuilder::collective_of(const EventText& event) {
   auto text_of = [&](Key key) {
     return event.has(key) ? trace_.texts->intern_raw(event.inside(key)) : kNone;
   };
-  if (trace_.collectives.size() >= kMostRows) return kNone;
+  if (trace_.collectives.size() >= kMostCollectives) return kNone;
   trace_.collectives.push_back({.name = text_of(Key::collective),
                                 .group = text_of(Key::group),
                                 .ranks = text_of(Key::ranks),

@@ -61,6 +61,14 @@ Category parse_category(std::string_view category) {
   return Category::other;
 }
 
+bool is_annotation(std::string_view name) {
+  for (std::string_view begin : {"ProfilerStep", "enumerate(DataLoader)#", "Optimizer.step#",
+                                 "Optimizer.zero_grad#", "DistributedDataParallel.forward"}) {
+    if (name.starts_with(begin)) return true;
+  }
+  return false;
+}
+
 LaunchKind launch_kind(std::string_view name) {
   if (contains(name, "GraphLaunch") || contains(name, "CommandListExecute"))
     return LaunchKind::graph;
@@ -84,10 +92,16 @@ bool is_communication_kernel(std::string_view name) {
   // DeepEP: deep_ep::intranode::dispatch<…>, deep_ep::internode::combine<…>, internode_ll.
   bool between = contains(lower, "intranode") || contains(lower, "internode");
   if (between && (contains(lower, "dispatch") || contains(lower, "combine"))) return true;
-  // PyTorch's symmetric memory. An all-reduce fused with a norm (FlashInfer's) counts as compute:
-  // its name does not say which it mostly is.
-  return contains(lower, "one_shot_all_reduce") || contains(lower, "two_shot_all_reduce") ||
-         contains(lower, "multimem_all_reduce") || contains(lower, "multimem_one_shot");
+  return false;
+}
+
+bool is_fused_all_reduce(std::string_view name) {
+  std::string lower = to_lower(name);
+  for (std::string_view part : {"one_shot_all_reduce", "two_shot_all_reduce", "multimem_all_reduce",
+                                "multimem_one_shot", "allreduce_fusion"}) {
+    if (contains(lower, part)) return true;
+  }
+  return false;
 }
 
 }  // namespace mfu

@@ -23,12 +23,18 @@ enum class Category : std::uint8_t {
 };
 Category parse_category(std::string_view category);
 
+// Traces of 2021 write annotations as operators; these are known by their names.
+bool is_annotation(std::string_view name);
+
 // By what the call does to the device: names of the CUDA, HIP and Level Zero runtimes and drivers.
 LaunchKind launch_kind(std::string_view name);
 
 // Whether a kernel moves data between devices: NCCL, RCCL and HCCL kernels, NVSHMEM, DeepEP's
-// dispatch and combine, the one-shot and two-shot all-reduce of vLLM and of PyTorch's symmetric
-// memory.
+// dispatch and combine, vLLM's one-shot and two-shot all-reduce (cross_device_reduce).
 bool is_communication_kernel(std::string_view name);
+
+// All-reduces that read the other ranks' memory themselves (PyTorch's symmetric memory) or do a
+// norm besides (FlashInfer). They count as compute, as in other tools, and a note says so.
+bool is_fused_all_reduce(std::string_view name);
 
 }  // namespace mfu

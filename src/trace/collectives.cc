@@ -7,6 +7,7 @@ namespace mfu {
 namespace {
 
 constexpr std::string_view kRecord = "record_param_comms";
+constexpr std::size_t kMostCollectives = 1u << 20;
 
 // "nccl:all_reduce", "gloo:all_reduce" …: the back end's own annotation; older traces have nothing
 // more.
@@ -40,7 +41,7 @@ void describe_annotations(Trace& trace) {
     if (host.collective[row] != kNone) trace.collectives[host.collective[row]].host = row;
     if (host.kind[row] == HostKind::python || host.collective[row] != kNone) continue;
     std::string_view name = annotated_collective(trace.text(host.name[row]));
-    if (name.empty()) continue;
+    if (name.empty() || trace.collectives.size() >= kMostCollectives) continue;
     std::uint32_t parent = host.parent[row];
     if (parent != kNone && host.collective[parent] != kNone) {
       host.collective[row] = host.collective[parent];

@@ -51,8 +51,7 @@ const char* DocumentReader::start(const char* at, const char* end) {
 
 // One member of the outermost object, or its end.
 const char* DocumentReader::members(const char* at, const char* end, bool last) {
-  at = skip_space(at, end);
-  if (at < end && *at == ',') at = skip_space(at + 1, end);
+  while (at < end && (is_space(*at) || *at == ',')) ++at;
   if (at == end) return at;
   if (*at == '}') {
     state_ = State::after;

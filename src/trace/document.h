@@ -47,7 +47,7 @@ class DocumentReader {
   const DocumentCounts& counts() const { return counts_; }
 
   // An event larger than this is not one.
-  static constexpr std::size_t kMostEventBytes = 16u << 20;
+  static constexpr std::size_t kMostEventBytes = 4u << 20;
 
  private:
   enum class State : std::uint8_t { start, members, skipping, events, after, refused };

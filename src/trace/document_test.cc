@@ -43,7 +43,8 @@ Outcome read_in_pieces(const std::string& text, std::size_t piece) {
 using Names = std::vector<std::string>;
 const std::string kSmall =
     R"({"schemaVersion": 1, "deviceProperties": [{"id": 0}], "traceEvents": [
-  {"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": 2, "args": {"grid": [1, 2], "x": {"y": []}}},
+  {"ph": "X", "cat": "kernel", "name": "a", "ts": 1, "dur": 2, "args": {"grid": [1, 2],
+          "x": {"y": []}}},
   {"ph": "X", "name": "b\"}{", "ts": 1},
   {"ph": "i", "name": "c"}
  ], "traceName": "t.json"})";

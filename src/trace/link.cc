@@ -1,6 +1,9 @@
 #include "trace/link.h"
 
 #include <algorithm>
+#include <array>
+#include <functional>
+#include <tuple>
 #include <vector>
 
 namespace mfu {
@@ -164,19 +167,20 @@ void clip_overruns(Trace& trace, bool whole_microseconds) {
     }
     previous = i;
   }
-  std::sort(trace.clips.begin(), trace.clips.end(),
+  std::sort(trace.clips.data(), trace.clips.data() + trace.clips.size(),
             [](const Clip& a, const Clip& b) { return a.event < b.event; });
 }
 
 void find_steps(Trace& trace) {
   constexpr std::string_view kStep = "ProfilerStep";
+  constexpr std::size_t kMostSteps = 1u << 20;
   const HostEvents& host = trace.host;
   for (std::uint32_t row = 0; row < host.size(); ++row) {
     if (host.kind[row] != HostKind::annotation) continue;
     std::string_view name = trace.text(host.name[row]);
     if (!name.starts_with(kStep)) continue;
     std::size_t digits = name.find_first_of("0123456789");
-    if (digits == std::string_view::npos) continue;
+    if (digits == std::string_view::npos || trace.steps.size() >= kMostSteps) continue;
     std::int64_t number = 0;
     for (char c : name.substr(digits)) {
       if (c < '0' || c > '9' || number > INT64_MAX / 16) break;
@@ -191,14 +195,21 @@ void find_steps(Trace& trace) {
             [](const Step& a, const Step& b) { return a.start_ns < b.start_ns; });
 }
 
-void link_trace(Trace& trace, Unlinked& unlinked) {
-  sort_events(trace);
-  nest_host_events(trace, unlinked.whole_microseconds);
-  link_device_events(trace, unlinked);
-  link_backward(trace, unlinked);
-  link_collectives(trace);
-  clip_overruns(trace, unlinked.whole_microseconds);
-  find_steps(trace);
+void link_trace(Trace& trace, Unlinked& unlinked, const std::atomic<bool>* cancel) {
+  bool whole_microseconds = unlinked.whole_microseconds;
+  const std::array<std::function<void()>, 7> stages = {
+      [&] { sort_events(trace); },
+      [&] { nest_host_events(trace, whole_microseconds); },
+      [&] { link_device_events(trace, unlinked); },
+      [&] { link_backward(trace, unlinked); },
+      [&] { link_collectives(trace); },
+      [&] { clip_overruns(trace, whole_microseconds); },
+      [&] { find_steps(trace); },
+  };
+  for (const auto& stage : stages) {
+    if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return;
+    stage();
+  }
 }
 
 }  // namespace mfu

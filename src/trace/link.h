@@ -2,6 +2,7 @@
 // belongs to, what is communication.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "mfu/trace.h"
@@ -18,7 +19,8 @@ void link_collectives(Trace& trace);
 void clip_overruns(Trace& trace, bool whole_microseconds);
 void find_steps(Trace& trace);
 
-void link_trace(Trace& trace, Unlinked& unlinked);
+// All of them; a set `cancel` leaves the trace half linked.
+void link_trace(Trace& trace, Unlinked& unlinked, const std::atomic<bool>* cancel);
 
 // Rows of a column of ids, found by id. Ids of a real trace lie close together: then it is an
 // array.

@@ -2,6 +2,7 @@
 #include <array>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include <fmt/format.h>
 
@@ -293,8 +294,10 @@ CollectiveMatch match_collectives(std::span<const Trace> traces) {
     return traces[part.trace].device.start_ns[part.device_event] -
            match.clocks[part.trace].offset_ns;
   };
-  std::stable_sort(match.collectives.begin(), match.collectives.end(),
-                   [&](const auto& a, const auto& b) { return begin_of(a) < begin_of(b); });
+  std::sort(match.collectives.begin(), match.collectives.end(), [&](const auto& a, const auto& b) {
+    return std::make_tuple(begin_of(a), a.name, a.group) <
+           std::make_tuple(begin_of(b), b.name, b.group);
+  });
   return match;
 }
 

@@ -17,7 +17,8 @@
 namespace mfu {
 namespace {
 
-constexpr std::size_t kWindowBytes = 1u << 20;
+// Small enough to stay in the cache between being copied and being read.
+constexpr std::size_t kWindowBytes = 256u << 10;
 
 bool cancelled(const ReadOptions& options) {
   return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
@@ -59,9 +60,12 @@ Reading read_windows(ByteSource& source, DocumentReader& document, const ReadOpt
       return reading;
     }
     if (filled == window.size()) window.resize(window.size() * 2);
-    std::size_t size = source.read(window.data() + filled, window.size() - filled);
-    last = size == 0;
-    filled += size;
+    // Full windows, whatever a pipe gives at a time: what is not whole yet is gone over again.
+    while (!last && filled < window.size() && !cancelled(options)) {
+      std::size_t size = source.read(window.data() + filled, window.size() - filled);
+      last = size == 0;
+      filled += size;
+    }
     const char* end = window.data() + filled;
     const char* rest = document.take(window.data(), end, last);
     std::size_t left = static_cast<std::size_t>(end - rest);
@@ -75,7 +79,7 @@ Reading read_windows(ByteSource& source, DocumentReader& document, const ReadOpt
   return reading;
 }
 
-void note_oddities(Trace& trace, const DocumentCounts& counts) {
+void note_oddities(Trace& trace, const DocumentCounts& counts, std::uint64_t fused_all_reduces) {
   TraceCoverage& coverage = trace.coverage;
   coverage.events = counts.events + counts.malformed;
   coverage.skipped_events += counts.malformed;
@@ -88,6 +92,8 @@ void note_oddities(Trace& trace, const DocumentCounts& counts) {
   note(coverage.repaired_events, "events hold a name with a bare quote; read as it was meant");
   note(coverage.texts_dropped, "names are beyond what is kept and read \"(name not kept)\"");
   note(coverage.before_launch, "device events start before the call that launched them");
+  note(fused_all_reduces,
+       "kernels are all-reduces over symmetric memory or fused ones; counted as compute");
   note(trace.clips.size(), "device events overrun the next one on their stream; clipped");
 }
 
@@ -142,9 +148,12 @@ Result<Trace> read_source(ByteSource& source, const std::string& name, const Rea
   trace.coverage.file_bytes = source.file_bytes();
   trace.coverage.json_bytes = reading.json_bytes;
   MFU_TRY(judge(document, source, trace, name));
-  link_trace(trace, builder.unlinked());
+  link_trace(trace, builder.unlinked(), options.cancel);
+  if (cancelled(options)) {
+    return fail(ErrorCode::io, fmt::format("{}: reading was cancelled", name));
+  }
   trace.texts->drop_lookup();
-  note_oddities(trace, document.counts());
+  note_oddities(trace, document.counts(), builder.fused_all_reduces());
   return std::move(trace);
 }
 

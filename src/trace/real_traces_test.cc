@@ -124,8 +124,9 @@ TEST(RealTraces, RowsAreSortedNestedAndLinked) {
     Trace trace = real(name);
     const HostEvents& host = trace.host;
     for (std::uint32_t i = 0; i < host.size(); ++i) {
-      if (i > 0 && host.thread[i] == host.thread[i - 1])
+      if (i > 0 && host.thread[i] == host.thread[i - 1]) {
         ASSERT_LE(host.start_ns[i - 1], host.start_ns[i]);
+      }
       if (host.parent[i] == kNone) continue;
       std::uint32_t parent = host.parent[i];
       ASSERT_LT(parent, i);
@@ -154,7 +155,9 @@ TEST(RealTraces, CheckpointingIsRecognised) {
     std::string name(trace.text(trace.host.name[i]));
     all[name] += 1;
     again[name] += trace.host.recomputed[i];
-    if (name.starts_with("autograd::engine")) EXPECT_EQ(trace.host.recomputed[i], 0);
+    if (name.starts_with("autograd::engine")) {
+      EXPECT_EQ(trace.host.recomputed[i], 0);
+    }
   }
   // Four checkpointed stages, three steps: every convolution of a stage runs twice, those outside
   // once.
@@ -210,7 +213,9 @@ TEST(RealTraces, EightRanksAreMatchedAndTheirWaitsFound) {
                 (*traces)[part.trace].device.duration_ns[part.device_event]);
       EXPECT_GE(part.wait_ns, 0);
       EXPECT_GE(part.transfer_ns, 0);
-      if (part.trace == collective.straggler) EXPECT_EQ(part.wait_ns, 0);
+      if (part.trace == collective.straggler) {
+        EXPECT_EQ(part.wait_ns, 0);
+      }
       wait += part.wait_ns;
       transfer += part.transfer_ns;
     }

@@ -14,7 +14,7 @@ std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
 
 std::uint64_t load(const char* at, std::size_t bytes) {
   std::uint64_t value = 0;
-  std::memcpy(&value, at, bytes);
+  if (bytes > 0) std::memcpy(&value, at, bytes);
   return value;
 }
 
