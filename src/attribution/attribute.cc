@@ -235,13 +235,14 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
 
 Result<std::vector<RankWork>> works_of_all(std::span<const Trace> traces, Attribution& whole) {
   std::vector<RankWork> works;
-  for (const Trace& trace : traces) {
+  for (std::uint32_t number = 0; number < traces.size(); ++number) {
+    const Trace& trace = traces[number];
     whole.partial = whole.partial || trace.coverage.truncated.has_value();
     for (std::int64_t device : devices_of(trace)) {
-      works.push_back({&trace, device, false, works_of(trace, device)});
+      works.push_back({&trace, number, device, false, works_of(trace, device)});
     }
     if (trace.device.size() == 0 && has_operators(trace)) {
-      works.push_back({&trace, 0, true, cpu_works_of(trace)});
+      works.push_back({&trace, number, 0, true, cpu_works_of(trace)});
       if (works.back().works.spans.empty()) works.pop_back();
     }
   }
@@ -259,7 +260,8 @@ Result<std::vector<RankWork>> works_of_all(std::span<const Trace> traces, Attrib
 Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOptions& options) {
   Attribution whole;
   std::vector<RankWork> works = MFU_TRY(works_of_all(traces, whole));
-  Matching matching = match_collectives(works);
+  RankWaits matching = set_waits(traces, works);
+  whole.notes = matching.notes;
   double needed = 0;
   double window = 0;
   for (std::size_t i = 0; i < works.size(); ++i) {
