@@ -85,18 +85,21 @@ class Lengths {
  public:
   static Result<Lengths> read(const Call& call, Position offsets, Position longest,
                               std::int64_t tokens) {
-    const Argument* tensor = tensor_at(call, offsets);
-    bool shaped = tensor != nullptr && tensor->integers.size() == 1 && tensor->integers[0] >= 1;
-    if (!shaped) return not_recorded(offsets, "sequence offsets");
+    Sizes shape = MFU_TRY(tensor_sizes(call, offsets, 1));
+    if (shape.size() != 1 || shape[0] < 1) return contradiction("offsets that are no list");
     Lengths lengths;
-    lengths.count_ = static_cast<std::size_t>(tensor->integers[0] - 1);
-    if (tensor->values.size() == lengths.count_ + 1) {
-      lengths.offsets_ = tensor->values;
+    lengths.count_ = static_cast<std::size_t>(shape[0] - 1);
+    Sizes values = tensor_at(call, offsets)->values;
+    if (values.size() == lengths.count_ + 1) {
+      bool rising =
+          values.front() >= 0 && values.back() <= tokens && std::ranges::is_sorted(values);
+      if (!rising) return contradiction("offsets that do not rise from 0 to the tokens");
+      lengths.offsets_ = values;
       return lengths;
     }
     std::optional<std::int64_t> most = integer_at(call, longest);
     auto count = static_cast<std::int64_t>(lengths.count_);
-    bool alike = most && *most >= 0 && *most <= tokens && *most * count == tokens;
+    bool alike = most && *most > 0 && tokens % *most == 0 && tokens / *most == count;
     if (count != 1 && !alike) {
       return fail(ErrorCode::unsupported,
                   "the lengths of its packed sequences are in a tensor that was not recorded");
@@ -109,8 +112,7 @@ class Lengths {
   bool alike() const { return offsets_.empty(); }
   std::int64_t operator[](std::size_t i) const {
     if (offsets_.empty()) return each_;
-    std::int64_t length = offsets_[i + 1] - offsets_[i];
-    return std::clamp<std::int64_t>(length, 0, std::int64_t{1} << 40);
+    return offsets_[i + 1] - offsets_[i];
   }
 
  private:

@@ -29,8 +29,9 @@ Result<Geometry> geometry(const ConvolutionLayout& layout, const Call& call, std
   found.dilation = MFU_TRY(list_element(call, layout.dilation, index, 1, "dilation"));
   if (found.stride == 0) return contradiction("the stride is 0");
   constexpr std::int64_t kMost = std::int64_t{1} << 20;
-  if (found.padding > kMost || found.dilation > kMost)
-    return contradiction("a huge padding or dilation");
+  if (found.stride > kMost || found.padding > kMost || found.dilation > kMost) {
+    return contradiction("a stride, padding or dilation larger than any image");
+  }
   return found;
 }
 

@@ -105,7 +105,7 @@ struct AttentionShape {
   std::int64_t keys = 0;
   std::int64_t width_qk = 0;
   std::int64_t width_v = 0;
-  AttentionMask mask;
+  AttentionMask mask = {};
 };
 
 struct AttentionFlop {

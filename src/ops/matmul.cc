@@ -29,10 +29,15 @@ Result<Problem> batched(Sizes left, Sizes right) {
   return Problem{.batch = left[0], .m = left[1], .k = left[2], .n = right[2]};
 }
 
+// A product that may have saturated, as a size that saturates again when multiplied.
+std::int64_t bounded(std::uint64_t count) {
+  return static_cast<std::int64_t>(std::min(count, kMostFlop >> 1));
+}
+
 // Rows of a […, k] operand. A tensor without elements has none.
 Result<Problem> rows_by_width(Sizes left, std::int64_t n) {
   std::int64_t k = left.back();
-  auto rows = static_cast<std::int64_t>(product_of(left.first(left.size() - 1)));
+  std::int64_t rows = bounded(product_of(left.first(left.size() - 1)));
   return Problem{.m = rows, .k = k, .n = n};
 }
 
@@ -42,7 +47,7 @@ Result<Problem> linear(Sizes left, Sizes weight) {
   std::uint64_t elements = product_of(weight);
   if (k == 0) return rows_by_width(left, 0);
   if (elements % size_of(k) != 0) return contradiction("the weight does not fit the input's width");
-  return rows_by_width(left, static_cast<std::int64_t>(elements / size_of(k)));
+  return rows_by_width(left, bounded(elements / size_of(k)));
 }
 
 // torch.matmul: a vector is a row on the left and a column on the right; batches broadcast.
@@ -62,7 +67,7 @@ Result<Problem> broadcast(Sizes left, Sizes right) {
     if (from_a != from_b && from_a != 1 && from_b != 1) return contradiction("batches differ");
     batch = times(batch, size_of(from_a == 1 ? from_b : from_a));
   }
-  problem.batch = static_cast<std::int64_t>(std::min(batch, kMostFlop >> 1));
+  problem.batch = bounded(batch);
   return problem;
 }
 
@@ -121,7 +126,7 @@ Result<Problem> packed(const MatmulLayout& layout, const Call& call, Sizes left)
 Result<Problem> half_kept(Form form, Sizes left, Sizes right) {
   if (left.size() < 2 || right.size() != 2) return contradiction("both sides must be matrices");
   if (form == Form::sparse) return Problem{.m = left[0], .k = left.back(), .n = right[1]};
-  auto rows = static_cast<std::int64_t>(product_of(left.first(left.size() - 1)));
+  std::int64_t rows = bounded(product_of(left.first(left.size() - 1)));
   return Problem{.m = rows, .k = right[1], .n = right[0]};
 }
 
