@@ -27,8 +27,15 @@ std::uint64_t pair_key(std::int64_t a, std::int64_t b) {
 
 // Text that will be parsed again: printable ASCII, whatever it was.
 void append_printable(std::string& out, std::string_view text) {
-  for (char c : text)
+  bool plain = true;
+  for (char c : text) plain &= c >= 0x20 && c < 0x7f;
+  if (plain) {
+    out += text;
+    return;
+  }
+  for (char c : text) {
     out += c >= 0x20 && c < 0x7f ? c : c == '\n' || c == '\t' || c == '\r' ? ' ' : '?';
+  }
 }
 
 template <typename... Columns>
@@ -127,8 +134,10 @@ TraceBuilder::NameFacts& TraceBuilder::facts_of(std::uint32_t name) {
   NameFacts& facts = facts_[name];
   if (!facts.known) {
     std::string_view text = trace_.texts->text(name);
-    facts = {
-        .known = true, .communication = is_communication_kernel(text), .launch = launch_kind(text)};
+    facts = {.known = true,
+             .communication = is_communication_kernel(text),
+             .fused_all_reduce = is_fused_all_reduce(text),
+             .launch = launch_kind(text)};
   }
   return facts;
 }
@@ -192,6 +201,7 @@ void TraceBuilder::device_event(const EventText& event, DeviceKind kind) {
   }
   std::uint32_t name = name_of(event);
   bool collective = event.has(Key::collective);
+  if (kind == DeviceKind::compute) fused_all_reduces_ += facts_of(name).fused_all_reduce;
   if (kind == DeviceKind::compute && (collective || facts_of(name).communication)) {
     kind = DeviceKind::communication;
   }

@@ -38,6 +38,7 @@ class TraceBuilder : public DocumentSink {
 
   Trace& trace() { return trace_; }
   Unlinked& unlinked() { return unlinked_; }
+  std::uint64_t fused_all_reduces() const { return fused_all_reduces_; }
 
  private:
   void device_event(const EventText& event, DeviceKind kind);
@@ -53,7 +54,7 @@ class TraceBuilder : public DocumentSink {
   std::int64_t number_or_text_id(std::string_view token);
 
   struct NameFacts {  // of a text, found once
-    bool known = false, communication = false;
+    bool known = false, communication = false, fused_all_reduce = false;
     LaunchKind launch = LaunchKind::other;
   };
   NameFacts& facts_of(std::uint32_t name);
@@ -66,6 +67,7 @@ class TraceBuilder : public DocumentSink {
   std::vector<NameFacts> facts_;
   std::string scratch_;
   bool device_without_correlation_ = false;
+  std::uint64_t fused_all_reduces_ = 0;
 };
 
 // Fills info from a member of the file: deviceProperties, distributedInfo, versions …

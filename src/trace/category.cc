@@ -84,10 +84,16 @@ bool is_communication_kernel(std::string_view name) {
   // DeepEP: deep_ep::intranode::dispatch<…>, deep_ep::internode::combine<…>, internode_ll.
   bool between = contains(lower, "intranode") || contains(lower, "internode");
   if (between && (contains(lower, "dispatch") || contains(lower, "combine"))) return true;
-  // PyTorch's symmetric memory. An all-reduce fused with a norm (FlashInfer's) counts as compute:
-  // its name does not say which it mostly is.
-  return contains(lower, "one_shot_all_reduce") || contains(lower, "two_shot_all_reduce") ||
-         contains(lower, "multimem_all_reduce") || contains(lower, "multimem_one_shot");
+  return false;
+}
+
+bool is_fused_all_reduce(std::string_view name) {
+  std::string lower = to_lower(name);
+  for (std::string_view part : {"one_shot_all_reduce", "two_shot_all_reduce", "multimem_all_reduce",
+                                "multimem_one_shot", "allreduce_fusion"}) {
+    if (contains(lower, part)) return true;
+  }
+  return false;
 }
 
 }  // namespace mfu

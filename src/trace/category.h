@@ -27,8 +27,11 @@ Category parse_category(std::string_view category);
 LaunchKind launch_kind(std::string_view name);
 
 // Whether a kernel moves data between devices: NCCL, RCCL and HCCL kernels, NVSHMEM, DeepEP's
-// dispatch and combine, the one-shot and two-shot all-reduce of vLLM and of PyTorch's symmetric
-// memory.
+// dispatch and combine, vLLM's one-shot and two-shot all-reduce (cross_device_reduce).
 bool is_communication_kernel(std::string_view name);
+
+// All-reduces that read the other ranks' memory themselves (PyTorch's symmetric memory) or do a
+// norm besides (FlashInfer). They count as compute, as in other tools, and a note says so.
+bool is_fused_all_reduce(std::string_view name);
 
 }  // namespace mfu

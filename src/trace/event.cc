@@ -1,7 +1,7 @@
 #include "trace/event.h"
 
+#include <bit>
 #include <cstring>
-#include <span>
 
 #include "trace/scan.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 struct KnownKey {
   std::string_view text;
-  Key key;
+  Key key = Key::count;
 };
 
 // Sorted by length, so that a key is compared with the few that are as long.
@@ -45,23 +45,47 @@ constexpr KnownKey kArgKeys[] = {
 };
 constexpr std::size_t kLongestKey = 19;
 
-// Where in a table the keys of each length begin.
+constexpr std::uint64_t first_bytes(std::string_view text) {
+  std::uint64_t word = 0;
+  for (std::size_t i = 0; i < 8 && i < text.size(); ++i) {
+    word |= static_cast<std::uint64_t>(static_cast<unsigned char>(text[i])) << (8 * i);
+  }
+  return word;
+}
+
+// Where in a table the keys of each length begin; a key is compared by its first eight bytes at
+// once.
+template <std::size_t N>
 struct KeyTable {
-  std::span<const KnownKey> keys;
+  std::array<KnownKey, N> keys;
+  std::array<std::uint64_t, N> first;
   std::array<std::uint8_t, kLongestKey + 2> begin{};
 
-  constexpr explicit KeyTable(std::span<const KnownKey> table) : keys(table) {
+  constexpr explicit KeyTable(const KnownKey (&table)[N]) {
     std::size_t at = 0;
+    for (std::size_t i = 0; i < N; ++i) {
+      keys[i] = table[i];
+      first[i] = first_bytes(table[i].text);
+    }
     for (std::size_t length = 0; length < begin.size(); ++length) {
-      while (at < keys.size() && keys[at].text.size() < length) ++at;
+      while (at < N && keys[at].text.size() < length) ++at;
       begin[length] = static_cast<std::uint8_t>(at);
     }
   }
-  Key find(std::string_view text) const {
+  // `room`: bytes that may be read from where the key begins.
+  Key find(std::string_view text, std::size_t room) const {
     if (text.size() > kLongestKey) return Key::count;
-    for (std::size_t i = begin[text.size()]; i < begin[text.size() + 1]; ++i) {
-      if (keys[i].text[0] == text[0] &&
-          std::memcmp(keys[i].text.data(), text.data(), text.size()) == 0) {
+    std::size_t from = begin[text.size()], to = begin[text.size() + 1];
+    if (from == to) return Key::count;
+    std::uint64_t word = 0;
+    if (std::endian::native == std::endian::little && room >= 8) {
+      std::memcpy(&word, text.data(), 8);
+      if (text.size() < 8) word &= (std::uint64_t{1} << (8 * text.size())) - 1;
+    } else {
+      word = first_bytes(text);
+    }
+    for (std::size_t i = from; i < to; ++i) {
+      if (first[i] == word && (text.size() <= 8 || keys[i].text.substr(8) == text.substr(8))) {
         return keys[i].key;
       }
     }
@@ -112,8 +136,9 @@ class ObjectReader {
     const char* begin = at + 1;
     const char* quote = find_closing_quote(begin, end_);
     if (quote == nullptr) return out_of_text();
-    Key key =
-        (args ? kArgTable : kEventTable).find({begin, static_cast<std::size_t>(quote - begin)});
+    std::string_view text(begin, static_cast<std::size_t>(quote - begin));
+    auto room = static_cast<std::size_t>(end_ - begin);
+    Key key = args ? kArgTable.find(text, room) : kEventTable.find(text, room);
     at = skip_space(quote + 1, end_);
     if (at == end_) return out_of_text();
     if (*at != ':') return malformed();

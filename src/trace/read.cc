@@ -75,7 +75,7 @@ Reading read_windows(ByteSource& source, DocumentReader& document, const ReadOpt
   return reading;
 }
 
-void note_oddities(Trace& trace, const DocumentCounts& counts) {
+void note_oddities(Trace& trace, const DocumentCounts& counts, std::uint64_t fused_all_reduces) {
   TraceCoverage& coverage = trace.coverage;
   coverage.events = counts.events + counts.malformed;
   coverage.skipped_events += counts.malformed;
@@ -88,6 +88,8 @@ void note_oddities(Trace& trace, const DocumentCounts& counts) {
   note(coverage.repaired_events, "events hold a name with a bare quote; read as it was meant");
   note(coverage.texts_dropped, "names are beyond what is kept and read \"(name not kept)\"");
   note(coverage.before_launch, "device events start before the call that launched them");
+  note(fused_all_reduces,
+       "kernels are all-reduces over symmetric memory or fused ones; counted as compute");
   note(trace.clips.size(), "device events overrun the next one on their stream; clipped");
 }
 
@@ -144,7 +146,7 @@ Result<Trace> read_source(ByteSource& source, const std::string& name, const Rea
   MFU_TRY(judge(document, source, trace, name));
   link_trace(trace, builder.unlinked());
   trace.texts->drop_lookup();
-  note_oddities(trace, document.counts());
+  note_oddities(trace, document.counts(), builder.fused_all_reduces());
   return std::move(trace);
 }
 

@@ -3,23 +3,72 @@
 // ends, or nullptr where the text ends first: the caller then waits for more of it.
 #pragma once
 
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
+#include "trace/stride.h"
+
 namespace mfu {
 
+inline bool is_space(char c) {
+  return c == ' ' || c == '\n' || c == '\t' || c == '\r';
+}
+
+// What a number or a bare word ends at.
+inline constexpr auto kEndsWord = [] {
+  std::array<bool, 256> ends{};
+  for (char c : {',', '}', ']', ':', '"', '{', '[', ' ', '\n', '\t', '\r'}) {
+    ends[static_cast<unsigned char>(c)] = true;
+  }
+  return ends;
+}();
+inline bool ends_word(char c) {
+  return kEndsWord[static_cast<unsigned char>(c)];
+}
+
 // Past spaces, tabs and line ends. Never nullptr.
-const char* skip_space(const char* at, const char* end);
+inline const char* skip_space(const char* at, const char* end) {
+  while (at < end && is_space(*at)) ++at;
+  return at;
+}
 
 // From after an opening quote: the closing one. Control characters and bytes that are not UTF-8 are
 // let through.
-const char* find_closing_quote(const char* at, const char* end);
+inline const char* find_closing_quote(const char* at, const char* end) {
+  while (at < end) {
+    if (end - at >= kStride) {
+      std::uint32_t hits = match2(at, '"', '\\');
+      if (hits == 0) {
+        at += kStride;
+        continue;
+      }
+      at += std::countr_zero(hits);
+    }
+    if (*at == '"') return at;
+    at += *at == '\\' ? 2 : 1;
+  }
+  return nullptr;
+}
+
+// An object or a list, from its opening bracket to just after its closing one. Nesting is counted,
+// not recursed into: a million levels are a number.
+const char* skip_container(const char* at, const char* end);
 
 // A value of any kind, from its first character to just after its last. Numbers and bare words end
-// where a separator stands, so one that touches `end` is not known to be whole: nullptr. Nesting is
-// counted, not recursed into: a million levels are a number.
-const char* skip_value(const char* at, const char* end);
+// where a separator stands, so one that touches `end` is not known to be whole: nullptr.
+inline const char* skip_value(const char* at, const char* end) {
+  if (at >= end) return nullptr;
+  if (*at == '"') {
+    const char* quote = find_closing_quote(at + 1, end);
+    return quote == nullptr ? nullptr : quote + 1;
+  }
+  if (*at == '{' || *at == '[') return skip_container(at, end);
+  while (at < end && !ends_word(*at)) ++at;
+  return at < end ? at : nullptr;
+}
 
 // The same over text that comes in pieces, for values too large to hold.
 class ValueSkipper {
