@@ -28,7 +28,7 @@ struct Appender {
                   std::uint32_t owner) const {
     HostSpan span{from_ns, to_ns, static_cast<HostState>(level), kNone, kNone};
     if (span.state == HostState::unseen) {
-      if (to_ns - from_ns > interpreter_ns) return;
+      if (flat.empty() || to_ns - from_ns > interpreter_ns) return;
       span.state = HostState::busy;
     }
     if (span.state != HostState::busy) {
