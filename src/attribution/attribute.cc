@@ -167,6 +167,17 @@ void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
   for (Assumption each : assumed) {
     if (!describe(each).empty()) rank.notes.emplace_back(describe(each));
   }
+  std::int64_t unknown_ns = rank.ledger[LedgerLine::matmul_flop_unknown];
+  if (rank.device && !rank.mfu && unknown_ns > 0) {
+    rank.notes.emplace_back(
+        "no matmul's FLOPs are known, so there is no MFU: record with record_shapes=True, or pass "
+        "--model CONFIG --tokens N");
+  } else if (rank.mfu && 10 * unknown_ns > rank.ledger.matmul_ns()) {
+    rank.notes.push_back(fmt::format(
+        "MFU is a lower bound: {:.0f}% of the matmul time has no known FLOPs (graphs, kernels "
+        "without shapes or launch record); --model CONFIG --tokens N counts them all",
+        100 * static_cast<double>(unknown_ns) / static_cast<double>(rank.ledger.matmul_ns())));
+  }
   if (rank.mfu && *rank.mfu > 1) {
     rank.notes.push_back(fmt::format(
         "an MFU of {:.1f}% contradicts itself: the suspect is the peak ({}); --device, --peak and "
