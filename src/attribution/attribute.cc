@@ -167,6 +167,17 @@ void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
   for (Assumption each : assumed) {
     if (!describe(each).empty()) rank.notes.emplace_back(describe(each));
   }
+  std::int64_t unknown_ns = rank.ledger[LedgerLine::matmul_flop_unknown];
+  if (rank.device && !rank.mfu && unknown_ns > 0) {
+    rank.notes.emplace_back(
+        "no matmul's FLOPs are known, so there is no MFU: record with record_shapes=True, or pass "
+        "--model CONFIG --tokens N");
+  } else if (rank.mfu && 10 * unknown_ns > rank.ledger.matmul_ns()) {
+    rank.notes.push_back(fmt::format(
+        "MFU is a lower bound: {:.0f}% of the matmul time has no known FLOPs (graphs, kernels "
+        "without shapes or launch record); --model CONFIG --tokens N counts them all",
+        100 * static_cast<double>(unknown_ns) / static_cast<double>(rank.ledger.matmul_ns())));
+  }
   if (rank.mfu && *rank.mfu > 1) {
     rank.notes.push_back(fmt::format(
         "an MFU of {:.1f}% contradicts itself: the suspect is the peak ({}); --device, --peak and "
@@ -235,13 +246,14 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
 
 Result<std::vector<RankWork>> works_of_all(std::span<const Trace> traces, Attribution& whole) {
   std::vector<RankWork> works;
-  for (const Trace& trace : traces) {
+  for (std::uint32_t number = 0; number < traces.size(); ++number) {
+    const Trace& trace = traces[number];
     whole.partial = whole.partial || trace.coverage.truncated.has_value();
     for (std::int64_t device : devices_of(trace)) {
-      works.push_back({&trace, device, false, works_of(trace, device)});
+      works.push_back({&trace, number, device, false, works_of(trace, device)});
     }
     if (trace.device.size() == 0 && has_operators(trace)) {
-      works.push_back({&trace, 0, true, cpu_works_of(trace)});
+      works.push_back({&trace, number, 0, true, cpu_works_of(trace)});
       if (works.back().works.spans.empty()) works.pop_back();
     }
   }
@@ -259,7 +271,8 @@ Result<std::vector<RankWork>> works_of_all(std::span<const Trace> traces, Attrib
 Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOptions& options) {
   Attribution whole;
   std::vector<RankWork> works = MFU_TRY(works_of_all(traces, whole));
-  Matching matching = match_collectives(works);
+  RankWaits matching = set_waits(traces, works);
+  whole.notes = matching.notes;
   double needed = 0;
   double window = 0;
   for (std::size_t i = 0; i < works.size(); ++i) {

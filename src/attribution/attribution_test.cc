@@ -283,7 +283,7 @@ TEST(Ledger, the_wait_of_a_collective_is_what_it_took_longer_than_the_last_rank)
                 rank == 0 ? 90'000 : 30'000, 7, 1);
     Result<Trace> trace = text.read(fmt::format("rank{}.json", rank));
     ASSERT_TRUE(trace.has_value());
-    traces.push_back(std::move(*trace));
+    traces.push_back(std::move(trace).value());
   }
   Result<Attribution> found = attribute(traces, {});
   ASSERT_TRUE(found.has_value());

@@ -93,12 +93,16 @@ std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
     if (finding.cause != Cause::precision) {
       finding.gain_ceiling_mfu = mfu_gain(mfu, window_ns, sum.gain_ns);
     }
-    finding.evidence.insert(
-        finding.evidence.begin(),
-        fmt::format("on {} of {} ranks, {:.1f}% of all their time; worst on rank {}:", sum.count,
-                    ranks.size(),
-                    100 * static_cast<double>(sum.gain_ns) / static_cast<double>(window_ns),
-                    sum.rank->rank ? std::to_string(*sum.rank->rank) : "?"));
+    double share = static_cast<double>(sum.gain_ns) / static_cast<double>(window_ns);
+    std::size_t colon = finding.title.find(": ");
+    if (colon != std::string::npos) {
+      finding.title = fmt::format("{}: {:.1f}% of all ranks' time", finding.title.substr(0, colon),
+                                  100 * share);
+    }
+    finding.evidence.insert(finding.evidence.begin(),
+                            fmt::format("on {} of {} ranks; worst on rank {}:", sum.count,
+                                        ranks.size(),
+                                        sum.rank->rank ? std::to_string(*sum.rank->rank) : "?"));
   }
   rank_and_cut(findings);
   return findings;

@@ -28,7 +28,7 @@ struct Appender {
                   std::uint32_t owner) const {
     HostSpan span{from_ns, to_ns, static_cast<HostState>(level), kNone, kNone};
     if (span.state == HostState::unseen) {
-      if (to_ns - from_ns > interpreter_ns) return;
+      if (flat.empty() || to_ns - from_ns > interpreter_ns) return;
       span.state = HostState::busy;
     }
     if (span.state != HostState::busy) {
@@ -99,6 +99,7 @@ HostStates::TextFact HostStates::fact_of(std::uint32_t name) {
            : names_blocking_call(text)          ? TextFact::blocking
            : names_synchronizing_operator(text) ? TextFact::synchronizing
            : names_blocking_copy(text)          ? TextFact::copying
+           : names_bookkeeping(text)            ? TextFact::bookkeeping
                                                 : TextFact::nothing;
   }
   return fact;
@@ -168,7 +169,7 @@ std::vector<HostSpan> HostStates::spans_of(std::uint32_t thread, bool python) {
         state = HostState::synchronize;
       } else if (outermost) {
         bool launches = call < rows.launch_end && calls.start_ns[call] < to_ns;
-        bool work = !launches && to_ns - from_ns >= kCpuWorkNs;
+        bool work = !launches && to_ns - from_ns >= kCpuWorkNs && fact != TextFact::bookkeeping;
         state = work ? HostState::cpu_work : HostState::busy;
       }
     }

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::size_t kGapsKept = 20;
 constexpr std::size_t kLinesKept = 24;
+// A launch call takes microseconds, unless the driver first loads the kernel's code.
+constexpr std::int64_t kSlowCallNs = 1'000'000;
 
 constexpr const char* kGraphReason =
     "launched by a graph long before, and nothing of the graph was recorded until here: the "
@@ -194,6 +196,10 @@ void IdleSplitter::split(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t
     std::uint32_t outer = next.host == kNone ? kNone : trace_.outermost_operator(next.host);
     std::uint32_t what = outer == kNone ? kNone : trace_.host.name[outer];
     add(called_ns, returned_ns, LedgerLine::idle_launch, what, next.host);
+    if (returned_ns - called_ns >= kSlowCallNs) {
+      tally_.slow_call_ns += returned_ns - called_ns;
+      ++tally_.slow_calls;
+    }
     if (to_ns - returned_ns <= options_.dispatch_ns) {
       add(returned_ns, to_ns, LedgerLine::idle_launch, what, next.host);
     } else if (next.graph) {

@@ -23,6 +23,8 @@ struct IdleTally {
   std::int64_t queued_unknown_ns = 0;    // … launched long ago, no graph
   std::int64_t unlinked_unknown_ns = 0;  // … what came next has no launch record
   std::int64_t unseen_unknown_ns = 0;    // … the launching thread was in nothing recorded
+  std::int64_t slow_call_ns = 0;         // of idle_launch: inside launch calls of a millisecond or more
+  std::uint64_t slow_calls = 0;
   std::uint64_t gaps = 0;
 };
 

@@ -27,13 +27,14 @@ std::string lower(std::string_view text) {
 
 // Lower case. cuBLAS, cuDNN, CUTLASS, hipBLASLt and Tensile, composable kernel, MIOpen, Triton's
 // and vLLM's templates, flash and memory-efficient attention.
-constexpr std::array<std::string_view, 34> kMatmulParts = {
+constexpr std::array<std::string_view, 35> kMatmulParts = {
     "gemm",       "gemv",         "nvjet",         "cutlass",     "cublas",        "wgmma",
     "cijk_",      "matmul",       "scudnn",        "dgrad",       "wgrad",         "fprop",
     "winograd",   "conv2d",       "conv3d",        "convolve",    "convolution",   "implicit_con",
     "conv_depth", "conv_fwd",     "conv_bwd",      "_conv",       "xdlops",        "flash_fwd",
     "flash_bwd",  "flash_attn",   "fmha",          "attn_fwd",    "attn_bwd",      "attention",
-    "sage_fwd",   "triton_tem_",  "bwd_kernel_dk", "triton_mm"};
+    "sage_fwd",   "triton_tem_",  "bwd_kernel_dk", "triton_mm",
+    "bmm_"};
 // What holds such a word and is something else: fbgemm's table lookups, Inductor's fused
 // element-wise and reduction kernels (named after what they fuse), the cache writes of paged
 // attention, norms of ck_tile, layout changes of a convolution that stands alone.
@@ -80,6 +81,11 @@ bool names_synchronizing_operator(std::string_view op) {
       "aten::item",  "aten::_local_scalar_dense", "aten::nonzero",       "aten::is_nonzero",
       "aten::equal", "aten::masked_select",       "aten::_unique2"};
   return std::find(kNames.begin(), kNames.end(), op) != kNames.end();
+}
+
+bool names_bookkeeping(std::string_view op) {
+  return has(op, "dense_tensors") || has(op, "autograd::") || has(op, "ptimizer.") ||
+         has(op, "c10d") || has(op, "record_param_comms");
 }
 
 bool names_blocking_copy(std::string_view call) {

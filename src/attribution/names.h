@@ -15,6 +15,8 @@ bool names_data_loading(std::string_view range);
 bool names_blocking_call(std::string_view frame);
 // An operator that must wait for the device to know its result.
 bool names_synchronizing_operator(std::string_view op);
+// An operator of the framework's own: no work of the user's, however long.
+bool names_bookkeeping(std::string_view op);
 // A runtime call that copies and returns when the copy is done.
 bool names_blocking_copy(std::string_view call);
 // An operator or range of the CPU that moves data between ranks.

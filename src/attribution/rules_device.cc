@@ -8,17 +8,16 @@
 namespace mfu {
 
 std::string short_name(std::string_view kernel) {
+  std::string plain(kernel);
+  constexpr std::string_view kAnonymous = "(anonymous namespace)::";
+  for (std::size_t at = plain.find(kAnonymous); at != std::string::npos;
+       at = plain.find(kAnonymous)) {
+    plain.erase(at, kAnonymous.size());
+  }
+  kernel = plain;
   std::string_view name = kernel;
   if (name.starts_with("void ")) name.remove_prefix(5);
-  // Up to template arguments or parameters, but not "(anonymous namespace)".
-  std::size_t from = 0;
-  std::size_t cut = std::string_view::npos;
-  while (true) {
-    cut = name.find_first_of("<(", from);
-    constexpr std::string_view kAnonymous = "(anonymous namespace)";
-    if (cut == std::string_view::npos || !name.substr(cut).starts_with(kAnonymous)) break;
-    from = cut + kAnonymous.size();
-  }
+  std::size_t cut = name.find_first_of("<(");  // template arguments, parameters
   bool range = kernel.starts_with("enumerate(") || kernel.starts_with("Mem") || cut == 0;
   std::string text(range ? name : name.substr(0, cut));
   // What an element-wise kernel does stands in its template arguments.
@@ -192,7 +191,6 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
   }
   fixes.emplace_back("torch.compile fuses element-wise and reduction kernels");
   finding.fix = fmt::format("{}.", fmt::join(fixes, "; "));
-  finding.fix[0] = static_cast<char>(finding.fix[0]);
   return finding;
 }
 

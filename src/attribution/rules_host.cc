@@ -56,6 +56,13 @@ void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
   if (!code.empty()) finding.evidence.push_back(fmt::format("most of it at {}", code));
 }
 
+bool has_optimizer(const Trace& trace) {
+  for (std::uint32_t text = 0; text < trace.text_count(); ++text) {
+    if (trace.text(text).starts_with("Optimizer.step")) return true;
+  }
+  return false;
+}
+
 struct EventMean {
   std::uint64_t events = 0;
   double mean_ns = 0;
@@ -125,7 +132,8 @@ std::optional<Finding> preprocessing_rule(const Situation& situation) {
   finding.evidence.push_back(
       fmt::format("operators that launched nothing ran while the device had no work: {}", list));
   finding.fix =
-      "Do it offline, in loader workers, or on the device; memory-mapped data if it is reading.";
+      "Preprocessing: do it offline or in loader workers, with memory-mapped data; anything else: "
+      "on the device.";
   return finding;
 }
 
@@ -158,9 +166,20 @@ std::optional<Finding> launch_rule(const Situation& situation) {
   std::string list = idle_list(situation, LedgerLine::idle_launch, 3);
   if (!list.empty()) finding.evidence.push_back("longest waits before " + list);
   add_code(situation, LedgerLine::idle_launch, finding);
+  if (2 * situation.idle.slow_call_ns > ns) {
+    finding.evidence.push_back(
+        fmt::format("{} of it in {} launch calls that took a millisecond or more: the driver loads "
+                    "code at its first use",
+                    time_text(static_cast<double>(situation.idle.slow_call_ns)),
+                    situation.idle.slow_calls));
+    finding.fix =
+        "Profile after a few warm-up steps (torch.profiler.schedule(warmup=…)); this is the start, "
+        "not the run.";
+    return finding;
+  }
   finding.fix =
-      "torch.compile(mode=\"reduce-overhead\") or CUDA graphs, a larger batch, a fused optimizer "
-      "(fused=True).";
+      "torch.compile(mode=\"reduce-overhead\") or CUDA graphs, a larger batch";
+  finding.fix += has_optimizer(situation.trace) ? ", a fused optimizer (fused=True)." : ".";
   return finding;
 }
 

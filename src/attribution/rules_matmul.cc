@@ -140,7 +140,7 @@ std::optional<Finding> matmul_rule(const Situation& situation) {
   for (std::size_t i = 0; i < std::min<std::size_t>(3, losses.size()); ++i) {
     const OperatorLine& line = *losses[i].line;
     finding.evidence.push_back(fmt::format(
-        "{} {} {}: {} calls, {}, {:.0f}% of peak{}", line.name, line.shapes.substr(0, 60),
+        "{} {} {}: {}×, {}, {:.0f}% of peak{}", line.name, line.shapes.substr(0, 60),
         line.dtype, line.calls, time_text(static_cast<double>(line.duration_ns)),
         100 * (line.peak_fraction ? line.peak_fraction->value : 0),
         line.code.empty() ? "" : ", " + line.code));

@@ -26,6 +26,11 @@ class Sweep {
 
   // Contract: not before the last one's start.
   void add(std::int64_t from_ns, std::int64_t to_ns, std::size_t level, std::uint32_t owner) {
+    if (to_ns <= from_ns) return;
+    if (from_ns >= end_ns_) {  // beyond the end, yet it is what ends the last gap
+      advance(end_ns_, owner);
+      return;
+    }
     from_ns = std::max(from_ns, now_);
     to_ns = std::min(to_ns, end_ns_);
     if (to_ns <= from_ns) return;

@@ -1,4 +1,5 @@
 // The 31 real traces beside the repository; without them there is nothing to see here.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -9,7 +9,7 @@ namespace {
 
 // What the chain of host events around a launch says of it.
 struct Origin {
-  std::uint32_t counted = kNone;  // outermost leaf or cover
+  std::uint32_t counted = kNone;  // outermost leaf or cover, of those whose cost can be told
   std::uint32_t wrapper = kNone;  // innermost wrapper that has a formula, where none counts
   std::uint32_t unknown = kNone;  // outermost operator that smells of FLOPs and is in no table
   bool recomputed = false;
@@ -17,6 +17,7 @@ struct Origin {
 
 Origin origin_of(const Trace& trace, CostTable& table, std::uint32_t host) {
   Origin origin;
+  bool costed = false;
   for (std::uint32_t row = host; row != kNone; row = trace.host.parent[row]) {
     if (trace.host.kind[row] != HostKind::op) continue;
     origin.recomputed = origin.recomputed || trace.host.recomputed[row] != 0;
@@ -25,7 +26,9 @@ Origin origin_of(const Trace& trace, CostTable& table, std::uint32_t host) {
     if (op == nullptr) {
       if (table.looks_flop_carrying(name)) origin.unknown = row;
     } else if (op->role == OperatorRole::leaf || op->role == OperatorRole::cover) {
-      origin.counted = row;
+      bool cost = table.costs()[table.cost_row(row)].cost.has_value();
+      if (cost || !costed) origin.counted = row;
+      costed = costed || cost;
     } else if (op->role == OperatorRole::wrapper && op->formula != nullptr) {
       if (origin.wrapper == kNone) origin.wrapper = row;
     } else if (op->role == OperatorRole::uncounted) {
@@ -180,7 +183,7 @@ void set_levels(const Trace& trace, const Peaks& peaks, Works& works) {
     }
   }
   for (Span& span : works.spans) {
-    if (span.call == kNone) continue;
+    if (span.call == kNone || span.level == Level::communication) continue;
     const Call& call = works.calls[span.call];
     const CostEntry& entry = works.costs[call.cost];
     if (call.recomputed) {

@@ -25,8 +25,8 @@ std::optional<Rating> rating_of_share(std::optional<double> mfu) {
   return rating_of(Fraction{*mfu});
 }
 
-// Of the device's family ("h100" in "H100-SXM5-80GB"), the middling ones: neither the smallest
-// model nor the largest.
+// Of the device's family ("h100" in "H100-SXM5-80GB") where there are such, else of any: small,
+// middling and large models.
 std::vector<PublishedRun> runs_on(const Device& device, std::size_t most) {
   std::string name = to_lower(device.name);
   std::vector<PublishedRun> same;
@@ -35,6 +35,7 @@ std::vector<PublishedRun> runs_on(const Device& device, std::size_t most) {
     family = family.substr(0, family.find('_'));
     if (name.find(family) != std::string::npos) same.push_back(run);
   }
+  if (same.empty()) same = published_runs();
   std::vector<PublishedRun> chosen;
   for (std::size_t i = 0; i < std::min(most, same.size()); ++i) {
     chosen.push_back(same[(2 * i + 1) * same.size() / (2 * std::min(most, same.size()))]);
@@ -64,6 +65,13 @@ ExplainReport report_explanation(Attribution attribution) {
     entry.found = std::move(rank);
   }
   report.rows = rows_of(attribution.ledger, report.duration_ns);
+  // A rating of what is mostly not counted would mislead.
+  bool mostly_unknown = 2 * attribution.ledger[LedgerLine::matmul_flop_unknown] >
+                        attribution.ledger.matmul_ns();
+  if (mostly_unknown) {
+    report.rating.reset();
+    for (RankReport& rank : report.ranks) rank.rating.reset();
+  }
   constexpr std::size_t kRunsBeside = 3;
   const std::optional<Device>& device = report.ranks.front().found.device;
   if (report.mfu && device) report.like = runs_on(*device, kRunsBeside);

@@ -93,22 +93,24 @@ std::string labelled(std::string_view label, const std::string& text, const Text
          wrapped(text, style.width, display_width(label) + 1) + "\n";
 }
 
-std::string gain_text(const Finding& finding) {
+std::string gain_text(const Finding& finding, std::optional<double> mfu) {
   std::string time = duration_text(static_cast<double>(finding.gain_ceiling_ns));
-  if (!finding.gain_ceiling_mfu) return fmt::format("at most {} won", time);
-  return fmt::format("at most {} won, +{:.{}f} points of MFU", time,
-                     *finding.gain_ceiling_mfu * 100,
-                     *finding.gain_ceiling_mfu * 100 < 9.95 ? 1 : 0);
+  if (!mfu || finding.gain_ceiling_mfu.value_or(0) <= 0) {
+    return fmt::format("could win at most {}", time);
+  }
+  return fmt::format("could win at most {}: MFU {} to {}", time, percent(*mfu),
+                     percent(*mfu + *finding.gain_ceiling_mfu));
 }
 
-std::string findings_text(const std::vector<Finding>& findings, const TextStyle& style) {
+std::string findings_text(const std::vector<Finding>& findings, std::optional<double> mfu,
+                          const TextStyle& style) {
   std::string text;
   std::size_t number = 0;
   for (const Finding& finding : findings) {
     std::string head = fmt::format("{}. ", ++number);
     text += inked(head, Ink::bold, style) +
             inked(wrapped(finding.title, style.width, head.size()), Ink::bold, style) + "\n";
-    text += "   " + inked(gain_text(finding), Ink::dim, style) + "\n";
+    text += "   " + inked(gain_text(finding, mfu), Ink::dim, style) + "\n";
     for (const std::string& line : finding.evidence) {
       text +=
           "   " + std::string(style.unicode ? "· " : "- ") + wrapped(line, style.width, 5) + "\n";
@@ -136,8 +138,10 @@ std::string mfu_line(std::optional<double> mfu, std::optional<double> hfu,
               : *rating == Rating::fair ? Ink::yellow
                                         : Ink::red;
     text += "  " + inked(name_of(*rating), ink, style);
-  } else {
+  } else if (*mfu > 1) {
     text += "  " + inked("cannot be", Ink::red, style);
+  } else {
+    text += "  at least";
   }
   if (hfu && std::fabs(*hfu - *mfu) > 0.0005) text += fmt::format("   HFU {}", percent(*hfu));
   return text + "\n";
@@ -226,7 +230,7 @@ std::string published_text(const ExplainReport& report, const TextStyle& style) 
     list += fmt::format("{}{} {:.0f}% ({} × {})", list.empty() ? "" : ", ", run.model,
                         run.mfu.value * 100, run.devices, run.device);
   }
-  return labelled("published on such devices:", list, style);
+  return labelled("published:", list, style);
 }
 
 }  // namespace
@@ -254,7 +258,7 @@ std::string to_text(const ExplainReport& report, const TextStyle& style) {
                                         : "What to change, by what it could win at most",
                 Ink::bold, style) +
           "\n";
-  text += findings_text(report.findings, style);
+  text += findings_text(report.findings, report.mfu, style);
   if (!several) text += operators_text(first.found, style);
   text += "\n" + labelled("covered:", coverage_text(first.found), style);
   if (report.partial) {
