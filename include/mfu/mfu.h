@@ -8,6 +8,7 @@
 #include "mfu/machine.h"
 #include "mfu/model.h"
 #include "mfu/plan.h"
+#include "mfu/record.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
 #include "mfu/settings.h"
