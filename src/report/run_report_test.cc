@@ -4,7 +4,6 @@
 #include <random>
 
 #include "mfu/run.h"
-#include "mfu/sink.h"
 #include "report/run_steps.h"
 
 namespace mfu {
@@ -28,6 +27,11 @@ RunQuestion asked() {
   question.device.name = "hand-made";
   question.device.device = hand_made();
   return question;
+}
+
+bool says(const RunReport& report, std::string_view text) {
+  return std::any_of(report.notes.begin(), report.notes.end(),
+                     [&](const std::string& note) { return note.find(text) != std::string::npos; });
 }
 
 struct StepShape {
@@ -173,7 +177,7 @@ TEST(RunReport, HoldsATypeWithoutAUnitAgainstWhatItIsComputedIn) {
   RunReport report = report_run(run_of({process_of({.type = "fp16"})}), asked());
   EXPECT_DOUBLE_EQ(report.mfu->value, 0.2);  // against fp32
   EXPECT_EQ(report.by_type[0].against, "fp32");
-  EXPECT_NE(to_json(report).find("fp16 matmuls are held against the fp32 peak"), std::string::npos);
+  EXPECT_TRUE(says(report, "fp16 matmuls are held against the fp32 peak"));
 }
 
 TEST(RunReport, NamesTheRankThatKeepsTheOthersWaiting) {
@@ -207,7 +211,7 @@ TEST(RunReport, LeavesOutSlowFirstStepsAndSaysSo) {
   RunReport report = report_run(run_of({process}), asked());
   EXPECT_EQ(report.warmup, 3u);
   EXPECT_DOUBLE_EQ(report.mfu->value, 0.2);
-  EXPECT_NE(to_json(report).find("warm-up: the first 3 steps"), std::string::npos);
+  EXPECT_TRUE(says(report, "warm-up: the first 3 steps"));
   RunQuestion question = asked();
   question.warmup = 7;
   EXPECT_EQ(report_run(run_of({process}), question).warmup, 7u);
@@ -217,9 +221,7 @@ TEST(RunReport, SaysWhatItDoesNotKnow) {
   RunReport report = report_run(run_of({}), asked());
   EXPECT_FALSE(report.flop.has_value());
   EXPECT_FALSE(report.mfu.has_value());
-  std::string json = to_json(report);
-  EXPECT_NE(json.find("\"model_flop\":null"), std::string::npos);
-  EXPECT_NE(json.find("no process of this command imported torch"), std::string::npos);
+  EXPECT_TRUE(says(report, "no process of this command imported torch"));
   // Steps, and no device: counts, no MFU.
   RunQuestion question;
   report = report_run(run_of({process_of({})}), question);
@@ -231,7 +233,6 @@ TEST(RunReport, SaysWhatItDoesNotKnow) {
   report = report_run(run_of({stepless}), asked());
   EXPECT_FALSE(report.mfu.has_value());
   EXPECT_DOUBLE_EQ(report.mfu_wall->value, 0.1);
-  EXPECT_FALSE(to_text(report, {}).empty());
 }
 
 TEST(RunReport, NeverClampsWhatCannotBe) {

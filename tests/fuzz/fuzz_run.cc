@@ -1,4 +1,4 @@
-// The file of one process of a run, and the report made of it: any bytes give a record and a report.
+// The file of one process of a run, and the report made of it: any bytes give both.
 #include <cstdint>
 
 #include "mfu/run.h"
