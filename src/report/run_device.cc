@@ -72,6 +72,7 @@ Result<RunDevice> device_of_run(const RunRecord& record, const Catalog& catalog,
     result.devices = count_devices(processes);
     return result;
   }
+  if (processes.empty() && name.empty()) return result;  // nothing ran on anything
   std::set<std::string> names;
   for (const ProcessRecord* each : processes) names.insert(device_name(*each));
   if (!name.empty() || names.empty() || (names.size() == 1 && names.contains("cpu"))) {

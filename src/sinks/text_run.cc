@@ -11,6 +11,8 @@ namespace mfu {
 namespace {
 
 std::string percent(double share) {
+  // A program that hardly computes: two digits rather than 0.0.
+  if (share > 0 && share < 0.001) return fmt::format("{:.2g}%", share * 100);
   return fmt::format("{:.1f}%", share * 100);
 }
 
