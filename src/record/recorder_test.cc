@@ -13,11 +13,11 @@ namespace {
 
 using namespace mfu::testing;
 
-TEST(Region, IsSmallEnoughToHaveInEveryProcess) {
+TEST(Region, is_small_enough_to_have_in_every_process) {
   EXPECT_LT(sizeof(Region), 2u << 20);
 }
 
-TEST(Recorder, CountsByOperatorAndTypeInPrivateMemory) {
+TEST(Recorder, counts_by_operator_and_type_in_private_memory) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     unsigned mm = recorder.operator_id("aten::mm");
@@ -37,7 +37,7 @@ TEST(Recorder, CountsByOperatorAndTypeInPrivateMemory) {
 
 // 5 × 2^63 is 2^65 + 2^63: the high half is 2, the low half 2^63. Meanwhile no reader may see less
 // than it saw before.
-TEST(Recorder, CarriesBeyond64BitsWithoutATornRead) {
+TEST(Recorder, carries_beyond64_bits_without_a_torn_read) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     recorder.start({});
@@ -63,7 +63,7 @@ TEST(Recorder, CarriesBeyond64BitsWithoutATornRead) {
   }));
 }
 
-TEST(Recorder, AddsUpThreadsThatComeAndGo) {
+TEST(Recorder, adds_up_threads_that_come_and_go) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     recorder.start({});
@@ -83,7 +83,7 @@ TEST(Recorder, AddsUpThreadsThatComeAndGo) {
   }));
 }
 
-TEST(Recorder, SharesABlockAmongThreadsBeyondTheTable) {
+TEST(Recorder, shares_a_block_among_threads_beyond_the_table) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     recorder.start({});
@@ -105,7 +105,7 @@ TEST(Recorder, SharesABlockAmongThreadsBeyondTheTable) {
   }));
 }
 
-TEST(Recorder, KeepsTotalsByTypeExactBeyondItsTables) {
+TEST(Recorder, keeps_totals_by_type_exact_beyond_its_tables) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     recorder.start({});
@@ -126,7 +126,7 @@ TEST(Recorder, KeepsTotalsByTypeExactBeyondItsTables) {
   }));
 }
 
-TEST(Recorder, DropsAndCountsWhenNobodyDrains) {
+TEST(Recorder, drops_and_counts_when_nobody_drains) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     recorder.start({});
@@ -137,7 +137,7 @@ TEST(Recorder, DropsAndCountsWhenNobodyDrains) {
   }));
 }
 
-TEST(Recorder, PutsWhatOneStepDidIntoItsRecord) {
+TEST(Recorder, puts_what_one_step_did_into_its_record) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     recorder.start({});
@@ -162,7 +162,7 @@ TEST(Recorder, PutsWhatOneStepDidIntoItsRecord) {
   }));
 }
 
-TEST(Recorder, MovesFromPrivateMemoryToAFileWithWhatItCounted) {
+TEST(Recorder, moves_from_private_memory_to_a_file_with_what_it_counted) {
   Folder folder;
   EXPECT_TRUE(in_child([&] {
     Recorder& recorder = Recorder::process();
@@ -180,7 +180,7 @@ TEST(Recorder, MovesFromPrivateMemoryToAFileWithWhatItCounted) {
   }
 }
 
-TEST(Recorder, CountsOnWhereNoFileCanBeMade) {
+TEST(Recorder, counts_on_where_no_file_can_be_made) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     if (recorder.start({.folder = "/proc/no/such/folder"})) _exit(1);

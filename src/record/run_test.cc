@@ -32,7 +32,7 @@ pid_t stepping_child(const RunPlaces& places, int steps, const std::string& devi
   });
 }
 
-TEST(Run, HoldsWhatItsProcessesDid) {
+TEST(Run, holds_what_its_processes_did) {
   Folder folder;
   RunPlaces places = places_in(folder);
   EXPECT_TRUE(end_child(stepping_child(places, 300)));
@@ -59,7 +59,7 @@ TEST(Run, HoldsWhatItsProcessesDid) {
   EXPECT_FALSE(process.affinity.empty());
 }
 
-TEST(Run, IsReadableWithNobodyEverDraining) {
+TEST(Run, is_readable_with_nobody_ever_draining) {
   Folder folder;
   RunPlaces places = places_in(folder);
   EXPECT_TRUE(end_child(stepping_child(places, 40)));
@@ -71,7 +71,7 @@ TEST(Run, IsReadableWithNobodyEverDraining) {
   std::filesystem::remove_all(places.region_folder);
 }
 
-TEST(Run, CountsForkedChildrenOnceEach) {
+TEST(Run, counts_forked_children_once_each) {
   Folder folder;
   RunPlaces places = places_in(folder);
   EXPECT_TRUE(in_child([&] {
@@ -128,7 +128,7 @@ std::uint64_t last_acknowledged(int descriptor, std::uint64_t so_far) {
   return step;
 }
 
-TEST(Run, KeepsEveryAcknowledgedStepThroughKill9) {
+TEST(Run, keeps_every_acknowledged_step_through_kill9) {
   std::mt19937 random(5);
   constexpr int kRounds = 25, kRanks = 8;  // 200 victims
   int killed = 0;
@@ -183,7 +183,7 @@ TEST(Run, KeepsEveryAcknowledgedStepThroughKill9) {
   EXPECT_EQ(killed, kRounds * kRanks);
 }
 
-TEST(Drainer, HoldsInMemoryWhatAFullDiskRefuses) {
+TEST(Drainer, holds_in_memory_what_a_full_disk_refuses) {
   Folder folder;
   RunPlaces places = places_in(folder);
   EXPECT_TRUE(end_child(stepping_child(places, 2000)));
@@ -209,7 +209,7 @@ TEST(Drainer, HoldsInMemoryWhatAFullDiskRefuses) {
   std::filesystem::remove_all(places.region_folder);
 }
 
-TEST(Drainer, GoesOnWhenItsDirectoryIsDeleted) {
+TEST(Drainer, goes_on_when_its_directory_is_deleted) {
   Folder folder;
   RunPlaces places = places_in(folder);
   EXPECT_TRUE(end_child(stepping_child(places, 100)));
@@ -225,7 +225,7 @@ TEST(Drainer, GoesOnWhenItsDirectoryIsDeleted) {
   std::filesystem::remove_all(places.region_folder);
 }
 
-TEST(Drainer, IsOneAFolder) {
+TEST(Drainer, is_one_a_folder) {
   Folder folder;
   RunPlaces places = places_in(folder);
   EXPECT_TRUE(end_child(stepping_child(places, 10)));
@@ -237,7 +237,7 @@ TEST(Drainer, IsOneAFolder) {
   EXPECT_EQ(first.record().processes[0].steps.size(), 10u);
 }
 
-TEST(CreateRun, PutsAnEarlierRunAsideAndJoinsOneUnderWay) {
+TEST(CreateRun, puts_an_earlier_run_aside_and_joins_one_under_way) {
   Folder folder;
   RunPlaces first = places_in(folder), second = places_in(folder);
   EXPECT_NE(first.file, second.file);  // the same launcher is alive: joined
@@ -251,7 +251,7 @@ TEST(CreateRun, PutsAnEarlierRunAsideAndJoinsOneUnderWay) {
   }
 }
 
-TEST(CreateRun, FallsBackWhereItMayNotWrite) {
+TEST(CreateRun, falls_back_where_it_may_not_write) {
   auto places = create_run("/proc/mfu-run", {"true"});
   ASSERT_TRUE(places.has_value());
   ASSERT_EQ(places->notes.size(), 1u);
@@ -260,7 +260,7 @@ TEST(CreateRun, FallsBackWhereItMayNotWrite) {
   std::filesystem::remove_all(places->region_folder);
 }
 
-TEST(ReadRun, SaysWhatIsNotThere) {
+TEST(ReadRun, says_what_is_not_there) {
   EXPECT_EQ(read_run("/no/such/run").error().code, ErrorCode::not_found);
   Folder folder;
   EXPECT_EQ(read_run(folder.path()).error().code, ErrorCode::malformed);
@@ -268,7 +268,7 @@ TEST(ReadRun, SaysWhatIsNotThere) {
 
 // The file of a run of 300 steps, cut at every length and with every byte changed: never a crash,
 // never a step that was not there.
-TEST(ReadRun, SurvivesDamage) {
+TEST(ReadRun, survives_damage) {
   Folder folder;
   RunPlaces places = places_in(folder);
   EXPECT_TRUE(end_child(stepping_child(places, 300)));

@@ -17,8 +17,12 @@ Device hand_made() {
   Device device;
   device.name = "hand-made";
   device.kind = "cpu";
-  device.peaks = {{.precision = Precision::fp32, .rate = {100e9}, .source = "made up"},
-                  {.precision = Precision::bf16, .rate = {200e9}, .source = "made up"}};
+  Peak fp32, bf16;
+  fp32.precision = Precision::fp32;
+  fp32.rate = {100e9};
+  bf16.precision = Precision::bf16;
+  bf16.rate = {200e9};
+  device.peaks = {fp32, bf16};
   return device;
 }
 
@@ -50,7 +54,9 @@ ProcessRecord process_of(const StepShape& shape, std::optional<std::uint32_t> ra
   process.rank = rank;
   CountedFlop each{shape.flop, FlopCount(shape.flop) + shape.recomputed, shape.recomputed};
   nanoseconds now{0};
-  OperatorTotal total{.name = "aten::mm", .type = shape.type, .reason = ""};
+  OperatorTotal total;
+  total.name = "aten::mm";
+  total.type = shape.type;
   for (int i = 0; i < shape.count; ++i) {
     Step step;
     step.sequence = step.index = static_cast<std::uint64_t>(i);
@@ -87,7 +93,7 @@ RunRecord run_of(std::vector<ProcessRecord> processes) {
 
 // 4 steps after one of warm-up: 8 GFLOP in 0.4 s = 20 GFLOP/s of 100 = 20%. The whole run: 10 GFLOP
 // in 1 s = 10%.
-TEST(RunReport, DividesModelFlopByTimeAndPeak) {
+TEST(RunReport, divides_model_flop_by_time_and_peak) {
   RunReport report = report_run(run_of({process_of({})}), asked());
   EXPECT_EQ(report.ranks, 1u);
   EXPECT_EQ(report.steps, 5u);
@@ -102,14 +108,14 @@ TEST(RunReport, DividesModelFlopByTimeAndPeak) {
   EXPECT_EQ(report.counted_calls, 15u);
 }
 
-TEST(RunReport, PartsRecomputationFromTheModel) {
+TEST(RunReport, parts_recomputation_from_the_model) {
   RunReport report = report_run(run_of({process_of({.recomputed = 1'000'000'000})}), asked());
   EXPECT_DOUBLE_EQ(report.mfu->value, 0.2);
   EXPECT_DOUBLE_EQ(report.hfu->value, 0.3);
   EXPECT_EQ(report.flop->recomputed_flop, 5'000'000'000u);
 }
 
-TEST(RunReport, GivesHalfTheUtilizationForTwiceTheTime) {
+TEST(RunReport, gives_half_the_utilization_for_twice_the_time) {
   for (int duration : {1, 7, 100, 333}) {
     StepShape once{.duration = milliseconds(duration)};
     StepShape twice{.duration = milliseconds(2 * duration)};
@@ -120,7 +126,7 @@ TEST(RunReport, GivesHalfTheUtilizationForTwiceTheTime) {
 }
 
 // Two ranks on one processor: 2 × 8 GFLOP in the same 0.4 s: 40%.
-TEST(RunReport, TakesRanksOnOneProcessorForOneDevice) {
+TEST(RunReport, takes_ranks_on_one_processor_for_one_device) {
   RunReport report = report_run(run_of({process_of({}, 0), process_of({}, 1)}), asked());
   EXPECT_EQ(report.ranks, 2u);
   EXPECT_EQ(report.steps, 5u);
@@ -129,7 +135,7 @@ TEST(RunReport, TakesRanksOnOneProcessorForOneDevice) {
 }
 
 // Two GPUs: 2 × 8 GFLOP, 2 × 0.4 s: 20%.
-TEST(RunReport, TakesRanksOnGpusOfTheirOwnForADeviceEach) {
+TEST(RunReport, takes_ranks_on_gpus_of_their_own_for_a_device_each) {
   std::vector<ProcessRecord> ranks = {process_of({}, 0), process_of({}, 1)};
   for (ProcessRecord& each : ranks) each.facts = {{"device", "cuda:0 NVIDIA H100 80GB HBM3"}};
   RunQuestion question = asked();
@@ -141,7 +147,7 @@ TEST(RunReport, TakesRanksOnGpusOfTheirOwnForADeviceEach) {
   EXPECT_TRUE(device->device.has_value());
 }
 
-TEST(RunReport, IsTheSameForRanksInAnyOrder) {
+TEST(RunReport, is_the_same_for_ranks_in_any_order) {
   std::vector<ProcessRecord> ranks;
   for (unsigned i = 0; i < 6; ++i) {
     ranks.push_back(process_of({.count = 5 + static_cast<int>(i),
@@ -162,7 +168,7 @@ TEST(RunReport, IsTheSameForRanksInAnyOrder) {
 }
 
 // fp32: 8 GFLOP of 100 = 80 ms at peak; bf16: 8 of 200 = 40 ms; together 120 of 400 ms: 30%.
-TEST(RunReport, AddsTypesUpByTheirOwnPeaks) {
+TEST(RunReport, adds_types_up_by_their_own_peaks) {
   ProcessRecord mixed = process_of({});
   for (Step& step : mixed.steps) step.flop.push_back({"bf16", step.flop[0].flop});
   OperatorTotal bf16 = mixed.totals[0];
@@ -173,14 +179,14 @@ TEST(RunReport, AddsTypesUpByTheirOwnPeaks) {
   EXPECT_EQ(report.by_type.size(), 2u);
 }
 
-TEST(RunReport, HoldsATypeWithoutAUnitAgainstWhatItIsComputedIn) {
+TEST(RunReport, holds_a_type_without_a_unit_against_what_it_is_computed_in) {
   RunReport report = report_run(run_of({process_of({.type = "fp16"})}), asked());
   EXPECT_DOUBLE_EQ(report.mfu->value, 0.2);  // against fp32
   EXPECT_EQ(report.by_type[0].against, "fp32");
   EXPECT_TRUE(says(report, "fp16 matmuls are held against the fp32 peak"));
 }
 
-TEST(RunReport, NamesTheRankThatKeepsTheOthersWaiting) {
+TEST(RunReport, names_the_rank_that_keeps_the_others_waiting) {
   // In lockstep every step takes 100 ms; rank 1 waits for nobody.
   std::vector<ProcessRecord> ranks = {process_of({.communication = milliseconds(60)}, 0),
                                       process_of({.communication = milliseconds(5)}, 1),
@@ -195,7 +201,7 @@ TEST(RunReport, NamesTheRankThatKeepsTheOthersWaiting) {
   EXPECT_FALSE(report_run(run_of(ranks), asked()).slowest_rank.has_value());
 }
 
-TEST(RunReport, SuggestsFirstWhatWinsMost) {
+TEST(RunReport, suggests_first_what_wins_most) {
   RunReport report = report_run(
       run_of({process_of({.communication = milliseconds(15), .data_wait = milliseconds(40)})}),
       asked());
@@ -205,7 +211,7 @@ TEST(RunReport, SuggestsFirstWhatWinsMost) {
   EXPECT_DOUBLE_EQ(report.phase[0]->value, 0.4);
 }
 
-TEST(RunReport, LeavesOutSlowFirstStepsAndSaysSo) {
+TEST(RunReport, leaves_out_slow_first_steps_and_says_so) {
   ProcessRecord process = process_of({.count = 20});
   for (int i = 0; i < 3; ++i) process.steps[i].start -= std::chrono::seconds(3 - i);
   RunReport report = report_run(run_of({process}), asked());
@@ -217,7 +223,7 @@ TEST(RunReport, LeavesOutSlowFirstStepsAndSaysSo) {
   EXPECT_EQ(report_run(run_of({process}), question).warmup, 7u);
 }
 
-TEST(RunReport, SaysWhatItDoesNotKnow) {
+TEST(RunReport, says_what_it_does_not_know) {
   RunReport report = report_run(run_of({}), asked());
   EXPECT_FALSE(report.flop.has_value());
   EXPECT_FALSE(report.mfu.has_value());
@@ -235,16 +241,19 @@ TEST(RunReport, SaysWhatItDoesNotKnow) {
   EXPECT_DOUBLE_EQ(report.mfu_wall->value, 0.1);
 }
 
-TEST(RunReport, NeverClampsWhatCannotBe) {
+TEST(RunReport, never_clamps_what_cannot_be) {
   RunReport report = report_run(run_of({process_of({.flop = 90'000'000'000})}), asked());
   EXPECT_DOUBLE_EQ(report.mfu->value, 9);
   ASSERT_FALSE(report.contradictions.empty());
 }
 
-TEST(RunReport, ListsWhatWasNotCounted) {
+TEST(RunReport, lists_what_was_not_counted) {
   ProcessRecord process = process_of({});
-  process.totals.push_back(
-      {.name = "my::gemm", .type = "fp32", .reason = "an operator we do not know", .calls = 7});
+  OperatorTotal unknown;
+  unknown.name = "my::gemm";
+  unknown.reason = "an operator we do not know";
+  unknown.calls = 7;
+  process.totals.push_back(unknown);
   RunReport report = report_run(run_of({process, process}), asked());
   ASSERT_EQ(report.uncounted.size(), 1u);
   EXPECT_EQ(report.uncounted[0].calls, 14u);
@@ -252,14 +261,14 @@ TEST(RunReport, ListsWhatWasNotCounted) {
   EXPECT_EQ(report.by_operator.count("my::gemm"), 0u);
 }
 
-TEST(RunSteps, UnionCountsOverlapOnce) {
+TEST(RunSteps, union_counts_overlap_once) {
   using Pair = Interval;
   auto at = [](int start, int end) { return Pair(nanoseconds(start), nanoseconds(end)); };
   EXPECT_EQ(union_of({}), nanoseconds(0));
   EXPECT_EQ(union_of({at(0, 10), at(5, 15), at(20, 30), at(22, 25)}), nanoseconds(25));
 }
 
-TEST(RunSteps, PercentilesByNearestRank) {
+TEST(RunSteps, percentiles_by_nearest_rank) {
   std::vector<nanoseconds> durations;
   for (int i = 100; i >= 1; --i) durations.emplace_back(i);
   auto times = times_of(durations);

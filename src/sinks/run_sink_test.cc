@@ -28,7 +28,7 @@ RunReport example() {
   return report;
 }
 
-TEST(RunJson, HasEveryKeyAlsoWhereNothingIsKnown) {
+TEST(RunJson, has_every_key_also_where_nothing_is_known) {
   for (const RunReport& report : {RunReport(), example()}) {
     Result<Json> json = parse_json(to_json(report), "run");
     ASSERT_TRUE(json.has_value()) << json.error().message;
@@ -66,13 +66,13 @@ TEST(RunJson, HasEveryKeyAlsoWhereNothingIsKnown) {
   }
 }
 
-TEST(RunJson, WritesCountsBeyond64BitsInPlainDigits) {
+TEST(RunJson, writes_counts_beyond64_bits_in_plain_digits) {
   // 2^65
   EXPECT_NE(to_json(example()).find("\"model_flop\":36893488147419103232,"), std::string::npos);
 }
 
-TEST(RunText, SaysTheNumberItsPeakAndTheSlowRank) {
-  std::string text = to_text(example(), {.width = 100});
+TEST(RunText, says_the_number_its_peak_and_the_slow_rank) {
+  std::string text = to_text(example(), {.width = 200});
   for (const char* part : {"MFU 25.0%", "fair", "made up", "1,200 steps on 2 ranks", "120.0 ms",
                            "12,346 tokens/s", "waiting for data 10.0%", "slowest"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
