@@ -30,8 +30,9 @@ class LiveLine {
   ~LiveLine() { clear(); }
   void show(const std::string& text) {
     winsize size = {};
-    std::size_t columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 80u;
-    put("\r\x1b[K" + text.substr(0, columns > 1 ? columns - 1 : 0) + "\r");
+    ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
+    std::size_t columns = size.ws_col > 1 ? size.ws_col : 80u;
+    put("\r\x1b[K" + text.substr(0, columns - 1) + "\r");
     drawn_ = true;
   }
   void clear() {

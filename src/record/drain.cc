@@ -226,7 +226,17 @@ RunRecord Drainer::record() const {
 
 RunRecord Drainer::recent() const {
   RunRecord record;
-  for (const auto& [stem, process] : state_->processes) record.processes.push_back(process.recent);
+  for (const auto& [stem, process] : state_->processes) {
+    ProcessRecord each = process.recent;
+    if (process.region != nullptr) {
+      // Totals reach the file now and then only; a view wants them as they are.
+      std::string frames(kFileMagic);
+      append_frame(frames, FrameKind::totals, totals_payload(*process.region));
+      std::vector<std::string> none;
+      decode_process(frames, "", each, none);
+    }
+    record.processes.push_back(std::move(each));
+  }
   sort_processes(record.processes);
   return record;
 }

@@ -38,6 +38,9 @@ TEST(Run, holds_what_its_processes_did) {
   EXPECT_TRUE(end_child(stepping_child(places, 300)));
   Drainer drainer(places);
   EXPECT_FALSE(drainer.drain());
+  ASSERT_EQ(drainer.recent().processes.size(), 1u);
+  EXPECT_EQ(drainer.recent().processes[0].steps.size(), 64u);
+  EXPECT_EQ(hardware_flop(drainer.recent().processes[0]), 300000u);
   drainer.finish();
   ASSERT_TRUE(close_run(places, 3).has_value());
   EXPECT_FALSE(std::filesystem::exists(places.region_folder));

@@ -137,7 +137,7 @@ def on_terminal(words, typed=b"", after=b"", cwd=None):
         os.chdir(cwd)
         os.execvp(words[0], words)
     shown = b""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.2)[0]:
             try:
