@@ -5,6 +5,7 @@
 
 namespace mfu::app {
 
+Command run_command();
 Command explain_command();
 Command compare_command();
 Command flops_command();

@@ -8,6 +8,7 @@
 
 #include "mfu/report.h"
 #include "mfu/result.h"
+#include "mfu/run.h"
 #include "mfu/settings.h"
 #include "mfu/table.h"
 
@@ -20,6 +21,9 @@ std::string to_text(const ConversionReport& report, const TextStyle& style);
 std::string to_text(const PlanReport& report, const TextStyle& style);
 std::string to_text(const ExplainReport& report, const TextStyle& style);
 std::string to_text(const ComparisonReport& report, const TextStyle& style);
+std::string to_text(const RunReport& report, const TextStyle& style);
+// One line while it runs: step, step time, tokens/s, MFU, HFU, data wait.
+std::string live_line(const RunReport& report);
 
 // One line each, without the newline.
 std::string to_json(const PeakReport& report);        // mfu.peak/1
@@ -30,6 +34,7 @@ std::string to_json(const ConversionReport& report);  // mfu.convert/1
 std::string to_json(const PlanReport& report);        // mfu.plan/1
 std::string to_json(const ExplainReport& report);     // mfu.explain/1
 std::string to_json(const ComparisonReport& report);  // mfu.compare/1
+std::string to_json(const RunReport& report);         // mfu.run/1
 // mfu.config/1
 std::string to_json(const std::vector<SettingKey>& keys, const Settings& settings,
                     const std::string& path);

@@ -25,6 +25,7 @@ HEADERS = {
     "record": "record", "trace": "trace", "column": "trace", "collective": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
     "counters": "hardware",
     "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
+    "run": "report",
     "observer": "torch", "c": "serve", "mfu": None,
 }
 # A library stays in its room.
