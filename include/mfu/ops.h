@@ -56,8 +56,11 @@ std::string_view name_of(ElementType type);
 // As torch, its profiler and this library write it: "c10::BFloat16", "float", "torch.float16",
 // "Half", "bf16". Anything else is unknown.
 ElementType parse_element_type(std::string_view name);
-// Of one element; 4 for fp4 and int4, which share a byte. Empty for unknown.
-std::optional<std::uint32_t> bits_of(ElementType type);
+// By torch's c10::ScalarType (6 is float32, 15 bfloat16).
+ElementType element_type_of_torch(std::int64_t scalar_type);
+// Of one element as it is stored: fp4 and int4 come in pairs, one byte a pair, and a tensor's sizes
+// count the pairs. Empty for unknown.
+std::optional<std::uint32_t> bytes_of(ElementType type);
 
 // One positional argument of an operator's schema.
 struct Argument {
@@ -142,6 +145,18 @@ enum class OperatorRole : std::uint8_t {
 
 std::string_view name_of(OperatorRole role);
 
+// Where the arguments leave it open, the most it can be is counted, and said.
+enum class Assumption : std::uint8_t {
+  none,
+  mask_is_tensor,  // attention: all pairs are counted, the mask may need fewer
+  causal_unknown,  // attention: all pairs are counted, the flag was not recorded
+  groups_full,     // grouped matmul: all rows are counted, the offsets may use fewer
+  gradients_all    // convolution backward: both gradients are counted, the mask was not recorded
+};
+
+// A sentence for a note; empty for none.
+std::string_view describe(Assumption assumption);
+
 struct OperatorCost {
   FlopCount model_flop;     // needed: a fused attention backward without its second scores
   FlopCount hardware_flop;  // executed
@@ -150,14 +165,10 @@ struct OperatorCost {
   // Each operand read once, each result written once; empty where an element type is unknown.
   std::optional<std::uint64_t> read_bytes, written_bytes;
   ElementType compute_type = ElementType::unknown;  // what the multiplies run in
-  // The operator got a mask as a tensor, or its causal flag was not recorded: all pairs are counted
-  // and fewer may be needed.
-  bool full_mask_assumed = false;
-  // Rows of a grouped matmul are taken to be all used; which are is in a tensor nobody read.
-  bool full_groups_assumed = false;
+  Assumption assumption = Assumption::none;
 };
 
-class OperatorFormula;  // in src/ops/
+struct OperatorFormula;  // in src/ops/
 
 struct Operator {
   std::string_view name;  // "aten::mm"; overloads share it unless their arguments differ
