@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mfu/units.h"
 #include "record/region.h"
 
 namespace mfu {
@@ -85,9 +86,8 @@ class Recorder {
   struct Total {
     std::string name, reason, type;
     std::uint64_t calls = 0;
-    // high << 64 | low
-    std::uint64_t hardware_low = 0, hardware_high = 0, model_low = 0, model_high = 0;
-    std::uint64_t recomputed_low = 0, recomputed_high = 0, bytes = 0;
+    FlopCount hardware_flop, model_flop, recomputed_flop;
+    std::uint64_t bytes = 0;
   };
   // Everything so far, by operator and type; for mfu.count(), which takes differences.
   std::vector<Total> totals() const;
@@ -99,6 +99,7 @@ class Recorder {
   struct State;
   struct Lease;
 
+  Region* live_region();  // made where a forked child has none yet; null: not started
   void count_slowly(unsigned operator_id, unsigned type_id, const OperatorCost& cost);
   static void carry(RegionBlock& block, RegionWord& low, RegionWord& high, std::uint64_t sum);
 
@@ -108,7 +109,7 @@ class Recorder {
     if (sum < before) [[unlikely]] {
       carry(block, low, high, sum);
     } else {
-      low.store(sum, std::memory_order_relaxed);
+      low.store(sum, std::memory_order_release);
     }
   }
   static void add(RegionWord& word, std::uint64_t more) {

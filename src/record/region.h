@@ -102,11 +102,12 @@ struct alignas(64) RegionHeader {
   std::uint64_t start_realtime_ns;
   char host[64];
   std::array<std::uint64_t, 16> affinity;  // CPUs the process may use when it started, one bit each
-  std::atomic<std::int32_t> rank, world_size, local_rank;          // -1: not known
-  std::atomic<std::uint32_t> ended;                                // 1: the process said goodbye
-  std::atomic<std::uint32_t> operators, types, cells, fact_bytes;  // used of each table
-  RegionWord tokens;      // looked up in the widest table so far
-  RegionWord token_rows;  // of that table; 0: none seen
+  std::atomic<std::int32_t> rank, world_size, local_rank;   // -1: not known
+  std::atomic<std::uint32_t> ended;                         // 1: the process said goodbye
+  std::atomic<std::uint32_t> operators, types, fact_bytes;  // used of each table
+  std::atomic<std::uint32_t> blocks;                        // ever taken, from the first on
+  RegionWord tokens;                                        // looked up in the widest table so far
+  RegionWord token_rows;                                    // of that table; 0: none seen
   RegionWord samples;
   RegionWord last_ns;  // CLOCK_MONOTONIC of the last sign of life
   std::array<RegionWord, kRegionPhases> phase_ns;
@@ -118,9 +119,10 @@ struct alignas(64) RegionHeader {
 struct Region {
   RegionHeader header;
   std::array<RegionOperator, kRegionOperators> operators;
-  std::array<std::array<char, 16>, kRegionTypes> types;       // "bf16", ends with 0
-  std::array<std::atomic<std::uint32_t>, kRegionCells> keys;  // operator << 8 | type, of each cell
-  std::array<char, kRegionFactBytes> facts;                   // lines "key=value\n", appended
+  std::array<std::array<char, 16>, kRegionTypes> types;  // "bf16", ends with 0
+  std::array<std::atomic<std::uint32_t>, kRegionCells>
+      keys;                                           // (operator << 8 | type) + 1; 0: unused
+  std::array<char, kRegionFactBytes> facts;           // lines "key=value\n", appended
   std::array<RegionBlock, kRegionBlocks + 1> blocks;  // the last: threads beyond, under a lock
   std::array<StepRecord, kRegionSteps> steps;         // a ring
 };
