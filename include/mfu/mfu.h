@@ -7,6 +7,7 @@
 #include "mfu/hardware.h"
 #include "mfu/machine.h"
 #include "mfu/model.h"
+#include "mfu/ops.h"
 #include "mfu/plan.h"
 #include "mfu/report.h"
 #include "mfu/result.h"

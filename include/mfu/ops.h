@@ -77,10 +77,11 @@ struct Argument {
   };
   Kind kind = Kind::unknown;
   ElementType type = ElementType::unknown;  // of a tensor
-  std::span<const std::int64_t> integers;
-  std::span<const std::int64_t> values;  // a tensor's content where it is known (sequence offsets)
+  std::span<const std::int64_t> integers = {};
+  std::span<const std::int64_t> values =
+      {};  // a tensor's content where it is known (sequence offsets)
   double number = 0;
-  std::string_view text;
+  std::string_view text = {};
 };
 
 // Builds arguments and owns what they point to. clear() keeps the memory, so that one list serves a
@@ -175,7 +176,7 @@ struct Operator {
   OperatorKind kind = OperatorKind::matmul;
   OperatorRole role = OperatorRole::leaf;
   const OperatorFormula* formula = nullptr;  // null: cost_of fails and says why
-  std::string_view note;                     // what to know; why it is uncounted
+  std::string_view note = {};                // what to know; why it is uncounted
 };
 
 // Every operator of the table, by name.
