@@ -76,9 +76,19 @@ void mfu_observer_recompute(int change);     /* activation checkpointing runs ag
 void mfu_observer_checkpointed(int change);  /* forward of a checkpoint that runs without grad */
 void mfu_observer_create_graph(int change);  /* a backward with create_graph; of the process */
 
-/* Adds what ran past the dispatcher: a compiled graph's own kernels. `counted`: it is in `calls`. */
+/* Adds what ran past the dispatcher. */
 void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop,
                       uint64_t model_flop, uint64_t recomputed_flop);
+/* A compiled graph that ran while this thread was paused: what it came to, once, and the pause
+   ends. Numbers of names stay the same for the life of the process. */
+struct mfu_observer_graph_row {
+  uint32_t operator_id, type_id;
+  uint64_t calls, hardware_flop, model_flop, recomputed_flop;
+  int64_t leading; /* first dimension of the graph's first counted operator */
+};
+uint32_t mfu_observer_operator_id(const char* name);
+uint32_t mfu_observer_type_id(const char* name);
+void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count);
 /* Names work whose FLOPs are not known. */
 void mfu_observer_add_uncounted(const char* name, const char* reason);
 /* Lookups in an embedding table that the dispatcher did not see. */

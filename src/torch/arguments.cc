@@ -159,18 +159,14 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
 }
 
 unsigned type_id_of(ElementType type) noexcept {
-  static std::array<std::atomic<int>, kElementTypeCount> ids = [] {
-    std::array<std::atomic<int>, kElementTypeCount> none;
-    for (std::atomic<int>& id : none) id = -1;
-    return none;
-  }();
-  std::atomic<int>& id = ids[static_cast<std::size_t>(type) % kElementTypeCount];
-  int known = id.load(std::memory_order_relaxed);
-  if (known < 0) {
-    known = static_cast<int>(type_id(name_of(type)));
+  static constinit std::atomic<unsigned> ids[kElementTypeCount] = {};  // number + 1; 0: not yet
+  std::atomic<unsigned>& id = ids[static_cast<std::size_t>(type) % kElementTypeCount];
+  unsigned known = id.load(std::memory_order_relaxed);
+  if (known == 0) {
+    known = type_id(name_of(type)) + 1;
     id.store(known, std::memory_order_relaxed);
   }
-  return static_cast<unsigned>(known);
+  return known - 1;
 }
 
 }  // namespace mfu::observer

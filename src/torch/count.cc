@@ -91,6 +91,20 @@ void count_call(Thread& thread, const Call& call) noexcept {
   recorder().count(call.operator_id, call.type_id, cost);
 }
 
+void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {
+  bool again = enter(thread, call.leading);
+  mfu::OperatorCost cost{.hardware_flop = call.hardware_flop,
+                         .model_flop = again ? 0 : call.model_flop,
+                         .recomputed_flop = again ? call.hardware_flop : many.recomputed_flop};
+  thread.calls += many.calls;
+  thread.hardware_flop += cost.hardware_flop;
+  thread.model_flop += cost.model_flop;
+  thread.recomputed_flop += cost.recomputed_flop;
+  recorder().count(call.operator_id, call.type_id, cost);
+  // The recorder knows single calls.
+  for (std::uint64_t i = 1; i < many.calls; ++i) recorder().count(call.operator_id, call.type_id, {});
+}
+
 void count_lookup(Thread& thread, const Lookup& lookup) noexcept {
   if (enter(thread, 0)) return;
   std::uint64_t widest = widest_rows.load(std::memory_order_relaxed);

@@ -24,6 +24,13 @@ struct Call {
 };
 void count_call(Thread& thread, const Call& call) noexcept;
 
+// The same for a compiled graph: many calls at once, some of which the graph itself runs again.
+struct Many {
+  std::uint64_t calls = 1;
+  std::uint64_t recomputed_flop = 0;
+};
+void count_graph(Thread& thread, const Call& call, const Many& many) noexcept;
+
 // Lookups in an embedding table.
 struct Lookup {
   std::uint64_t rows = 0;     // of the table

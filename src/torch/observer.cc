@@ -193,6 +193,23 @@ void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop
                   .recomputed_flop = recomputed_flop});
 }
 
+uint32_t mfu_observer_operator_id(const char* name) { return operator_id(name); }
+uint32_t mfu_observer_type_id(const char* name) { return type_id(name); }
+
+void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count) {
+  Thread& thread = this_thread;
+  if (thread.quiet != 0) --thread.quiet;
+  if (thread.quiet != 0 || (mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
+  for (size_t i = 0; i < count; ++i) {
+    count_graph(thread, {.operator_id = rows[i].operator_id,
+                         .type_id = rows[i].type_id,
+                         .hardware_flop = rows[i].hardware_flop,
+                         .model_flop = rows[i].model_flop,
+                         .leading = rows[i].leading},
+                {.calls = rows[i].calls, .recomputed_flop = rows[i].recomputed_flop});
+  }
+}
+
 void mfu_observer_add_uncounted(const char* name, const char* reason) {
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   count_unknown(this_thread, operator_id(name, reason));

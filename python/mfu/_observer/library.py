@@ -5,7 +5,7 @@ include/mfu/observer.h describes the functions. Quick ones keep the interpreter'
 
 import ctypes
 import os
-from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
 ABI = 1
@@ -48,6 +48,7 @@ SIGNATURES = {
     "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),
     "add_lookup": (None, [c_uint64, c_uint64, c_uint64]), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),
     "add_checkpoint_ns": (None, [c_uint64]), "fact": (None, [c_char_p, c_char_p]), "set_rank": (None, [c_int32, c_int32, c_int32]),
+    "operator_id": (c_uint32, [c_char_p]), "type_id": (c_uint32, [c_char_p]), "leave_graph": (None, [c_void_p, c_size_t]),
     "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
 }
 # Those that may wait for a lock of torch's or run for long.
