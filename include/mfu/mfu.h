@@ -9,6 +9,7 @@
 #include "mfu/model.h"
 #include "mfu/ops.h"
 #include "mfu/plan.h"
+#include "mfu/record.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
 #include "mfu/settings.h"

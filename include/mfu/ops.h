@@ -189,7 +189,10 @@ const Operator* find_operator(std::string_view name);
 // Fails with `unsupported` where the arguments do not say what is needed (strides that were not
 // recorded, packed lengths that are in a tensor), with `malformed` where they contradict each
 // other.
-Result<OperatorCost> cost_of(const Operator& op, std::span<const Argument> arguments);
+// `result` is the operator's first result where the caller has it: some weights are opaque
+// (quantized::linear) and only the result tells their size.
+Result<OperatorCost> cost_of(const Operator& op, std::span<const Argument> arguments,
+                             const Argument& result = {});
 
 // A name that is not in the table but smells of a matrix multiply, convolution, attention,
 // recurrence or transform: to be listed as uncounted.

@@ -95,7 +95,7 @@ struct RunFacts {
 
 struct RunRecord {
   RunFacts run;
-  std::vector<ProcessRecord> processes;  // by host, rank, pid
+  std::vector<ProcessRecord> processes;  // by rank, those without one last
   bool partial = false;                  // something was damaged or dropped; `notes` say what
   std::vector<std::string> notes;
 };
@@ -106,12 +106,16 @@ Result<RunRecord> read_run(const std::string& directory);
 
 // Where a run lives: its directory, and the memory-backed folder its processes write to.
 struct RunPlaces {
-  std::string directory;      // MFU_RUN_DIR
-  std::string region_folder;  // MFU_REGION_DIR
+  std::string directory;           // MFU_RUN_DIR
+  std::string region_folder;       // MFU_REGION_DIR
+  std::string file;                // this launcher's run.json
+  std::vector<std::string> notes;  // where another place than the one asked for had to do
 };
 
-// Makes both (`directory` empty: ./mfu-runs/NAME, NAME from the command and the time; a second
-// machine may join a directory that exists) and writes run.json.
+// Makes both and writes run.json. `directory` empty: ./mfu-runs/NAME, by the command and the time.
+// One that holds a finished run keeps that in a folder of its own; one that another launcher is
+// using (ranks started apart, other machines) is joined. A place that cannot be written is replaced
+// by one under $TMPDIR: a run never fails for want of a record. `io` where there is none at all.
 Result<RunPlaces> create_run(const std::string& directory, const std::vector<std::string>& command);
 
 // Carries what the processes of this machine count from memory to the run directory. Runs in a
@@ -128,8 +132,10 @@ class Drainer {
   bool drain();
   // The last drain, with totals; regions of dead processes are removed once they are on the disk.
   void finish();
-  // Everything taken so far, also what the disk refused.
+  // Everything so far, of all machines, also what the disk refused.
   RunRecord record() const;
+  // The last steps (at most 64 a process) of this machine's processes, for a live view.
+  RunRecord recent() const;
   // What could not be written, and why; empty: all is well.
   std::vector<std::string> problems() const;
 

@@ -137,6 +137,7 @@ Result<OperatorCost> cost_of(const Operator& op, std::span<const Argument> argum
 
 bool looks_flop_carrying(std::string_view name) {
   if (find_operator(name) != nullptr) return false;
+  if (name.starts_with("aten::fft_")) return false;  // around _fft_c2c and its kin
   if (name.starts_with("autograd::") || name.starts_with("torch::autograd::")) return false;
   // Inductor names a kernel after all it fuses; only its templates multiply.
   if (name.starts_with("triton_") && !name.starts_with("triton_tem_")) return false;

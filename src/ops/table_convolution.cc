@@ -108,6 +108,8 @@ constexpr Operator kRows[] = {
     {"aten::miopen_convolution_relu", kKind, cover, &kPlain, {}},
     {"aten::miopen_convolution_add_relu", kKind, cover, &kAddRelu, {}},
     {"aten::mkldnn_convolution", kKind, cover, &kPaddingFirst, {}},
+    {"aten::_mps_convolution", kKind, cover, &kPaddingFirst, {}},
+    {"aten::_mps_convolution_transpose", kKind, cover, &kCudnnTransposed, {}},
     {"mkldnn::_convolution_pointwise", kKind, leaf, &kPointwise, {}},
     {"mkldnn::_convolution_pointwise.binary", kKind, leaf, &kPointwiseBinary, {}},
     {"mkldnn::_convolution_pointwise_", kKind, leaf, &kPointwiseInPlace, {}},

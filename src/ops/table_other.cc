@@ -84,6 +84,7 @@ constexpr Operator kRows[] = {
 
     {"aten::linalg_solve_triangular", kAlgebra, uncounted, nullptr, kAlgebraNote},
     {"aten::triangular_solve", kAlgebra, uncounted, nullptr, kAlgebraNote},
+    {"aten::_spsolve", kAlgebra, uncounted, nullptr, kAlgebraNote},
     {"aten::_linalg_solve_ex", kAlgebra, uncounted, nullptr, kAlgebraNote},
     {"aten::linalg_cholesky_ex", kAlgebra, uncounted, nullptr, kAlgebraNote},
     {"aten::cholesky", kAlgebra, uncounted, nullptr, kAlgebraNote},

@@ -224,14 +224,11 @@ Result<std::unique_ptr<Region>> copy_region(const std::string& path) {
     done += static_cast<std::size_t>(size);
   }
   if (done != sizeof(Region) || !is_region(*region)) return no_region(path);
-  // What the process overwrote while it was copied lies before its new head by a whole ring.
-  std::uint64_t head = 0;
-  ssize_t again = pread(file.number(), &head, sizeof head,
-                        offsetof(Region, header) + offsetof(RegionHeader, step_head));
-  if (again == sizeof head && head >= kRegionSteps) {
-    std::uint64_t tail = region->header.step_tail.load();
-    region->header.step_tail = std::max(tail, head - kRegionSteps + 1);
-  }
+  // What was drained while it was copied may have been overwritten too; by then it is on the disk.
+  std::uint64_t tail = 0;
+  ssize_t again = pread(file.number(), &tail, sizeof tail,
+                        offsetof(Region, header) + offsetof(RegionHeader, step_tail));
+  if (again == sizeof tail) region->header.step_tail = tail;
   return region;
 }
 
