@@ -123,14 +123,16 @@ def test_threads_that_count_while_others_fork_and_exit():
     def work():
         while not stop:
             torch.mm(a, a)
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(3)]
+    threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads: thread.start()
-    for _ in range(20):
+    for _ in range(5):
         child = os.fork()
         if child == 0:
             torch.mm(a, a)
             os._exit(0)
         os.waitpid(child, 0)
+    stop = True
+    for thread in threads: thread.join()
     print("done")
     """
     assert run_program(program) == "done\n"
