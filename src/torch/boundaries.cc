@@ -122,12 +122,14 @@ void watch_ranges(const std::string& step_marker) {
 
 void optimizer_stepped(bool leads) noexcept {
   has_glue.store(true, std::memory_order_relaxed);
+  if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   book_optimizer();
   if (!leads || !marker().empty()) return;
   end_step({});
 }
 
 void mark_step(std::int64_t index) noexcept {
+  if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   end_step(
       {.kind = StepKind::marked, .index = index < 0 ? ~0ull : static_cast<std::uint64_t>(index)});
 }

@@ -7,7 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "mfu/observer.h"
 #include "torch/thread.h"
 
 namespace mfu::observer {

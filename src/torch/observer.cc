@@ -91,6 +91,13 @@ std::string begin(const char* folder, const char* step_marker) {
   return problem;
 }
 
+// A C++ program under LD_PRELOAD has nobody to call start(). Its steps are marked by
+// mfu_observer_mark_step() or by a range of its own, since torch's C++ optimizers name none.
+__attribute__((constructor)) void start_preloaded() {
+  if (std::getenv("MFU_OBSERVER_PRELOADED") == nullptr) return;
+  mfu_observer_start(std::getenv("MFU_REGION_DIR"), std::getenv("MFU_STEP_MARKER"));
+}
+
 void write_halves(FlopCount count, std::uint64_t& low, std::uint64_t& high) {
   low = count.low();
   high = count.high();
