@@ -62,13 +62,14 @@ def unit_tests(preset, wanted):
 def python_tests(wanted):
     """pytest over tests/python, in our environment."""
     python = os.environ.get("MFU_PYTHON", sys.executable)
-    if wanted and not any("python" in name or "model" in name for name in wanted):
+    if wanted and not any(word in name for name in wanted for word in ("python", "model", "ops")):
         return
-    probe = ROOT / "build" / "release" / "src" / "model" / "mfu_model_probe"
+    probes = ROOT / "build" / "release" / "src"
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
+        environment = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", MFU_MODEL_PROBE=str(probes / "model" / "mfu_model_probe"), MFU_OPS_PROBE=str(probes / "ops" / "mfu_ops_probe"))
         run = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", str(ROOT / "tests" / "python")],
-                             capture_output=True, text=True, timeout=1800, env=dict(os.environ, PYTHONDONTWRITEBYTECODE="1", MFU_MODEL_PROBE=str(probe)))
+                             capture_output=True, text=True, timeout=1800, env=environment)
         if not report.exists():
             yield "python", f"pytest did not run in {python} (set-up says why)\n{run.stdout[-1500:]}{run.stderr[-1500:]}"
             return

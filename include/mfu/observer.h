@@ -1,0 +1,130 @@
+/* The observer inside a PyTorch process, as a C ABI: libmfu_torch.so, a library of its own, linked
+   against libtorch and built for one version of it. It counts the FLOPs of matmul-class operators
+   where the dispatcher passes them (BackendSelect), tells recomputation apart, and marks steps. It
+   never raises, prints or blocks; what it cannot do it says in words.
+
+     mfu_observer_start(getenv("MFU_REGION_DIR"), NULL);       // NULL: private memory
+     … train …
+     struct mfu_observer_totals totals;
+     mfu_observer_read_totals(&totals);
+
+   Every function may be called from any thread. Strings that come back live as long as the library.
+   A 128-bit count is two halves, `_high` << 64 | `_low`. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+#define MFU_OBSERVER_ABI 1
+
+/* MFU_OBSERVER_ABI of the library; whoever loads it checks that it is theirs. */
+int mfu_observer_abi(void);
+/* The torch it was built for, "2.13.0". */
+const char* mfu_observer_torch(void);
+
+/* Registers the kernels (once, for good: taking them away under running threads is not safe in
+   torch; switched off they cost a few nanoseconds an operator), counts one known matmul and begins
+   to count. `region_folder` NULL or empty: in private memory. `step_marker`: the name of the
+   program's own record_function range that ends a step, or NULL. Calls nest: counting goes on until
+   as many stops. 0: counting. Else it is off, and mfu_observer_problem() says why. */
+int mfu_observer_start(const char* region_folder, const char* step_marker);
+void mfu_observer_stop(void);
+int mfu_observer_active(void);
+const char* mfu_observer_problem(void); /* "" where there is none */
+
+struct mfu_observer_totals {
+  uint64_t hardware_flop_low, hardware_flop_high;
+  uint64_t model_flop_low, model_flop_high;
+  uint64_t recomputed_flop_low, recomputed_flop_high;
+  uint64_t calls;
+  uint64_t uncounted_calls;
+  uint64_t tokens;     /* looked up in the embedding with the most rows */
+  uint64_t token_rows; /* of that table; 0: none was seen */
+  uint64_t samples;
+  uint64_t steps;
+};
+/* All threads of this process since the first start: for differences. */
+void mfu_observer_read_totals(struct mfu_observer_totals* totals);
+
+struct mfu_observer_row {
+  const char* name;   /* "aten::addmm" */
+  const char* type;   /* "bf16" */
+  const char* reason; /* "": counted; else why its FLOPs are not */
+  uint64_t calls;
+  uint64_t hardware_flop_low, hardware_flop_high;
+  uint64_t model_flop_low, model_flop_high;
+  uint64_t recomputed_flop_low, recomputed_flop_high;
+  uint64_t bytes;
+};
+/* By operator and data type. Returns how many there are; writes at most `capacity`. */
+size_t mfu_observer_read_rows(struct mfu_observer_row* rows, size_t capacity);
+
+/* What the calling thread counted so far (64 bits, wrapping): for differences around a call. */
+struct mfu_observer_thread {
+  uint64_t hardware_flop, model_flop, recomputed_flop, calls;
+};
+void mfu_observer_read_thread(struct mfu_observer_thread* thread);
+
+/* What the calling thread is doing, set by who knows (the Python glue); `change` is +1 or -1. */
+void mfu_observer_pause(int change);         /* compiling, autotuning: nothing counts */
+void mfu_observer_recompute(int change);     /* activation checkpointing runs again */
+void mfu_observer_checkpointed(int change);  /* forward of a checkpoint that runs without grad */
+void mfu_observer_create_graph(int change);  /* a backward with create_graph; of the process */
+
+/* Adds what ran past the dispatcher. */
+void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop,
+                      uint64_t model_flop, uint64_t recomputed_flop);
+/* A compiled graph that ran while this thread was paused: what it came to, once, and the pause
+   ends. Numbers of names stay the same for the life of the process. */
+struct mfu_observer_graph_row {
+  uint32_t operator_id, type_id;
+  uint64_t calls, hardware_flop, model_flop, recomputed_flop;
+  int64_t leading; /* first dimension of the graph's first counted operator */
+};
+uint32_t mfu_observer_operator_id(const char* name);
+uint32_t mfu_observer_type_id(const char* name);
+void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count);
+/* Names work whose FLOPs are not known. */
+void mfu_observer_add_uncounted(const char* name, const char* reason);
+/* Lookups in an embedding table that the dispatcher did not see. */
+void mfu_observer_add_lookup(uint64_t rows, uint64_t tokens, uint64_t samples);
+
+/* An optimizer stepped, or would have (a scaler that skips). `leads`: it ends the step. */
+void mfu_observer_optimizer_step(int leads);
+/* Ends a step by the program's own mark; `index`: its number, or -1. */
+void mfu_observer_mark_step(int64_t index);
+/* Time spent saving state. */
+void mfu_observer_add_checkpoint_ns(uint64_t duration_ns);
+
+/* What a reader wants to know of the process: "torch" "2.13.0"; "note" may come several times. */
+void mfu_observer_fact(const char* key, const char* value);
+void mfu_observer_set_rank(int32_t rank, int32_t world_size, int32_t local_rank);
+
+/* What the operator table makes of a call, for graphs that are counted without being run. 0: it is
+   counted; 1: free, or what it calls is counted instead; 2: it carries FLOPs and `reason` says why
+   they are not known. */
+struct mfu_observer_argument {
+  int kind;         /* 0 absent, 1 tensor, 2 integers, 3 integer, 4 number, 5 boolean, 6 other */
+  const char* type; /* of a tensor: "torch.float32" */
+  const int64_t* integers; /* a tensor's sizes, a list's items, one integer or boolean */
+  size_t integers_count;
+  double number;
+};
+struct mfu_observer_cost {
+  uint64_t hardware_flop, model_flop;
+  const char* name; /* of the table: overloads share it */
+  const char* type;
+  const char* reason; /* why it is not counted */
+};
+int mfu_observer_cost_of(const char* name, const struct mfu_observer_argument* arguments,
+                         size_t count, struct mfu_observer_cost* cost);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,150 @@
+// What a run left behind: the run directory, one append-only file a process, and what its processes
+// still hold in memory. A reader may come late, while the run goes on, after a `kill -9`, or on
+// another machine; damage costs what was damaged and is said. docs/formats/run.md has the format.
+//
+//   mfu::Result<mfu::RunRecord> run = mfu::read_run("mfu-runs/gpt2");
+//   for (const mfu::ProcessRecord& each : run->processes) each.steps.size();
+//
+// What writes is in every observed process (mfu/observer.h); a Drainer carries it to the directory.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mfu/result.h"
+#include "mfu/units.h"
+
+namespace mfu {
+
+// FLOP by the kind of need.
+struct CountedFlop {
+  FlopCount model_flop;       // recomputation left out
+  FlopCount hardware_flop;    // what was executed
+  FlopCount recomputed_flop;  // what activation checkpointing ran again
+};
+
+struct TypedFlop {
+  std::string type;  // "bf16", as the observer names data types
+  CountedFlop flop;
+};
+
+enum class StepPhase { data_wait, optimizer, communication, checkpoint, validation };
+inline constexpr std::size_t kStepPhases = 5;
+
+// One step of one process; counts are of this step alone.
+struct Step {
+  enum class Kind { training, validation, marked };
+  Kind kind = Kind::training;
+  std::uint64_t sequence = 0;  // of the process, from 0; dropped steps leave a gap
+  std::uint64_t index = 0;     // the program's own number where it has one
+  // On the process's own clock; ProcessRecord::realtime_offset makes it the machine's time of day.
+  std::chrono::nanoseconds start{}, end{};
+  std::uint64_t tokens = 0, samples = 0;
+  std::chrono::nanoseconds phase[kStepPhases] = {};
+  std::vector<TypedFlop> flop;
+
+  std::chrono::nanoseconds duration() const { return end - start; }
+};
+
+// All calls of one operator with one data type.
+struct OperatorTotal {
+  std::string name;    // "aten::addmm"
+  std::string type;    // "bf16"
+  std::string reason;  // why its FLOPs are not counted; empty: they are
+  std::uint64_t calls = 0;
+  CountedFlop flop;
+  std::uint64_t bytes = 0;
+};
+
+struct Fact {
+  std::string key, value;  // "device" "cuda:0 NVIDIA H100 80GB HBM3"
+};
+
+struct ProcessRecord {
+  std::string host;
+  std::uint32_t pid = 0, parent_pid = 0;
+  std::optional<std::uint32_t> rank, world_size, local_rank;
+  std::vector<std::uint32_t> affinity;         // CPUs it could use when it started
+  std::chrono::nanoseconds started{}, last{};  // its clock: torch was loaded; the last sign of life
+  std::chrono::nanoseconds realtime_offset{};  // added to its clock: nanoseconds since 1970
+  std::vector<Step> steps;                     // by sequence
+  std::vector<OperatorTotal> totals;
+  std::uint64_t tokens = 0, samples = 0;
+  std::uint64_t token_rows = 0;  // of the table the tokens were looked up in; 0: none
+  std::chrono::nanoseconds phase[kStepPhases] = {};
+  std::vector<Fact> facts;
+  std::uint64_t steps_dropped = 0;  // counted in `totals`, without a record
+  bool ended = false;               // it said goodbye; false: running, or killed
+
+  // The last value of that key; null where there is none.
+  const std::string* fact(std::string_view key) const;
+};
+
+// What the launcher wrote when the run began and ended.
+struct RunFacts {
+  std::vector<std::string> command;
+  std::string host;
+  std::optional<std::chrono::nanoseconds> started, ended;  // since 1970
+  std::optional<int> exit_status;                          // 128 + n for signal n
+};
+
+struct RunRecord {
+  RunFacts run;
+  std::vector<ProcessRecord> processes;  // by rank, those without one last
+  bool partial = false;                  // something was damaged or dropped; `notes` say what
+  std::vector<std::string> notes;
+};
+
+// `not_found` where there is no such directory, `malformed` where it holds no run. A damaged file
+// costs what was damaged: the rest is there, `partial` is set and a note names file and byte.
+Result<RunRecord> read_run(const std::string& directory);
+
+// Where a run lives: its directory, and the memory-backed folder its processes write to.
+struct RunPlaces {
+  std::string directory;           // MFU_RUN_DIR
+  std::string region_folder;       // MFU_REGION_DIR
+  std::string file;                // this launcher's run.json
+  std::vector<std::string> notes;  // where another place than the one asked for had to do
+};
+
+// Makes both and writes run.json. `directory` empty: ./mfu-runs/NAME, by the command and the time.
+// One that holds a finished run keeps that in a folder of its own; one that another launcher is
+// using (ranks started apart, other machines) is joined. A place that cannot be written is replaced
+// by one under $TMPDIR: a run never fails for want of a record. `io` where there is none at all.
+Result<RunPlaces> create_run(const std::string& directory, const std::vector<std::string>& command);
+
+// Carries what the processes of this machine count from memory to the run directory. Runs in a
+// process of its own (`mfu run`, `mfu __drain`), so that a disk that is slow, full or gone delays
+// nobody but itself: meanwhile the newest is held in bounded memory.
+class Drainer {
+ public:
+  explicit Drainer(RunPlaces places);
+  ~Drainer();
+  Drainer(const Drainer&) = delete;
+  Drainer& operator=(const Drainer&) = delete;
+
+  // Takes what is new. True: some observed process is alive.
+  bool drain();
+  // The last drain, with totals; regions of dead processes are removed once they are on the disk.
+  void finish();
+  // Everything so far, of all machines, also what the disk refused.
+  RunRecord record() const;
+  // The last steps (at most 64 a process) of this machine's processes, for a live view.
+  RunRecord recent() const;
+  // What could not be written, and why; empty: all is well.
+  std::vector<std::string> problems() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Writes the end of the run into run.json.
+Result<void> close_run(const RunPlaces& places, int exit_status);
+
+}  // namespace mfu

@@ -1,0 +1,151 @@
+"""The part of mfu that lives inside an observed process, beside libmfu_torch.so.
+
+    from mfu import _observer
+    _observer.start()                 # whole process: region in MFU_REGION_DIR, or private memory
+    before = _observer.totals()
+    ...
+    _observer.totals() - before
+
+The library counts; Python only tells it what torch knows in Python alone: checkpoints (checkpoint.py), compiled graphs (compiled.py), optimizer steps,
+skipped steps and saving (boundaries.py). Nothing here raises into the program: what cannot be watched is noted and left alone.
+"""
+
+import os
+import sys
+import threading
+
+from .library import LibraryError  # noqa: F401: what start() raises
+
+_lock = threading.Lock()
+_library = None
+_glue = False
+
+
+def library(torch=None, may_build=True):
+    """The loaded library, loading it at the first call. Raises LibraryError with a sentence for the user."""
+    global _library
+    with _lock:
+        if _library is None:
+            from . import library as loader
+
+            _library = loader.load(torch or sys.modules["torch"], may_build)
+        return _library
+
+
+def start(region_folder=None, step_marker=None, may_build=True):
+    """Counts from now on, in all threads; nests with stop(). Raises LibraryError where it cannot."""
+    import torch
+
+    loaded = library(torch, may_build)
+    folder = os.environ.get("MFU_REGION_DIR", "") if region_folder is None else region_folder
+    marker = os.environ.get("MFU_STEP_MARKER", "") if step_marker is None else step_marker
+    _install(torch, loaded)
+    if loaded.start(folder.encode() or None, marker.encode() or None) != 0:
+        raise LibraryError(loaded.problem().decode())
+    return loaded
+
+
+def stop():
+    if _library is not None:
+        _library.stop()
+
+
+def _install(torch, loaded):
+    """What torch only says in Python, once a process."""
+    global _glue
+    with _lock:
+        if _glue:
+            return
+        _glue = True
+    from . import boundaries, checkpoint, imports
+
+    for name, install in (
+        ("torch.utils.checkpoint", checkpoint.install), ("torch.autograd.graph", checkpoint.install_engine), ("torch.optim.optimizer", boundaries.install_optimizer),
+        ("torch.amp.grad_scaler", boundaries.install_scaler), ("torch.serialization", boundaries.install_save), ("torch._inductor.compile_fx", _compiled("install_compiler")),
+        ("torch._inductor.output_code", _compiled("install_graphs")), ("torch._inductor.codecache", _compiled("install_graphs")),
+        ("torch.distributed.distributed_c10d", boundaries.install_ranks),
+    ):
+        imports.when_imported(name, _guarded(name, install, loaded))
+
+
+def _compiled(function):
+    """Inductor is imported by few programs: its glue comes when it does."""
+
+    def install(module, loaded):
+        from . import compiled
+
+        getattr(compiled, function)(module, loaded)
+
+    return install
+
+
+def _guarded(name, install, loaded):
+    def guarded(module):
+        try:
+            install(module, loaded)
+        except Exception as error:  # noqa: BLE001: a torch we do not know must still train
+            loaded.fact(b"note", f"{name} is not watched: {type(error).__name__}: {error}".encode())
+
+    return guarded
+
+
+class Totals:
+    """Counts of the process so far; subtract two for what lies between."""
+
+    FIELDS = ("hardware_flop", "model_flop", "recomputed_flop", "calls", "uncounted_calls", "tokens", "token_rows", "samples", "steps")
+
+    def __init__(self, values, rows):
+        self.values, self.rows = values, rows
+
+    def __getattr__(self, name):
+        try:
+            return self.__dict__["values"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __sub__(self, other):
+        values = {name: self.values[name] - other.values[name] for name in self.FIELDS if name != "token_rows"}
+        values["token_rows"] = self.values["token_rows"]
+        rows = {}
+        for key, row in self.rows.items():
+            before = other.rows.get(key)
+            left = {name: row[name] - (before[name] if before else 0) for name in row}
+            if left["calls"]:
+                rows[key] = left
+        return Totals(values, rows)
+
+    def flop_by_operator(self):
+        found = {}
+        for (name, _, reason), row in self.rows.items():
+            if not reason:
+                found[name] = found.get(name, 0) + row["hardware_flop"]
+        return found
+
+    def uncounted(self):
+        return [{"operator": name, "calls": row["calls"], "reason": reason} for (name, _, reason), row in self.rows.items() if reason]
+
+
+def totals():
+    """Everything counted by this process since the first start."""
+    from . import library as types
+
+    loaded = library()
+    given = types.Totals()
+    loaded.read_totals(given)
+    values = {name: getattr(given, name) for name in ("calls", "uncounted_calls", "tokens", "token_rows", "samples", "steps")}
+    for name in ("hardware_flop", "model_flop", "recomputed_flop"):
+        values[name] = getattr(given, name + "_high") << 64 | getattr(given, name + "_low")
+    capacity = 256
+    while True:
+        rows = (types.Row * capacity)()
+        count = loaded.read_rows(rows, capacity)
+        if count <= capacity:
+            break
+        capacity = count
+    table = {}
+    for row in rows[:count]:
+        table[row.name.decode(), row.type.decode(), row.reason.decode()] = {
+            "calls": row.calls, "bytes": row.bytes, "hardware_flop": row.hardware_flop_high << 64 | row.hardware_flop_low,
+            "model_flop": row.model_flop_high << 64 | row.model_flop_low, "recomputed_flop": row.recomputed_flop_high << 64 | row.recomputed_flop_low,
+        }
+    return Totals(values, table)

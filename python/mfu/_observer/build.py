@@ -1,0 +1,170 @@
+"""Compiles the observer for the torch of this Python, once, into the user's cache.
+
+`python -m mfu._observer.build` does it by hand. torch's C++ ABI changes with every version, so a library serves one version only; sources,
+version and ABI are in the name of the folder it is kept in. Nothing here imports torch: its folder is enough.
+"""
+
+import argparse
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+NAME = "libmfu_torch.so"
+# What the observer is made of, beside src/torch: no third-party library but torch.
+PARTS = ("src/ops/*.cc", "src/torch/*.cc", "src/record/recorder.cc", "src/record/region_file.cc", "src/record/region_sum.cc", "src/base/result.cc", "src/base/units.cc")
+
+
+class BuildError(Exception):
+    """Why there is no library, and what to do."""
+
+
+def source_root():
+    """In a wheel the sources travel beside this file; in a checkout they are where they are."""
+    for root in (HERE / "source", HERE.parent.parent.parent):
+        if (root / "src" / "torch" / "observer.cc").is_file():
+            return root
+    raise BuildError("the observer's sources are not installed with mfu: reinstall it from the source distribution")
+
+
+def sources(root):
+    return [path for pattern in PARTS for path in sorted(root.glob(pattern)) if not path.name.endswith("_test.cc") and path.name != "probe.cc"]
+
+
+def torch_folder():
+    import importlib.util
+
+    spec = importlib.util.find_spec("torch")
+    if spec is None or not spec.submodule_search_locations:
+        raise BuildError("this Python has no torch")
+    return Path(spec.submodule_search_locations[0])
+
+
+def torch_version(torch):
+    found = re.search(r"__version__\s*=\s*'([^']+)'", (torch / "version.py").read_text())
+    if not found:
+        raise BuildError(f"{torch}/version.py does not say which version it is")
+    return found.group(1)
+
+
+def torch_abi(torch):
+    """_GLIBCXX_USE_CXX11_ABI of the build: wheels up to 2.6 came with 0."""
+    config = torch / "share" / "cmake" / "Torch" / "TorchConfig.cmake"
+    found = re.search(r"_GLIBCXX_USE_CXX11_ABI=(\d)", config.read_text()) if config.is_file() else None
+    return int(found.group(1)) if found else 1
+
+
+def cache_folder(torch):
+    digest = hashlib.sha256()
+    root = source_root()
+    headers = [path for pattern in ("include/mfu/*.h", "src/torch/**/*.h", "src/ops/*.h", "src/record/*.h") for path in sorted(root.glob(pattern))]
+    for path in sources(root) + headers:
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "mfu" / "observer" / f"torch-{torch_version(torch)}-abi{torch_abi(torch)}-{digest.hexdigest()[:16]}"
+
+
+def compiler():
+    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        if name and shutil.which(name.split()[0]):
+            return name.split()
+    raise BuildError("a C++20 compiler is needed once, for the torch of this Python: install g++ 11 or newer (Debian: apt-get install g++), or set CXX")
+
+
+def flags(torch, root):
+    return [
+        "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={torch_abi(torch)}",
+        f"-I{root / 'include'}", f"-I{root / 'src/torch/compat'}", f"-I{root / 'src'}", f"-isystem{torch / 'include'}", f"-isystem{torch / 'include/torch/csrc/api/include'}",
+    ]
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "error" in line][:3] or done.stderr.splitlines()[-3:]
+        raise BuildError("the observer did not compile: " + " | ".join(lines))
+
+
+def build(torch, output, say=lambda text: None):
+    """Compiles into `output`, whole or not at all. Raises BuildError."""
+    root, tool = source_root(), compiler()
+    if not (torch / "include").is_dir():
+        raise BuildError(f"{torch} was installed without its C++ headers: the observer cannot be built for it")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    units, start, done = sources(root), time.monotonic(), 0
+    with tempfile.TemporaryDirectory(prefix="build-", dir=output.parent) as folder:
+
+        def compile_one(index):
+            nonlocal done
+            made = f"{folder}/{index}.o"
+            run([*tool, *flags(torch, root), "-c", str(units[index]), "-o", made])
+            done += 1
+            say(f"mfu: building the observer for torch {torch_version(torch)}, once: {done} of {len(units)}, {time.monotonic() - start:.0f} s")
+            return made
+
+        # The longest first: those that include torch's headers.
+        order = sorted(range(len(units)), key=lambda index: units[index].parent.name != "torch")
+        with ThreadPoolExecutor(max_workers=max(1, len(os.sched_getaffinity(0)))) as pool:
+            made = list(pool.map(compile_one, order))
+        library = f"{folder}/{NAME}"
+        run([*tool, "-shared", "-o", library, *made, f"-L{torch / 'lib'}", "-Wl,--as-needed", "-lc10", "-ltorch_cpu", "-Wl,-z,defs", "-Wl,-z,nodelete", "-lpthread", "-ldl"])
+        os.replace(library, output)
+
+
+def cached(torch=None, say=None):
+    """The library for that torch: from the cache, or built now. Two processes that need it build it once."""
+    torch = torch or torch_folder()
+    folder = cache_folder(torch)
+    library = folder / NAME
+    if library.is_file():
+        return library
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not library.is_file():
+            build(torch, library, say or progress())
+    return library
+
+
+def progress():
+    """A line that is rewritten on a terminal, one line at the start elsewhere; on stderr."""
+    if sys.stderr.isatty():
+        return lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+    said = []
+
+    def once(text):
+        if not said:
+            said.append(text)
+            print(text.split(":")[0] + ": building the observer for this torch, once (a minute or two)", file=sys.stderr, flush=True)
+
+    return once
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compile the observer for the torch of this Python.")
+    parser.add_argument("--torch", type=Path, help="torch's folder, instead of this Python's")
+    parser.add_argument("--output", type=Path, help="where to put the library, instead of the cache")
+    arguments = parser.parse_args()
+    try:
+        torch = arguments.torch or torch_folder()
+        if arguments.output:
+            build(torch, arguments.output, progress())
+            print(arguments.output)
+        else:
+            print(cached(torch))
+    except (BuildError, OSError) as error:
+        print(f"mfu: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

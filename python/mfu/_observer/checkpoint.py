@@ -1,0 +1,78 @@
+"""Activation checkpointing: what runs again is marked as such, on the thread that runs it. Also backward passes with create_graph."""
+
+import functools
+
+
+def install(module, library):
+    """torch.utils.checkpoint. Both kinds; selective and nested ones are made of these."""
+    hook = module._recomputation_hook
+    enter, leave = hook.__enter__, hook.__exit__
+
+    # Not reentrant: this context surrounds exactly what runs again, also when it stops early.
+    @functools.wraps(enter)
+    def marked_enter(self):
+        result = enter(self)
+        library.recompute(1)
+        return result
+
+    @functools.wraps(leave)
+    def marked_exit(self, *args):
+        library.recompute(-1)
+        return leave(self, *args)
+
+    hook.__enter__, hook.__exit__ = marked_enter, marked_exit
+
+    function = module.CheckpointFunction
+    forward, backward = function.forward, function.backward
+
+    # Reentrant: the forward runs without grad and is training all the same; backward runs the function again, then goes backward through it.
+    @functools.wraps(forward)
+    def marked_forward(ctx, run_function, *args):
+        library.checkpointed(1)
+        try:
+            return forward(ctx, run_function, *args)
+        finally:
+            library.checkpointed(-1)
+
+    @functools.wraps(backward)
+    def marked_backward(ctx, *args):
+        again = ctx.run_function
+
+        def marked_again(*inputs):
+            library.recompute(1)
+            try:
+                return again(*inputs)
+            finally:
+                library.recompute(-1)
+
+        ctx.run_function = marked_again
+        try:
+            return backward(ctx, *args)
+        finally:
+            ctx.run_function = again
+
+    function.forward, function.backward = staticmethod(marked_forward), staticmethod(marked_backward)
+
+
+def install_engine(module, library):
+    """torch.autograd.graph: a backward that is itself recorded runs with grad mode on, as what runs again does."""
+    library.create_graph(0)  # from now on it is known
+    run = module._engine_run_backward
+
+    @functools.wraps(run)
+    def marked_run(t_outputs, *args, **kwargs):
+        # run_backward(outputs, gradients, keep_graph, create_graph, ...)
+        create = args[2] if len(args) > 2 else kwargs.get("create_graph", False)
+        if not create:
+            return run(t_outputs, *args, **kwargs)
+        library.create_graph(1)
+        try:
+            return run(t_outputs, *args, **kwargs)
+        finally:
+            library.create_graph(-1)
+
+    module._engine_run_backward = marked_run
+    import torch.autograd
+
+    if getattr(torch.autograd, "_engine_run_backward", None) is run:
+        torch.autograd._engine_run_backward = marked_run

@@ -1,0 +1,307 @@
+"""Compiled graphs. Their kernels pass the dispatcher in some modes and not in others (cpp_wrapper, templates, CUDA graphs), so a graph is described once, when
+inductor compiles it, and counted at each call from that description; the dispatcher is left out meanwhile.
+
+The description is plain data and travels with the compiled graph through inductor's own caches, so a warm cache in a second process has it too. Sizes may be
+expressions of symbols, whose values are read from the inputs of each call.
+"""
+
+import ctypes
+import functools
+
+from . import library as types
+from .boundaries import skip_in_dynamo
+
+MARK = "_mfu_graph"
+VERSION = 1
+# Operators that hold a graph of their own.
+SUBGRAPHS = {"invoke_subgraph"}
+# Work that only a kernel template or the user's own kernel knows.
+OPAQUE = {
+    "flex_attention": "attention with a mask made of code", "flex_attention_backward": "attention with a mask made of code",
+    "triton_kernel_wrapper_mutation": "a Triton kernel of the program's own", "triton_kernel_wrapper_functional": "a Triton kernel of the program's own",
+    "while_loop": "a loop inside a compiled graph", "scan": "a loop inside a compiled graph", "cond": "a branch inside a compiled graph",
+}
+
+
+def _expression(value):
+    """An int, or the text of an expression of symbols."""
+    if isinstance(value, int):
+        return value
+    expression = value.node.expr
+    return int(expression) if expression.is_Integer else str(expression)
+
+
+def _argument(value):
+    """One argument of a node as plain data; the first letter says what it is."""
+    if hasattr(value, "meta") and hasattr(value, "users"):  # another node
+        value = value.meta.get("val")
+    if value is None:
+        return ("a",)
+    if isinstance(value, bool):
+        return ("b", int(value))
+    if isinstance(value, float):
+        return ("n", value)
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return ("t", str(value.dtype), tuple(_expression(size) for size in value.shape))
+    if isinstance(value, int) or type(value).__name__ == "SymInt":
+        return ("i", _expression(value))
+    if isinstance(value, (list, tuple)):
+        items = [_argument(item) for item in value]
+        if all(item[0] in "ib" for item in items):
+            return ("l", tuple(item[1] for item in items))
+    return ("o",)
+
+
+def _arguments(node):
+    """In the order of the schema, defaults filled in."""
+    result = []
+    for index, argument in enumerate(node.target._schema.arguments):
+        if index < len(node.args):
+            result.append(_argument(node.args[index]))
+        elif argument.name in node.kwargs:
+            result.append(_argument(node.kwargs[argument.name]))
+        else:
+            result.append(_argument(argument.default_value))
+    return tuple(result)
+
+
+def _runs_again(node, is_backward):
+    """A forward node that the partitioner put into the backward graph as well."""
+    if not is_backward:
+        return False
+    tag = node.meta.get("partitioner_tag")
+    if tag is not None:
+        return tag not in ("is_backward", "must_be_in_backward")
+    return node.meta.get("recompute") is not None
+
+
+def _walk(module, is_backward, library, found):
+    for node in module.graph.nodes:
+        if node.op != "call_function":
+            continue
+        name = getattr(node.target, "__name__", "")
+        if name in SUBGRAPHS and node.args and hasattr(node.args[0], "target"):
+            _walk(getattr(module, node.args[0].target), is_backward, library, found)
+        elif name in OPAQUE or getattr(node.target, "_name", "") in OPAQUE:
+            found["unknown"].append((f"torch::{name or node.target._name}", OPAQUE.get(name) or OPAQUE[node.target._name]))
+        elif hasattr(node.target, "_schema"):
+            schema = node.target._schema
+            full = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+            if schema.name == "aten::embedding":
+                found["lookups"].append(_arguments(node))
+            elif library.cost_of(full.encode(), None, 0, types.Cost()) != 1:
+                found["nodes"].append((full, _arguments(node), _runs_again(node, is_backward)))
+
+
+def describe(module, is_backward, library):
+    """What a graph will count at each call, as plain data."""
+    found = {"version": VERSION, "nodes": [], "lookups": [], "unknown": [], "symbols": {}}
+    _walk(module, is_backward, library, found)
+    place = 0
+    for node in module.graph.nodes:
+        if node.op != "placeholder":
+            continue
+        value = node.meta.get("val")
+        if type(value).__name__ == "SymInt":
+            found["symbols"].setdefault(str(value.node.expr), (place, None))
+        elif hasattr(value, "shape"):
+            for dimension, size in enumerate(value.shape):
+                if type(size).__name__ == "SymInt":
+                    found["symbols"].setdefault(str(size.node.expr), (place, dimension))
+        place += 1
+    found["symbols"] = {name: where for name, where in found["symbols"].items() if name.isidentifier()}
+    return found
+
+
+# What sympy's expressions of sizes are made of, beside operators.
+FUNCTIONS = {
+    "Max": max, "Min": min, "Mod": lambda a, b: a % b, "PythonMod": lambda a, b: a % b, "FloorDiv": lambda a, b: a // b, "CleanDiv": lambda a, b: a // b,
+    "floor": int, "ModularIndexing": lambda a, b, c: a // b % c, "CeilDiv": lambda a, b: -(-a // b), "CeilToInt": lambda a: -int(-a // 1), "TruncToInt": int,
+}
+
+
+class _Rows(ctypes.Structure):
+    _fields_ = [("operator_id", ctypes.c_uint32), ("type_id", ctypes.c_uint32)] + [
+        (name, ctypes.c_uint64) for name in ("calls", "hardware_flop", "model_flop", "recomputed_flop")
+    ] + [("leading", ctypes.c_int64)]
+
+
+class Graph:
+    """A description made ready to count: one set of numbers for each set of symbol values."""
+
+    def __init__(self, description, library):
+        self.description, self.library = description, library
+        self.symbols = sorted(description["symbols"].items())
+        self.known = {}
+        self.empty = not (description["nodes"] or description["lookups"] or description["unknown"])
+
+    def numbers(self, inputs):
+        key = tuple(int(inputs[place] if dimension is None else inputs[place].shape[dimension]) for _, (place, dimension) in self.symbols)
+        found = self.known.get(key)
+        if found is None:
+            if len(self.known) > 4096:  # shapes that never come again
+                self.known.clear()
+            found = self.known[key] = self._evaluate(dict(zip((name for name, _ in self.symbols), key)))
+        return found
+
+    def _evaluate(self, values):
+        rows, unknown, leading, kept = {}, list(self.description["unknown"]), 0, []
+        for name, arguments, again in self.description["nodes"]:
+            given = (types.Argument * len(arguments))(*(self._argument(each, values, kept) for each in arguments))
+            cost = types.Cost()
+            status = self.library.cost_of(name.encode(), given, len(arguments), cost)
+            if status == 2:
+                unknown.append((cost.name.decode(), cost.reason.decode()))
+            if status != 0:
+                continue
+            if not leading and arguments[0][0] == "t" and arguments[0][2]:
+                leading = _value(arguments[0][2][0], values)
+            row = rows.setdefault((cost.name, cost.type), [0, 0, 0, 0])
+            row[0] += 1
+            row[1] += cost.hardware_flop
+            row[2] += 0 if again else cost.model_flop
+            row[3] += cost.hardware_flop if again else 0
+        lookups = []
+        for arguments in self.description["lookups"]:
+            table, indices = ([_value(size, values) for size in each[2]] for each in arguments[:2])
+            tokens = 1
+            for size in indices:
+                tokens *= size
+            lookups.append((table[0], tokens, indices[0] if indices else 1))
+        array = (_Rows * len(rows))()
+        for place, ((name, kind), row) in enumerate(rows.items()):
+            array[place] = _Rows(self.library.operator_id(name), self.library.type_id(kind), *row, leading)
+        return array, len(rows), lookups, unknown, sum(row[1] for row in rows.values())
+
+    @staticmethod
+    def _argument(argument, values, kept):
+        kind = argument[0]
+        if kind == "t":
+            sizes = [_value(size, values) for size in argument[2]]
+            kept.append((ctypes.c_int64 * len(sizes))(*sizes))
+            return types.Argument(1, argument[1].encode(), kept[-1], len(sizes), 0)
+        if kind in "lib":
+            items = [_value(item, values) for item in (argument[1] if kind == "l" else argument[1:])]
+            kept.append((ctypes.c_int64 * len(items))(*items))
+            return types.Argument({"l": 2, "i": 3, "b": 5}[kind], None, kept[-1], len(items), 0)
+        if kind == "n":
+            return types.Argument(4, None, None, 0, argument[1])
+        return types.Argument(0 if kind == "a" else 6, None, None, 0, 0)
+
+
+def _value(size, values):
+    if isinstance(size, int):
+        return size
+    return int(eval(size, {"__builtins__": {}}, {**FUNCTIONS, **values}))  # noqa: S307: text that _expression made of sympy's own
+
+
+def install_compiler(module, library):
+    """torch._inductor.compile_fx: describe what is compiled; what the compiler itself runs (tuning, folding) is not the program's."""
+    generate, compile_all = module.fx_codegen_and_compile, module.compile_fx
+
+    @functools.wraps(generate)
+    def watched(gm, *args, **kwargs):
+        description = None
+        try:
+            description = describe(gm, bool(kwargs.get("is_backward")), library)
+        except Exception as error:  # noqa: BLE001: a graph that cannot be described is named when it runs
+            library.fact(b"note", f"a compiled graph was not described: {type(error).__name__}: {error}".encode())
+        library.pause(1)
+        try:
+            result = generate(gm, *args, **kwargs)
+        finally:
+            library.pause(-1)
+        if description is not None and hasattr(result, "__dict__") and not isinstance(result, type):
+            try:
+                setattr(result, MARK, description)
+            except Exception:  # noqa: BLE001
+                pass
+        return result
+
+    @functools.wraps(compile_all)
+    def quiet(*args, **kwargs):
+        library.pause(1)
+        try:
+            return compile_all(*args, **kwargs)
+        finally:
+            library.pause(-1)
+
+    module.fx_codegen_and_compile, module.compile_fx = watched, quiet
+
+
+def install_graphs(module, library):
+    """CompiledFxGraph, called once for each compiled forward and backward in every mode; in torch._inductor.output_code, before 2.6 in codecache."""
+    graph = getattr(module, "CompiledFxGraph", None)
+    if graph is None or getattr(graph, "_mfu_watched", False):
+        return
+    call = graph.__call__
+    active, pause, leave, lookup, uncounted, read_thread = library.active, library.pause, library.leave_graph, library.add_lookup, library.add_uncounted, library.read_thread
+
+    def numbers_of(self, inputs):
+        ready = self.__dict__.get("_mfu_ready")
+        if ready is None:
+            description = self.__dict__.get(MARK)
+            if description is None or description.get("version") != VERSION:
+                uncounted(b"torch.compile graph", b"compiled before mfu watched: clear inductor's cache to have it counted")
+                return None
+            ready = Graph(description, library)
+            self.__dict__["_mfu_ready"] = ready
+        return None if ready.empty else ready.numbers(inputs)
+
+    def watched(self, inputs):
+        if not active():
+            return call(self, inputs)
+        try:
+            numbers = numbers_of(self, inputs)
+        except Exception as error:  # noqa: BLE001: named, never raised
+            uncounted(b"torch.compile graph", f"its sizes were not understood: {type(error).__name__}".encode())
+            numbers = None
+        if numbers is None:
+            return call(self, inputs)
+        rows, count, lookups, unknown, hardware_flop = numbers
+        if unknown:
+            return partly(self, inputs, numbers)
+        pause(1)
+        try:
+            result = call(self, inputs)
+        except BaseException:
+            pause(-1)
+            raise
+        for each in lookups:
+            lookup(*each)
+        leave(rows, count)
+        return result
+
+    def partly(self, inputs, numbers):
+        """Some work is unknown: the dispatcher counts, and what it did not see of the rest is added."""
+        rows, count, lookups, unknown, hardware_flop = numbers
+        before, after = types.Thread(), types.Thread()
+        read_thread(before)
+        result = call(self, inputs)
+        read_thread(after)
+        seen = after.hardware_flop - before.hardware_flop
+        if seen == 0 and hardware_flop:
+            pause(1)
+            leave(rows, count)
+        elif seen < hardware_flop:
+            library.add(b"torch.compile kernels", b"unknown", hardware_flop - seen, hardware_flop - seen, 0)
+        if after.calls == before.calls or any(name.startswith("torch::") for name, _ in unknown):
+            for name, reason in unknown:
+                uncounted(name.encode(), reason.encode())
+        for each in lookups:
+            lookup(*each)
+        return result
+
+    for function in (watched, partly, numbers_of):
+        skip_in_dynamo(function)
+    graph.__call__ = functools.wraps(call)(watched)
+    graph._mfu_watched = True
+    serialise = getattr(graph, "prepare_for_serialization", None)
+    if serialise is not None:
+
+        @functools.wraps(serialise)
+        def without_numbers(self, *args, **kwargs):
+            self.__dict__.pop("_mfu_ready", None)  # pointers of this process
+            return serialise(self, *args, **kwargs)
+
+        graph.prepare_for_serialization = without_numbers

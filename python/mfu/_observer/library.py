@@ -1,0 +1,109 @@
+"""libmfu_torch.so through ctypes: found, checked against the torch of this process, and its functions typed.
+
+include/mfu/observer.h describes the functions. Quick ones keep the interpreter's lock (PyDLL), which is faster and never waits.
+"""
+
+import ctypes
+import os
+from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+ABI = 1
+NAME = "libmfu_torch.so"
+
+
+class Totals(Structure):
+    _fields_ = [
+        (name, c_uint64)
+        for name in (
+            "hardware_flop_low", "hardware_flop_high", "model_flop_low", "model_flop_high", "recomputed_flop_low", "recomputed_flop_high",
+            "calls", "uncounted_calls", "tokens", "token_rows", "samples", "steps",
+        )
+    ]
+
+
+class Row(Structure):
+    _fields_ = [(name, c_char_p) for name in ("name", "type", "reason")] + [
+        (name, c_uint64)
+        for name in ("calls", "hardware_flop_low", "hardware_flop_high", "model_flop_low", "model_flop_high", "recomputed_flop_low", "recomputed_flop_high", "bytes")
+    ]
+
+
+class Thread(Structure):
+    _fields_ = [(name, c_uint64) for name in ("hardware_flop", "model_flop", "recomputed_flop", "calls")]
+
+
+class Argument(Structure):
+    _fields_ = [("kind", c_int), ("type", c_char_p), ("integers", POINTER(c_int64)), ("integers_count", c_size_t), ("number", c_double)]
+
+
+class Cost(Structure):
+    _fields_ = [("hardware_flop", c_uint64), ("model_flop", c_uint64), ("name", c_char_p), ("type", c_char_p), ("reason", c_char_p)]
+
+
+SIGNATURES = {
+    "abi": (c_int, []), "torch": (c_char_p, []), "start": (c_int, [c_char_p, c_char_p]), "stop": (None, []), "active": (c_int, []), "problem": (c_char_p, []),
+    "read_totals": (None, [POINTER(Totals)]), "read_rows": (c_size_t, [POINTER(Row), c_size_t]), "read_thread": (None, [POINTER(Thread)]),
+    "pause": (None, [c_int]), "recompute": (None, [c_int]), "checkpointed": (None, [c_int]), "create_graph": (None, [c_int]),
+    "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),
+    "add_lookup": (None, [c_uint64, c_uint64, c_uint64]), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),
+    "add_checkpoint_ns": (None, [c_uint64]), "fact": (None, [c_char_p, c_char_p]), "set_rank": (None, [c_int32, c_int32, c_int32]),
+    "operator_id": (c_uint32, [c_char_p]), "type_id": (c_uint32, [c_char_p]), "leave_graph": (None, [c_void_p, c_size_t]),
+    "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
+}
+# Those that may wait for a lock of torch's or run for long.
+PATIENT = {"start", "stop", "read_totals", "read_rows"}
+
+
+class LibraryError(Exception):
+    """Why nothing is counted, and what to do."""
+
+
+class Library:
+    """The functions of observer.h without their prefix."""
+
+    def __init__(self, path, torch_version):
+        self.path = Path(path)
+        try:
+            # Global: the aoti_torch_* functions it watches must be found before torch's own.
+            patient, quick = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL), ctypes.PyDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        except OSError as error:
+            raise LibraryError(f"{path} does not load into this torch ({torch_version}): {error}") from None
+        for name, (result, arguments) in SIGNATURES.items():
+            function = getattr(patient if name in PATIENT else quick, f"mfu_observer_{name}")
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+        if self.abi() != ABI:
+            raise LibraryError(f"{path} has ABI {self.abi()}, this mfu needs {ABI}: remove it, it will be built again")
+        if self.torch().decode() != torch_version.split("+")[0]:
+            raise LibraryError(f"{path} is for torch {self.torch().decode()}, this is {torch_version}")
+
+
+def prebuilt(version):
+    """Libraries for that torch that came with the package or were built beside the checkout; each has its version in a file beside it."""
+    here = Path(__file__).resolve().parent
+    for path in (*sorted(here.glob(f"lib/*/{NAME}")), here.parent.parent.parent / "build" / "release" / "torch" / NAME):
+        mark = path.with_suffix(".torch")
+        if path.is_file() and mark.is_file() and mark.read_text().strip() == version:
+            yield path
+
+
+def load(torch, may_build=True):
+    """The library for this torch module. Raises LibraryError with a sentence for the user."""
+    explicit = os.environ.get("MFU_OBSERVER_LIBRARY")
+    if explicit:
+        return Library(explicit, torch.__version__)
+    for path in prebuilt(torch.__version__.split("+")[0]):
+        try:
+            return Library(path, torch.__version__)
+        except LibraryError:  # of another ABI: one is built that fits
+            continue
+    from . import build
+
+    folder = Path(torch.__file__).parent
+    try:
+        if not may_build and not (build.cache_folder(folder) / NAME).is_file():
+            raise LibraryError(f"the observer is not built for torch {torch.__version__} yet: python -m mfu._observer.build")
+        return Library(build.cached(folder), torch.__version__)
+    except (build.BuildError, OSError) as error:
+        raise LibraryError(str(error)) from None

@@ -1,0 +1,12 @@
+// CRC-32C (Castagnoli), the checksum of RFC 3720 and of TensorBoard's files.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace mfu {
+
+// Of `bytes`, going on from the checksum of what stood before them.
+std::uint32_t crc32c(std::string_view bytes, std::uint32_t before = 0);
+
+}  // namespace mfu

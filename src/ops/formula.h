@@ -1,0 +1,124 @@
+// How an operator's arguments lie, by family, and the cost that follows. A position below 0 says
+// that the operator has no such argument.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "mfu/ops.h"
+
+namespace mfu {
+
+using Position = std::int8_t;
+inline constexpr Position kNone = -1;
+
+struct MatmulLayout {
+  enum class Form : std::uint8_t {
+    matrices,       // [m, k] × [k, n]
+    batched,        // [b, m, k] × [b, k, n]
+    vector,         // [m, k] × [k]
+    dot,            // [k] × [k]
+    outer,          // [m] × [n]
+    linear,         // […, k] × weight of n·k elements in any order
+    broadcast,      // torch.matmul: vectors, batches, broadcasting
+    grouped,        // one of the four forms of _grouped_mm
+    scaled,         // […, k] × packed weight whose n is the second size of `extra` (its scales)
+    features,       // […, k] × packed weight of `extra` = k and `extra` + 1 = n, given as integers
+    opaque,         // […, k] × packed weight: n is the result's last size
+    sparse,         // 2:4: the compressed weight, half as wide, is the left one; right is dense
+    sparse_linear,  // 2:4: the compressed weight is the right one
+    flagged         // TransformerEngine: each side with a transpose flag 4 after it
+  };
+  Form form = Form::matrices;
+  Position left = 0;
+  Position right = 1;
+  Position added = kNone;        // bias or accumulator: read
+  Position result_type = kNone;  // a c10::ScalarType; absent: as the left operand
+  Position extra = kNone;
+  ElementType result = ElementType::unknown;   // fixed by the operator
+  ElementType compute = ElementType::unknown;  // fixed by the operator
+};
+
+struct ConvolutionLayout {
+  Position input = 0;
+  Position weight = 1;
+  Position bias = 2;
+  Position stride = 3;
+  Position padding = 4;
+  Position dilation = 5;
+  Position groups = kNone;
+  Position output_padding = kNone;
+  Position transposed = kNone;  // a flag
+  bool always_transposed = false;
+  Position grad_output = kNone;  // there: a backward
+  Position gradients = kNone;    // which gradients are asked for: input, weight[, bias]
+  // Of a backward without such a mask: how many of the two it makes.
+  std::uint8_t gradient_count = 2;
+  bool time_major = false;  // conv_tbc: [t, b, c] × [k, in, out]
+};
+
+struct AttentionLayout {
+  bool backward = false;      // grad_output is the argument before the query
+  Position query = 0;         // key and value follow
+  bool heads_second = false;  // [b, h, s, d]; else [b, s, h, d], or [tokens, h, d] when packed
+  Position bias = kNone;
+  Position causal = kNone;
+  Position mask_type = kNone;  // 0 none, 1 causal from the top left, 2 from the bottom right
+  bool bottom_right = false;
+  Position window_left = kNone;  // window_right follows
+  Position window_pair = kNone;  // both in one list
+  Position window_keys = kNone;  // so many keys up to the query's own
+  Position offsets_q = kNone;    // offsets_k follows
+  Position longest_q = kNone;    // longest_k follows
+  Position used_keys = kNone;    // lengths that only a tensor knows
+  Position pages = kNone;        // a table of cache pages: the same
+};
+
+struct RecurrentLayout {
+  Position input = 0;
+  Position weights = kNone;  // oneDNN: two tensors beside each other
+  Position mode = kNone;     // cuDNN and MIOpen: 0 ReLU, 1 tanh, 2 LSTM, 3 GRU
+  Position hidden = kNone;
+  Position projection = kNone;
+  Position layers = kNone;
+  Position bidirectional = kNone;
+  bool backward = false;
+  Position gradients = kNone;  // the fourth of the mask: the weights'
+};
+
+struct LookupLayout {
+  Position table = kNone;     // forward: rows are read
+  Position gradient = kNone;  // backward: rows are written
+  Position indices = 1;
+  Position rows = kNone;  // backward: how many rows the dense gradient has
+};
+
+struct FourierLayout {
+  bool real = false;           // one side is real: half the work
+  Position last_size = kNone;  // of a complex-to-real transform
+};
+
+struct OperatorFormula {
+  std::variant<MatmulLayout, ConvolutionLayout, AttentionLayout, RecurrentLayout, LookupLayout,
+               FourierLayout>
+      layout;
+  // Overloads whose arguments lie elsewhere, told by how many there are (profiler files leave the
+  // overload's name out).
+  const OperatorFormula* other = nullptr;
+  std::uint8_t other_count = 0;
+};
+
+struct Call {
+  std::span<const Argument> arguments;
+  const Argument& result;
+};
+
+Result<OperatorCost> matmul_cost(const MatmulLayout& layout, const Call& call);
+Result<OperatorCost> convolution_cost(const ConvolutionLayout& layout, const Call& call);
+Result<OperatorCost> attention_cost(const AttentionLayout& layout, const Call& call);
+Result<OperatorCost> recurrent_cost(const RecurrentLayout& layout, const Call& call);
+Result<OperatorCost> lookup_cost(const LookupLayout& layout, const Call& call);
+Result<OperatorCost> fourier_cost(const FourierLayout& layout, const Call& call);
+
+}  // namespace mfu

@@ -1,0 +1,133 @@
+#include "record/codec.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "record/frames.h"
+#include "record/region_sum.h"
+
+namespace mfu {
+
+namespace {
+
+constexpr std::size_t kStepsAFrame = 256;
+
+// A name in a table, also where a damaged region does not end it.
+template <std::size_t Size>
+std::string_view text_of(const char (&text)[Size]) {
+  return {text, strnlen(text, Size)};
+}
+
+std::string_view type_name(const Region& region, std::size_t type) {
+  const auto& name = region.types[std::min(type, kRegionTypes - 1)];
+  return {name.data(), strnlen(name.data(), name.size())};
+}
+
+void put_rank(Encoder& encoder, const std::atomic<std::int32_t>& number) {
+  encoder.count(static_cast<std::uint64_t>(std::max(number.load(), -1) + std::int64_t{1}));
+}
+
+void put_wide(Encoder& encoder, Uint128 wide) {
+  encoder.count(static_cast<std::uint64_t>(wide >> 64)).count(static_cast<std::uint64_t>(wide));
+}
+
+std::int64_t difference(std::uint64_t more, std::uint64_t less) {
+  return static_cast<std::int64_t>(more - less);
+}
+
+void put_step(Encoder& encoder, const StepRecord& step, const StepRecord& last) {
+  encoder.number(difference(step.sequence, last.sequence));
+  encoder.number(difference(step.start_ns, last.end_ns));
+  encoder.number(difference(step.end_ns, step.start_ns));
+  encoder.number(difference(step.index, step.sequence));
+  encoder.count(static_cast<std::uint64_t>(step.kind)).count(step.tokens).count(step.samples);
+  for (std::uint64_t duration : step.phase_ns) encoder.count(duration);
+  std::size_t types = std::min<std::size_t>(step.types, kStepTypes);
+  encoder.count(types);
+  for (std::size_t i = 0; i < types; ++i) {
+    const StepFlop& flop = step.flop[i];
+    encoder.count(flop.type).count(flop.hardware_flop).count(flop.model_flop);
+    encoder.count(flop.recomputed_flop);
+  }
+}
+
+}  // namespace
+
+std::string process_payload(const RegionHeader& header) {
+  Encoder encoder;
+  encoder.text(text_of(header.host)).count(header.pid).count(header.parent_pid);
+  encoder.count(header.process_start_ticks);
+  encoder.count(header.start_monotonic_ns).count(header.start_realtime_ns);
+  encoder.count(header.affinity.size());
+  for (std::uint64_t word : header.affinity) encoder.count(word);
+  return encoder.bytes();
+}
+
+std::string status_payload(const RegionHeader& header) {
+  Encoder encoder;
+  put_rank(encoder, header.rank);
+  put_rank(encoder, header.world_size);
+  put_rank(encoder, header.local_rank);
+  encoder.count(header.ended.load(std::memory_order_acquire) != 0 ? 1 : 0);
+  encoder.count(header.last_ns.load(std::memory_order_relaxed));
+  encoder.count(header.token_rows.load(std::memory_order_relaxed));
+  encoder.count(header.tokens.load(std::memory_order_relaxed));
+  encoder.count(header.samples.load(std::memory_order_relaxed));
+  encoder.count(header.steps_dropped.load(std::memory_order_relaxed));
+  encoder.count(kRegionPhases);
+  for (const RegionWord& word : header.phase_ns) {
+    encoder.count(word.load(std::memory_order_relaxed));
+  }
+  return encoder.bytes();
+}
+
+std::string totals_payload(const Region& region) {
+  Encoder encoder;
+  for (const CellSum& sum : sum_cells(region)) {
+    const RegionOperator& named = region.operators[sum.operator_id];
+    encoder.text(text_of(named.name)).text(text_of(named.reason));
+    encoder.text(type_name(region, sum.type_id)).count(sum.calls);
+    put_wide(encoder, sum.hardware_flop);
+    put_wide(encoder, sum.model_flop);
+    put_wide(encoder, sum.recomputed_flop);
+    encoder.count(sum.bytes);
+  }
+  return encoder.bytes();
+}
+
+std::string facts_payload(const Region& region) {
+  std::size_t size = region.header.fact_bytes.load(std::memory_order_acquire);
+  return {region.facts.data(), std::min(size, region.facts.size())};
+}
+
+void append_steps(std::string& frames, const Region& region, std::uint64_t from, std::uint64_t to) {
+  while (from < to) {
+    std::uint64_t end = std::min(to, from + kStepsAFrame);
+    Encoder encoder;
+    encoder.count(kRegionTypes);
+    for (std::size_t type = 0; type < kRegionTypes; ++type) encoder.text(type_name(region, type));
+    encoder.count(end - from);
+    StepRecord last{};
+    for (; from < end; ++from) {
+      const StepRecord& step = region.steps[from % kRegionSteps];
+      put_step(encoder, step, last);
+      last = step;
+    }
+    append_frame(frames, FrameKind::steps, encoder.bytes());
+  }
+}
+
+std::string frames_of(const Region& region) {
+  std::string frames;
+  append_frame(frames, FrameKind::process, process_payload(region.header));
+  std::uint64_t head = region.header.step_head.load(std::memory_order_acquire);
+  std::uint64_t tail = region.header.step_tail.load(std::memory_order_acquire);
+  // A damaged region may say anything; a ring holds so many and no more.
+  if (head >= tail && head - tail <= kRegionSteps) append_steps(frames, region, tail, head);
+  append_frame(frames, FrameKind::totals, totals_payload(region));
+  append_frame(frames, FrameKind::facts, facts_payload(region));
+  append_frame(frames, FrameKind::status, status_payload(region.header));
+  return frames;
+}
+
+}  // namespace mfu

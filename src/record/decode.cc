@@ -1,0 +1,222 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "record/codec.h"
+#include "record/frames.h"
+
+namespace mfu {
+
+namespace {
+
+// Times of day and clocks stay far below this; what does not is damage, and must not overflow.
+constexpr std::uint64_t kMostNs = std::uint64_t{1} << 62;
+
+std::chrono::nanoseconds time_of(std::uint64_t count) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(count, kMostNs)));
+}
+
+std::optional<std::uint32_t> rank_of(Decoder& decoder) {
+  std::uint64_t shifted = decoder.count();
+  if (shifted == 0 || shifted > (1u << 30)) return std::nullopt;
+  return static_cast<std::uint32_t>(shifted - 1);
+}
+
+FlopCount wide_of(Decoder& decoder) {
+  std::uint64_t high = decoder.count();
+  return FlopCount::from_halves(high, decoder.count());
+}
+
+bool decode_identity(Decoder decoder, ProcessRecord& process) {
+  ProcessRecord read;
+  read.host = decoder.text();
+  read.pid = static_cast<std::uint32_t>(decoder.count());
+  read.parent_pid = static_cast<std::uint32_t>(decoder.count());
+  decoder.count();  // start in ticks, which only the drainer needs
+  read.started = time_of(decoder.count());
+  read.realtime_offset = time_of(decoder.count()) - read.started;
+  std::uint64_t words = decoder.count();
+  for (std::uint64_t i = 0; i < words && decoder.good(); ++i) {
+    std::uint64_t word = decoder.count();
+    for (std::uint32_t bit = 0; bit < 64 && i < 1024; ++bit) {
+      if (word >> bit & 1) read.affinity.push_back(static_cast<std::uint32_t>(i) * 64 + bit);
+    }
+  }
+  if (!decoder.good()) return false;
+  process.host = read.host;
+  process.pid = read.pid;
+  process.parent_pid = read.parent_pid;
+  process.started = read.started;
+  process.realtime_offset = read.realtime_offset;
+  process.affinity = read.affinity;
+  process.last = std::max(process.last, process.started);
+  return true;
+}
+
+bool decode_status(Decoder decoder, ProcessRecord& process) {
+  auto rank = rank_of(decoder), world_size = rank_of(decoder), local_rank = rank_of(decoder);
+  bool ended = decoder.count() != 0;
+  auto last = time_of(decoder.count());
+  std::uint64_t rows = decoder.count(), tokens = decoder.count(), samples = decoder.count();
+  std::uint64_t dropped = decoder.count();
+  std::chrono::nanoseconds phase[kStepPhases] = {};
+  std::uint64_t phases = decoder.count();
+  for (std::uint64_t i = 0; i < phases && decoder.good(); ++i) {
+    auto duration = time_of(decoder.count());
+    if (i < kStepPhases) phase[i] = duration;
+  }
+  if (!decoder.good()) return false;
+  process.rank = rank;
+  process.world_size = world_size;
+  process.local_rank = local_rank;
+  process.ended = ended;
+  process.last = std::max(process.last, last);
+  process.token_rows = rows;
+  process.tokens = tokens;
+  process.samples = samples;
+  process.steps_dropped = dropped;
+  std::copy(std::begin(phase), std::end(phase), std::begin(process.phase));
+  return true;
+}
+
+bool decode_totals(Decoder decoder, ProcessRecord& process) {
+  std::vector<OperatorTotal> totals;
+  while (!decoder.done()) {
+    OperatorTotal total;
+    total.name = decoder.text();
+    total.reason = decoder.text();
+    total.type = decoder.text();
+    total.calls = decoder.count();
+    total.flop.hardware_flop = wide_of(decoder);
+    total.flop.model_flop = wide_of(decoder);
+    total.flop.recomputed_flop = wide_of(decoder);
+    total.bytes = decoder.count();
+    if (!decoder.good()) return false;
+    totals.push_back(std::move(total));
+  }
+  process.totals = std::move(totals);
+  return true;
+}
+
+bool decode_facts(std::string_view text, ProcessRecord& process) {
+  process.facts.clear();
+  while (!text.empty()) {
+    std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) return false;
+    process.facts.push_back(
+        {std::string(line.substr(0, equals)), std::string(line.substr(equals + 1))});
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return true;
+}
+
+// What the record before it in the frame ended with: records are written as differences.
+struct Before {
+  std::uint64_t sequence = 0, end_ns = 0;
+};
+
+Step decode_step(Decoder& decoder, const std::vector<std::string>& types, Before& before) {
+  Step step;
+  step.sequence = before.sequence + static_cast<std::uint64_t>(decoder.number());
+  std::uint64_t start = before.end_ns + static_cast<std::uint64_t>(decoder.number());
+  std::uint64_t end = start + static_cast<std::uint64_t>(decoder.number());
+  before = {step.sequence, end};
+  step.end = time_of(end);
+  step.start = std::min(time_of(start), step.end);
+  step.index = step.sequence + static_cast<std::uint64_t>(decoder.number());
+  step.kind = static_cast<Step::Kind>(std::min<std::uint64_t>(decoder.count(), 2));
+  step.tokens = decoder.count();
+  step.samples = decoder.count();
+  for (auto& duration : step.phase) duration = time_of(decoder.count());
+  std::uint64_t used = decoder.count();
+  for (std::uint64_t i = 0; i < used && decoder.good(); ++i) {
+    std::uint64_t type = decoder.count();
+    TypedFlop flop;
+    flop.type = type < types.size() ? types[type] : "other";
+    flop.flop.hardware_flop = decoder.count();
+    flop.flop.model_flop = decoder.count();
+    flop.flop.recomputed_flop = decoder.count();
+    step.flop.push_back(std::move(flop));
+  }
+  return step;
+}
+
+bool decode_steps(Decoder decoder, ProcessRecord& process) {
+  std::vector<std::string> types;
+  std::uint64_t named = decoder.count();
+  for (std::uint64_t i = 0; i < named && decoder.good(); ++i) types.emplace_back(decoder.text());
+  std::uint64_t steps = decoder.count();
+  Before before;
+  for (std::uint64_t i = 0; i < steps && decoder.good(); ++i) {
+    Step step = decode_step(decoder, types, before);
+    if (decoder.good()) process.steps.push_back(std::move(step));
+  }
+  return decoder.good();
+}
+
+bool decode_frame(FrameKind kind, std::string_view payload, ProcessRecord& process) {
+  switch (kind) {
+    case FrameKind::process:
+      return decode_identity(Decoder(payload), process);
+    case FrameKind::status:
+      return decode_status(Decoder(payload), process);
+    case FrameKind::totals:
+      return decode_totals(Decoder(payload), process);
+    case FrameKind::facts:
+      return decode_facts(payload, process);
+    case FrameKind::steps:
+      return decode_steps(Decoder(payload), process);
+  }
+  return true;  // of a newer version: passed over
+}
+
+void order_steps(ProcessRecord& process) {
+  auto earlier = [](const Step& a, const Step& b) { return a.sequence < b.sequence; };
+  auto same = [](const Step& a, const Step& b) { return a.sequence == b.sequence; };
+  std::vector<Step>& steps = process.steps;
+  std::stable_sort(steps.begin(), steps.end(), earlier);
+  // A drainer that was killed after it wrote and before it said so leaves a record twice.
+  steps.erase(std::unique(steps.begin(), steps.end(), same), steps.end());
+  if (!steps.empty()) process.last = std::max(process.last, steps.back().end);
+}
+
+}  // namespace
+
+void decode_process(std::string_view bytes, const std::string& name, ProcessRecord& process,
+                    std::vector<std::string>& damage) {
+  if (bytes.substr(0, kFileMagic.size()) != kFileMagic.substr(0, bytes.size())) {
+    damage.push_back(fmt::format("{}: byte 0: not a file of a run (or of another version)", name));
+  }
+  FrameReader reader(bytes);
+  FrameKind kind{};
+  std::string_view payload;
+  std::size_t strange = 0;
+  while (reader.next(kind, payload)) {
+    if (!decode_frame(kind, payload, process)) ++strange;
+  }
+  if (reader.damaged_bytes() != 0) {
+    damage.push_back(fmt::format("{}: {} damaged bytes were passed over, the first at byte {}",
+                                 name, reader.damaged_bytes(), reader.damaged_at()));
+  }
+  if (reader.cut_bytes() != 0) {
+    damage.push_back(
+        fmt::format("{}: the last {} bytes are an unfinished frame (cut off or still "
+                    "being written)",
+                    name, reader.cut_bytes()));
+  }
+  if (strange != 0) {
+    damage.push_back(
+        fmt::format("{}: {} frames do not hold what their kind promises", name, strange));
+  }
+  order_steps(process);
+}
+
+const std::string* ProcessRecord::fact(std::string_view key) const {
+  auto found =
+      std::find_if(facts.rbegin(), facts.rend(), [&](const Fact& each) { return each.key == key; });
+  return found == facts.rend() ? nullptr : &found->value;
+}
+
+}  // namespace mfu

@@ -1,0 +1,232 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "mfu/record.h"
+#include "record/append_file.h"
+#include "record/codec.h"
+#include "record/frames.h"
+#include "record/region_file.h"
+#include "record/run_folder.h"
+
+namespace mfu {
+
+namespace {
+
+constexpr std::size_t kMostPendingBytes = 64u << 20;  // of all files together
+constexpr std::size_t kRecentSteps = 64;
+constexpr std::uint64_t kTotalsEveryNs = 30'000'000'000;
+constexpr std::uint64_t kQuietNs = 5'000'000'000;  // a dead process's region is kept so long
+
+// One process, from the first sight of its region on.
+struct Drained {
+  std::string region_path;
+  MappedRegion region;  // null: removed, its process is dead
+  AppendFile file;
+  ProcessRecord recent;               // its last steps, for a live view
+  std::string status, facts, totals;  // as last written
+  std::uint64_t totals_ns = 0;        // when
+  std::uint64_t dead_since_ns = 0;
+
+  Drained(std::string from, MappedRegion mapped, const std::string& to)
+      : region_path(std::move(from)), region(std::move(mapped)), file(to) {}
+};
+
+bool is_alive(const RegionHeader& header) {
+  return process_start_ticks(header.pid) == header.process_start_ticks;
+}
+
+// Appends a frame where its content is not what was written last.
+void append_changed(std::string& frames, FrameKind kind, std::string payload, std::string& last) {
+  if (payload == last) return;
+  append_frame(frames, kind, payload);
+  last = std::move(payload);
+}
+
+void keep_recent(Drained& process, const std::string& frames) {
+  std::vector<std::string> none;
+  decode_process(std::string(kFileMagic) + frames, "", process.recent, none);
+  std::vector<Step>& steps = process.recent.steps;
+  if (steps.size() > kRecentSteps) {
+    steps.erase(steps.begin(), steps.end() - static_cast<std::ptrdiff_t>(kRecentSteps));
+  }
+}
+
+// Takes what is new in one region. A record counts as drained once the disk has it, or, where the
+// disk refuses, once it is held here; so a drainer that is killed leaves it in the region.
+void take(Drained& process, bool everything, bool room) {
+  const Region& region = *process.region;
+  std::string frames;
+  if (process.recent.host.empty()) {
+    process.file.add(kFileMagic);
+    append_frame(frames, FrameKind::process, process_payload(region.header));
+  }
+  std::uint64_t tail = region.header.step_tail.load(std::memory_order_relaxed);
+  std::uint64_t head = region.header.step_head.load(std::memory_order_acquire);
+  if (head < tail || head - tail > kRegionSteps) head = tail;  // damaged
+  if (!room) head = tail;
+  append_steps(frames, region, tail, head);
+  std::uint64_t now = monotonic_ns();
+  if (everything || now - process.totals_ns >= kTotalsEveryNs) {
+    append_changed(frames, FrameKind::totals, totals_payload(region), process.totals);
+    process.totals_ns = now;
+  }
+  append_changed(frames, FrameKind::facts, facts_payload(region), process.facts);
+  append_changed(frames, FrameKind::status, status_payload(region.header), process.status);
+  if (!frames.empty()) {
+    keep_recent(process, frames);
+    process.file.add(frames);
+  }
+  process.file.flush();
+  process.region->header.step_tail.store(head, std::memory_order_release);
+}
+
+}  // namespace
+
+struct Drainer::State {
+  RunPlaces places;
+  std::map<std::string, Drained> processes;  // by the stem of the file's name
+  std::vector<std::string> damage;
+  int lock = -1;
+
+  bool owns();
+  void look_for_new();
+  std::size_t pending_bytes() const;
+  void remove(Drained& process);
+};
+
+// One drainer a folder: a second one would take records the first one is writing.
+bool Drainer::State::owns() {
+  if (lock < 0) {
+    lock = open((places.region_folder + "/.drainer").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+  }
+  return lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) == 0;
+}
+
+void Drainer::State::look_for_new() {
+  for (const std::string& name : names_in(places.region_folder, ".region")) {
+    std::string stem = name.substr(0, name.size() - 7);
+    if (processes.contains(stem)) continue;
+    std::string path = places.region_folder + "/" + name;
+    Result<MappedRegion> region = map_region(path);
+    if (!region.has_value()) {
+      if (std::find(damage.begin(), damage.end(), region.error().message) == damage.end()) {
+        damage.push_back(region.error().message);
+      }
+      continue;
+    }
+    processes.try_emplace(stem, path, std::move(region).value(),
+                          places.directory + "/" + stem + ".steps");
+  }
+}
+
+std::size_t Drainer::State::pending_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& [stem, process] : processes) bytes += process.file.pending().size();
+  return bytes;
+}
+
+void Drainer::State::remove(Drained& process) {
+  unlink(process.region_path.c_str());
+  process.region.reset();
+}
+
+Drainer::Drainer(RunPlaces places) : state_(std::make_unique<State>()) {
+  state_->places = std::move(places);
+}
+
+Drainer::~Drainer() {
+  if (state_->lock >= 0) close(state_->lock);
+}
+
+bool Drainer::drain() {
+  if (!state_->owns()) return false;
+  state_->look_for_new();
+  bool room = state_->pending_bytes() < kMostPendingBytes;
+  bool any_alive = false;
+  std::uint64_t now = monotonic_ns();
+  for (auto& [stem, process] : state_->processes) {
+    if (process.region == nullptr) {
+      process.file.flush();
+      continue;
+    }
+    bool alive = is_alive(process.region->header);
+    any_alive = any_alive || alive;
+    std::uint64_t head = process.region->header.step_head.load(std::memory_order_relaxed);
+    if (alive || head != process.region->header.step_tail.load(std::memory_order_relaxed)) {
+      process.dead_since_ns = 0;
+    } else if (process.dead_since_ns == 0) {
+      process.dead_since_ns = now;
+    }
+    bool over = process.dead_since_ns != 0 && now - process.dead_since_ns > kQuietNs;
+    take(process, over, room);
+    if (over && process.file.pending().empty()) state_->remove(process);
+  }
+  return any_alive;
+}
+
+void Drainer::finish() {
+  if (!state_->owns()) return;
+  state_->look_for_new();
+  bool empty = true;
+  for (auto& [stem, process] : state_->processes) {
+    if (process.region != nullptr) {
+      take(process, true, true);
+      bool gone = !is_alive(process.region->header);
+      if (gone && process.file.pending().empty()) state_->remove(process);
+    }
+    empty = empty && process.region == nullptr;
+  }
+  std::error_code ignored;
+  if (empty) std::filesystem::remove_all(state_->places.region_folder, ignored);
+}
+
+RunRecord Drainer::record() const {
+  RunRecord record;
+  std::vector<std::string> damage = state_->damage;
+  Result<RunRecord> others = read_run(state_->places.directory);
+  if (others.has_value()) record.run = others->run;
+  for (const auto& [stem, process] : state_->processes) {
+    ProcessRecord each;
+    std::string bytes = process.file.whole();
+    if (process.region != nullptr) bytes += frames_of(*process.region);
+    decode_process(bytes, process.file.path(), each, damage);
+    record.processes.push_back(std::move(each));
+  }
+  // Processes of other launchers that write to the same directory.
+  if (others.has_value()) {
+    for (ProcessRecord& each : std::move(others).value().processes) {
+      auto same = [&](const ProcessRecord& mine) {
+        return mine.pid == each.pid && mine.host == each.host && mine.started == each.started;
+      };
+      if (std::none_of(record.processes.begin(), record.processes.end(), same)) {
+        record.processes.push_back(std::move(each));
+      }
+    }
+  }
+  sort_processes(record.processes);
+  record.partial = !damage.empty();
+  record.notes = std::move(damage);
+  return record;
+}
+
+RunRecord Drainer::recent() const {
+  RunRecord record;
+  for (const auto& [stem, process] : state_->processes) record.processes.push_back(process.recent);
+  sort_processes(record.processes);
+  return record;
+}
+
+std::vector<std::string> Drainer::problems() const {
+  std::vector<std::string> problems;
+  for (const auto& [stem, process] : state_->processes) {
+    if (!process.file.problem().empty()) problems.push_back(process.file.problem());
+  }
+  return problems;
+}
+
+}  // namespace mfu

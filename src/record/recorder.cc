@@ -1,0 +1,436 @@
+#include "record/recorder.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "record/region_file.h"
+#include "record/region_sum.h"
+
+namespace mfu {
+
+namespace {
+
+constexpr unsigned kOtherOperator = kRegionOperators - 1;
+constexpr unsigned kOtherType = kRegionTypes - 1;
+// One cell a type is kept for operators beyond the table, so that totals by type stay exact.
+constexpr std::size_t kOrdinaryCells = kRegionCells - kRegionTypes;
+
+class SpinLock {
+ public:
+  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
+  // What it guards lasts well under a microsecond, but its holder may be descheduled.
+  void lock() {
+    while (!try_lock()) sched_yield();
+  }
+  bool lock_within(int tries) {
+    for (int i = 0; i < tries; ++i) {
+      if (try_lock()) return true;
+      sched_yield();
+    }
+    return false;
+  }
+  void unlock() { held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> held_ = false;
+};
+
+class Guard {
+ public:
+  explicit Guard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
+  ~Guard() { lock_.unlock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  SpinLock& lock_;
+};
+
+struct Name {
+  std::string name, reason;
+};
+
+template <std::size_t Size>
+void put_text(char (&to)[Size], std::string_view text) {
+  std::size_t size = std::min(text.size(), Size - 1);
+  std::memcpy(to, text.data(), size);
+  to[size] = 0;
+}
+
+std::uint64_t saturated(Uint128 wide) {
+  return wide > ~std::uint64_t{0} ? ~std::uint64_t{0} : static_cast<std::uint64_t>(wide);
+}
+
+void put_operator(Region& region, std::size_t index, const Name& name) {
+  put_text(region.operators[index].name, name.name);
+  put_text(region.operators[index].reason, name.reason);
+}
+
+void put_type(Region& region, std::size_t index, const std::string& name) {
+  std::size_t size = std::min(name.size(), region.types[index].size() - 1);
+  std::memcpy(region.types[index].data(), name.data(), size);
+  region.types[index][size] = 0;
+}
+
+// What stood at the last record.
+struct StepMark {
+  TypeSum flop[kRegionTypes];
+  std::uint64_t tokens = 0, samples = 0;
+  std::uint64_t phase_ns[kRegionPhases] = {};
+  std::uint64_t end_ns = 0;
+};
+
+// One number's growth since the last record; a restarted count (a wider table) begins at 0.
+std::uint64_t taken(const RegionWord& word, std::uint64_t& mark) {
+  std::uint64_t now = word.load(std::memory_order_relaxed);
+  std::uint64_t more = now >= mark ? now - mark : now;
+  mark = now;
+  return more;
+}
+
+void take_flop(const TypeSum* now, StepMark& mark, StepRecord& record) {
+  for (std::size_t type = 0; type < kRegionTypes; ++type) {
+    StepFlop flop{saturated(now[type].hardware_flop - mark.flop[type].hardware_flop),
+                  saturated(now[type].model_flop - mark.flop[type].model_flop),
+                  saturated(now[type].recomputed_flop - mark.flop[type].recomputed_flop), type};
+    mark.flop[type] = now[type];
+    if (flop.hardware_flop == 0 && flop.model_flop == 0) continue;
+    if (record.types < kStepTypes) {
+      record.flop[record.types++] = flop;
+      continue;
+    }
+    StepFlop& last = record.flop[kStepTypes - 1];
+    last = {last.hardware_flop + flop.hardware_flop, last.model_flop + flop.model_flop,
+            last.recomputed_flop + flop.recomputed_flop, kOtherType};
+  }
+}
+
+}  // namespace
+
+struct Recorder::State {
+  SpinLock tables;  // names, cells, facts, the making of the region
+  SpinLock steps;   // the producer of steps, tokens
+  SpinLock shared;  // the block of threads beyond the table
+  std::string folder, why;
+  std::vector<Name> operators;
+  std::vector<std::string> types;
+  std::vector<std::uint32_t> keys = std::vector<std::uint32_t>(kRegionCells, 0);
+  std::size_t cells = 0;
+  std::string facts;
+  std::int32_t rank = -1, world_size = -1, local_rank = -1;
+  std::uint64_t sequence = 0;
+  StepMark mark;
+
+  void write_tables(Region& region) const;
+  Region* region_of(Recorder& recorder);  // under `tables`; made where there is none
+  std::uint16_t cell(Recorder& recorder, Region& region, unsigned operator_id, unsigned type_id);
+};
+
+thread_local constinit RegionBlock* Recorder::block_ = nullptr;
+
+// Hands the thread's block on when it ends.
+struct Recorder::Lease {
+  ~Lease() {
+    if (block_ != nullptr) block_->taken.store(0, std::memory_order_release);
+    block_ = nullptr;
+  }
+  void hold() {}
+};
+
+Recorder& Recorder::process() {
+  static Recorder* recorder = new Recorder;
+  return *recorder;
+}
+
+Recorder::Recorder() : state_(new State) {
+  // A child must find the tables whole, and nothing of its parent's in its own numbers.
+  pthread_atfork(
+      [] {
+        process().state_->tables.lock();
+        process().state_->steps.lock();
+      },
+      [] {
+        process().state_->steps.unlock();
+        process().state_->tables.unlock();
+      },
+      [] {
+        Recorder& recorder = process();
+        State& state = *recorder.state_;
+        block_ = nullptr;
+        recorder.region_.store(nullptr, std::memory_order_relaxed);
+        state.mark = StepMark{};
+        state.sequence = 0;
+        state.shared.unlock();
+        state.steps.unlock();
+        state.tables.unlock();
+      });
+}
+
+void Recorder::State::write_tables(Region& region) const {
+  for (std::size_t i = 0; i < operators.size(); ++i) put_operator(region, i, operators[i]);
+  for (std::size_t i = 0; i < types.size(); ++i) put_type(region, i, types[i]);
+  put_operator(region, kOtherOperator, {"(other operators)", ""});
+  put_type(region, kOtherType, "other");
+  for (std::size_t i = 0; i < kRegionCells; ++i) region.keys[i].store(keys[i]);
+  std::size_t size = std::min(facts.size(), region.facts.size());
+  std::memcpy(region.facts.data(), facts.data(), size);
+  region.header.operators.store(static_cast<std::uint32_t>(operators.size()));
+  region.header.types.store(static_cast<std::uint32_t>(types.size()));
+  region.header.fact_bytes.store(static_cast<std::uint32_t>(size));
+  if (rank >= 0) region.header.rank.store(rank);
+  if (world_size >= 0) region.header.world_size.store(world_size);
+  if (local_rank >= 0) region.header.local_rank.store(local_rank);
+}
+
+Region* Recorder::State::region_of(Recorder& recorder) {
+  Region* region = recorder.region_.load(std::memory_order_relaxed);
+  if (region != nullptr) return region;
+  Result<Region*> made = create_region(folder);
+  if (!made.has_value()) {
+    why = made.error().message;
+    made = create_region("");
+  }
+  if (!made.has_value()) return nullptr;
+  region = made.value();
+  write_tables(*region);
+  mark.end_ns = region->header.start_monotonic_ns;
+  recorder.region_.store(region, std::memory_order_release);
+  return region;
+}
+
+std::uint16_t Recorder::State::cell(Recorder& recorder, Region& region, unsigned operator_id,
+                                    unsigned type_id) {
+  std::atomic<std::uint16_t>& known = recorder.cell_of_[operator_id][type_id];
+  std::uint16_t number = known.load(std::memory_order_relaxed);
+  if (number != 0) return number;
+  std::size_t index = kOrdinaryCells + type_id;
+  std::uint32_t key = kOtherOperator << 8 | type_id;
+  if (operator_id != kOtherOperator && cells < kOrdinaryCells) {
+    index = cells++;
+    key = operator_id << 8 | type_id;
+  }
+  keys[index] = key + 1;
+  region.keys[index].store(key + 1, std::memory_order_release);
+  number = static_cast<std::uint16_t>(index + 1);
+  known.store(number, std::memory_order_relaxed);
+  return number;
+}
+
+bool Recorder::start(const RecorderOptions& options) {
+  Guard guard(state_->tables);
+  Region* region = region_.load(std::memory_order_relaxed);
+  bool was_private = state_->folder.empty();
+  if (region != nullptr && (!was_private || options.folder.empty())) return !was_private;
+  state_->folder = options.folder;
+  state_->why.clear();
+  if (region != nullptr) {
+    // Counted so far in private memory: the file takes its place under the threads' feet.
+    Result<Region*> moved = create_region(state_->folder, region);
+    if (!moved.has_value()) {
+      state_->why = moved.error().message;
+      state_->folder.clear();
+    }
+  } else {
+    region = state_->region_of(*this);
+  }
+  started_.store(region != nullptr, std::memory_order_relaxed);
+  return region != nullptr && state_->why.empty() && !state_->folder.empty();
+}
+
+void Recorder::stop() {
+  Region* region = region_.load(std::memory_order_acquire);
+  if (region == nullptr) return;
+  region->header.last_ns.store(monotonic_ns(), std::memory_order_relaxed);
+  region->header.ended.store(1, std::memory_order_release);
+}
+
+std::string Recorder::why() const {
+  Guard guard(state_->tables);
+  return state_->why;
+}
+
+unsigned Recorder::operator_id(std::string_view name, std::string_view reason) {
+  Guard guard(state_->tables);
+  std::vector<Name>& names = state_->operators;
+  auto same = [&](const Name& each) { return each.name == name && each.reason == reason; };
+  auto found = std::find_if(names.begin(), names.end(), same);
+  if (found != names.end()) return static_cast<unsigned>(found - names.begin());
+  if (names.size() >= kOtherOperator) return kOtherOperator;
+  names.push_back({std::string(name), std::string(reason)});
+  if (Region* region = region_.load(std::memory_order_relaxed)) {
+    put_operator(*region, names.size() - 1, names.back());
+    region->header.operators.store(static_cast<std::uint32_t>(names.size()),
+                                   std::memory_order_release);
+  }
+  return static_cast<unsigned>(names.size() - 1);
+}
+
+unsigned Recorder::type_id(std::string_view name) {
+  Guard guard(state_->tables);
+  std::vector<std::string>& names = state_->types;
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<unsigned>(found - names.begin());
+  if (names.size() >= kOtherType) return kOtherType;
+  names.emplace_back(name);
+  if (Region* region = region_.load(std::memory_order_relaxed)) {
+    put_type(*region, names.size() - 1, names.back());
+    region->header.types.store(static_cast<std::uint32_t>(names.size()), std::memory_order_release);
+  }
+  return static_cast<unsigned>(names.size() - 1);
+}
+
+void Recorder::carry(RegionBlock& block, RegionWord& low, RegionWord& high, std::uint64_t sum) {
+  std::uint64_t before = block.carries.load(std::memory_order_relaxed);
+  block.carries.store(before + 1, std::memory_order_relaxed);
+  high.store(high.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  low.store(sum, std::memory_order_release);
+  block.carries.store(before + 2, std::memory_order_release);
+}
+
+void Recorder::count_slowly(unsigned operator_id, unsigned type_id, const OperatorCost& cost) {
+  if (!started()) return;
+  Region* region = nullptr;
+  std::uint16_t cell = 0;
+  {
+    Guard guard(state_->tables);
+    region = state_->region_of(*this);
+    if (region == nullptr) return;
+    cell = state_->cell(*this, *region, operator_id % kRegionOperators, type_id % kRegionTypes);
+  }
+  for (std::size_t i = 0; block_ == nullptr && i < kRegionBlocks; ++i) {
+    std::uint32_t free = 0;
+    if (!region->blocks[i].taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) {
+      continue;
+    }
+    static thread_local Lease lease;
+    lease.hold();
+    block_ = &region->blocks[i];
+    std::uint32_t used = region->header.blocks.load(std::memory_order_relaxed);
+    while (used <= i && !region->header.blocks.compare_exchange_weak(
+                            used, static_cast<std::uint32_t>(i + 1), std::memory_order_release)) {
+    }
+  }
+  if (block_ != nullptr) return add(*block_, block_->cells[cell - 1u], cost);
+  Guard guard(state_->shared);
+  RegionBlock& shared = region->blocks[kRegionBlocks];
+  add(shared, shared.cells[cell - 1u], cost);
+}
+
+Region* Recorder::live_region() {
+  Region* region = region_.load(std::memory_order_acquire);
+  if (region != nullptr || !started()) return region;
+  Guard guard(state_->tables);
+  return state_->region_of(*this);
+}
+
+void Recorder::add_tokens(std::uint64_t rows, std::uint64_t tokens) {
+  Region* region = live_region();
+  if (region == nullptr) return;
+  Guard guard(state_->steps);
+  RegionHeader& header = region->header;
+  std::uint64_t widest = header.token_rows.load(std::memory_order_relaxed);
+  if (rows < widest) return;
+  std::uint64_t before = rows > widest ? 0 : header.tokens.load(std::memory_order_relaxed);
+  header.tokens.store(before + tokens, std::memory_order_relaxed);
+  header.token_rows.store(rows, std::memory_order_relaxed);
+}
+
+void Recorder::add_samples(std::uint64_t samples) {
+  if (Region* region = live_region()) {
+    region->header.samples.fetch_add(samples, std::memory_order_relaxed);
+  }
+}
+
+void Recorder::add_phase(RegionPhase phase, std::uint64_t duration_ns) {
+  if (Region* region = region_.load(std::memory_order_acquire)) {
+    region->header.phase_ns[static_cast<std::size_t>(phase)].fetch_add(duration_ns,
+                                                                       std::memory_order_relaxed);
+  }
+}
+
+void Recorder::end_step(const StepEnd& end) {
+  Region* live = live_region();
+  if (live == nullptr) return;
+  Region& region = *live;
+  RegionHeader& header = region.header;
+  if (!state_->steps.lock_within(1000)) {
+    header.steps_dropped.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  StepMark& mark = state_->mark;
+  TypeSum sums[kRegionTypes];
+  sum_types(region, sums);
+  StepRecord record{};
+  record.sequence = state_->sequence++;
+  record.index = end.index == ~0ull ? record.sequence : end.index;
+  record.kind = end.kind;
+  record.end_ns = end.end_ns == 0 ? monotonic_ns() : end.end_ns;
+  record.start_ns = end.start_ns == 0 ? mark.end_ns : end.start_ns;
+  record.tokens = taken(header.tokens, mark.tokens);
+  record.samples = taken(header.samples, mark.samples);
+  for (std::size_t i = 0; i < kRegionPhases; ++i) {
+    record.phase_ns[i] = taken(header.phase_ns[i], mark.phase_ns[i]);
+  }
+  take_flop(sums, mark, record);
+  mark.end_ns = record.end_ns;
+  header.last_ns.store(record.end_ns, std::memory_order_relaxed);
+  std::uint64_t head = header.step_head.load(std::memory_order_relaxed);
+  if (head - header.step_tail.load(std::memory_order_acquire) >= kRegionSteps) {
+    header.steps_dropped.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    region.steps[head % kRegionSteps] = record;
+    header.step_head.store(head + 1, std::memory_order_release);
+  }
+  state_->steps.unlock();
+}
+
+void Recorder::set_rank(std::int32_t rank, std::int32_t world_size, std::int32_t local_rank) {
+  Guard guard(state_->tables);
+  state_->rank = rank;
+  state_->world_size = world_size;
+  state_->local_rank = local_rank;
+  if (Region* region = region_.load(std::memory_order_relaxed)) {
+    region->header.rank.store(rank);
+    region->header.world_size.store(world_size);
+    region->header.local_rank.store(local_rank);
+  }
+}
+
+void Recorder::fact(std::string_view key, std::string_view value) {
+  std::string line = std::string(key) + "=" + std::string(value.substr(0, 1024));
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  line += '\n';
+  Guard guard(state_->tables);
+  if (state_->facts.size() + line.size() > kRegionFactBytes) return;
+  state_->facts += line;
+  Region* region = region_.load(std::memory_order_relaxed);
+  if (region == nullptr) return;
+  std::size_t at = region->header.fact_bytes.load(std::memory_order_relaxed);
+  std::memcpy(region->facts.data() + at, line.data(), line.size());
+  region->header.fact_bytes.store(static_cast<std::uint32_t>(at + line.size()),
+                                  std::memory_order_release);
+}
+
+std::vector<Recorder::Total> Recorder::totals() const {
+  std::vector<Total> totals;
+  const Region* region = region_.load(std::memory_order_acquire);
+  if (region == nullptr) return totals;
+  for (const CellSum& sum : sum_cells(*region)) {
+    Total total;
+    total.name = region->operators[sum.operator_id].name;
+    total.reason = region->operators[sum.operator_id].reason;
+    total.type = region->types[sum.type_id].data();
+    total.calls = sum.calls;
+    total.hardware_flop = FlopCount::from_wide(sum.hardware_flop);
+    total.model_flop = FlopCount::from_wide(sum.model_flop);
+    total.recomputed_flop = FlopCount::from_wide(sum.recomputed_flop);
+    total.bytes = sum.bytes;
+    totals.push_back(std::move(total));
+  }
+  return totals;
+}
+
+}  // namespace mfu

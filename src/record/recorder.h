@@ -1,0 +1,135 @@
+// How the observer writes: counts by operator and data type, steps, times, facts. One a process,
+// usable from every thread, from a forked child (which begins a region of its own at its first
+// count, with nothing inherited) and while the process ends. Nothing here throws, blocks on a disk,
+// or fails into the caller: without a folder for regions the same numbers stand in private memory.
+//
+//   Recorder& recorder = Recorder::process();
+//   recorder.start({.folder = getenv("MFU_REGION_DIR")});
+//   static const unsigned kMm = recorder.operator_id("aten::mm");
+//   recorder.count(kMm, recorder.type_id("bf16"), {.hardware_flop = 2 * m * n * k, …});
+//   recorder.end_step({.kind = StepKind::training});
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mfu/units.h"
+#include "record/region.h"
+
+namespace mfu {
+
+// Of one call.
+struct OperatorCost {
+  std::uint64_t hardware_flop = 0;
+  std::uint64_t model_flop = 0;
+  std::uint64_t recomputed_flop = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct RecorderOptions {
+  std::string_view folder;  // where regions are made (MFU_REGION_DIR); empty: private memory
+};
+
+struct StepEnd {
+  StepKind kind = StepKind::training;
+  std::uint64_t start_ns = 0;   // CLOCK_MONOTONIC; 0: where the last step ended
+  std::uint64_t end_ns = 0;     // 0: now
+  std::uint64_t index = ~0ull;  // the program's own number; ~0: none
+};
+
+class Recorder {
+ public:
+  // Made at the first call, never destroyed.
+  static Recorder& process();
+
+  // Begins the region of this process. False: memory is private (why() says why) and dies with it.
+  bool start(const RecorderOptions& options);
+  void stop();  // says goodbye; counts that come later are still taken
+  bool started() const { return started_.load(std::memory_order_relaxed); }
+  std::string why() const;
+
+  // The number of a name, the same for equal names. `reason`: this operator carries FLOPs that are
+  // not counted, and why. Beyond the table all names share the last number.
+  unsigned operator_id(std::string_view name, std::string_view reason = {});
+  unsigned type_id(std::string_view name);
+
+  // The hot path: no lock, no contended atomic, no allocation after a thread's first call.
+  void count(unsigned operator_id, unsigned type_id, const OperatorCost& cost) {
+    RegionBlock* block = block_;
+    std::uint16_t cell = cell_of_[operator_id % kRegionOperators][type_id % kRegionTypes].load(
+        std::memory_order_relaxed);
+    if (block == nullptr || cell == 0) [[unlikely]] {
+      count_slowly(operator_id, type_id, cost);
+      return;
+    }
+    add(*block, block->cells[cell - 1u], cost);
+  }
+
+  // Indices looked up in an embedding table of so many rows. The table with the most rows is the
+  // vocabulary; a wider one that comes later begins the count again.
+  void add_tokens(std::uint64_t rows, std::uint64_t tokens);
+  void add_samples(std::uint64_t samples);
+  void add_phase(RegionPhase phase, std::uint64_t duration_ns);
+
+  // Counts of all threads since the last record become one step. Never waits: a full ring drops it
+  // and counts that.
+  void end_step(const StepEnd& end);
+
+  void set_rank(std::int32_t rank, std::int32_t world_size, std::int32_t local_rank);
+  // "device=cuda:0 NVIDIA H100 80GB HBM3", "torch=2.13.0", "tf32=1", "note=…". The last of equal
+  // keys holds, except that every "note" does.
+  void fact(std::string_view key, std::string_view value);
+
+  struct Total {
+    std::string name, reason, type;
+    std::uint64_t calls = 0;
+    FlopCount hardware_flop, model_flop, recomputed_flop;
+    std::uint64_t bytes = 0;
+  };
+  // Everything so far, by operator and type; for mfu.count(), which takes differences.
+  std::vector<Total> totals() const;
+
+  const Region* region() const { return region_.load(std::memory_order_acquire); }
+
+ private:
+  Recorder();
+  struct State;
+  struct Lease;
+
+  Region* live_region();  // made where a forked child has none yet; null: not started
+  void count_slowly(unsigned operator_id, unsigned type_id, const OperatorCost& cost);
+  static void carry(RegionBlock& block, RegionWord& low, RegionWord& high, std::uint64_t sum);
+
+  static void add(RegionBlock& block, RegionWord& low, RegionWord& high, std::uint64_t more) {
+    std::uint64_t before = low.load(std::memory_order_relaxed);
+    std::uint64_t sum = before + more;
+    if (sum < before) [[unlikely]] {
+      carry(block, low, high, sum);
+    } else {
+      low.store(sum, std::memory_order_release);
+    }
+  }
+  static void add(RegionWord& word, std::uint64_t more) {
+    word.store(word.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+  }
+  static void add(RegionBlock& block, RegionCell& cell, const OperatorCost& cost) {
+    add(cell.calls, 1);
+    add(block, cell.hardware_low, cell.hardware_high, cost.hardware_flop);
+    add(block, cell.model_low, cell.model_high, cost.model_flop);
+    if (cost.recomputed_flop != 0) {
+      add(block, cell.recomputed_low, cell.recomputed_high, cost.recomputed_flop);
+    }
+    add(cell.bytes, cost.bytes);
+  }
+
+  static thread_local constinit RegionBlock* block_;  // null: none yet, or the shared one
+  std::atomic<std::uint16_t> cell_of_[kRegionOperators][kRegionTypes] = {};  // 0: none yet
+  std::atomic<Region*> region_ = nullptr;
+  std::atomic<bool> started_ = false;
+  State* state_;
+};
+
+}  // namespace mfu

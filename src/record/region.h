@@ -1,0 +1,131 @@
+// The memory a counting process leaves its numbers in: a file in /dev/shm (or another memory-backed
+// folder), mapped, reserved whole so that no later store can fail, created by the process itself
+// and outliving it. Written by recorder.h, read from outside by drain.h and read_run(). Every field
+// is fixed-size and little-endian; docs/formats/run.md describes it. One writer a block, one
+// producer of steps at a time: no atomic here is contended on the way of an operator.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+namespace mfu {
+
+inline constexpr std::uint64_t kRegionMagic = 0x31474552'5546'4d00;  // "\0MFUREG1" as bytes
+inline constexpr std::uint32_t kRegionVersion = 1;
+
+inline constexpr std::size_t kRegionOperators = 256;  // the last one stands for all beyond
+inline constexpr std::size_t kRegionTypes = 16;       // data types by name; the last: all beyond
+inline constexpr std::size_t kRegionCells = 192;      // pairs (operator, type) a process may count
+inline constexpr std::size_t kRegionBlocks = 40;  // threads that count at one time, without a lock
+inline constexpr std::size_t kRegionSteps = 4096;
+inline constexpr std::size_t kRegionFactBytes = 16384;
+inline constexpr std::size_t kStepTypes = 5;  // data types of one step; the last takes what is over
+
+using RegionWord = std::atomic<std::uint64_t>;
+static_assert(RegionWord::is_always_lock_free && sizeof(RegionWord) == 8);
+
+// Time of a process by what it was spent on, in nanoseconds since its start. The same order is in
+// StepRecord::phase_ns.
+enum class RegionPhase : std::uint8_t {
+  data_wait,      // the training loop waited for its next batch
+  optimizer,      // Optimizer.step
+  communication,  // collectives, as the host saw them
+  checkpoint,     // saving state
+  validation,     // forward passes without a backward one
+};
+inline constexpr std::size_t kRegionPhases = 5;
+
+enum class StepKind : std::uint8_t { training, validation, marked };
+
+// FLOP of one data type within a step. 64 bits: 18 EFLOP a rank and step; beyond, it saturates.
+struct StepFlop {
+  std::uint64_t hardware_flop;
+  std::uint64_t model_flop;
+  std::uint64_t recomputed_flop;
+  std::uint64_t type;  // index into Region::types
+};
+
+// One finished step. Counts are of this step alone (what all threads did since the last record).
+struct StepRecord {
+  std::uint64_t sequence;  // of this process, from 0, without a gap: dropped ones leave one
+  std::uint64_t start_ns;  // CLOCK_MONOTONIC
+  std::uint64_t end_ns;
+  std::uint64_t tokens;
+  std::uint64_t samples;
+  std::array<std::uint64_t, kRegionPhases> phase_ns;
+  std::uint64_t index;  // the program's own number of the step, where it has one, else the sequence
+  StepKind kind;
+  std::uint8_t types;  // how many of `flop` are used
+  std::array<std::uint8_t, 6> reserved;
+  std::array<StepFlop, kStepTypes> flop;
+};
+static_assert(sizeof(StepRecord) == 256 && std::is_trivially_copyable_v<StepRecord>);
+
+// What one pair (operator, type) came to in one block. 128-bit sums in two halves: a carry into the
+// high half is bracketed by RegionBlock::carries.
+struct RegionCell {
+  RegionWord calls;
+  RegionWord hardware_low, hardware_high;
+  RegionWord model_low, model_high;
+  RegionWord recomputed_low, recomputed_high;
+  RegionWord bytes;
+};
+static_assert(sizeof(RegionCell) == 64);
+
+// One thread's counters. When its thread ends, the block is handed to the next one and goes on from
+// where it stands: nothing is folded, so nothing can be lost or counted twice half-way.
+struct alignas(64) RegionBlock {
+  std::atomic<std::uint32_t> taken;  // 1 while a thread holds it
+  std::uint32_t reserved;
+  RegionWord carries;  // odd while a high half is being written
+  std::array<std::uint64_t, 6> padding;
+  std::array<RegionCell, kRegionCells> cells;
+};
+
+struct RegionOperator {
+  char name[96];    // "aten::addmm", ends with 0
+  char reason[96];  // why it is not counted; empty: it is counted
+};
+
+struct alignas(64) RegionHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t pid;
+  std::uint64_t region_bytes;
+  std::uint32_t parent_pid;
+  std::uint32_t reserved;
+  std::uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: pid and this name a process
+  std::uint64_t start_monotonic_ns;
+  std::uint64_t start_realtime_ns;
+  char host[64];
+  std::array<std::uint64_t, 16> affinity;  // CPUs the process may use when it started, one bit each
+  std::atomic<std::int32_t> rank, world_size, local_rank;   // -1: not known
+  std::atomic<std::uint32_t> ended;                         // 1: the process said goodbye
+  std::atomic<std::uint32_t> operators, types, fact_bytes;  // used of each table
+  std::atomic<std::uint32_t> blocks;                        // ever taken, from the first on
+  RegionWord tokens;                                        // looked up in the widest table so far
+  RegionWord token_rows;                                    // of that table; 0: none seen
+  RegionWord samples;
+  RegionWord last_ns;  // CLOCK_MONOTONIC of the last sign of life
+  std::array<RegionWord, kRegionPhases> phase_ns;
+  alignas(64) RegionWord step_head;  // produced
+  RegionWord steps_dropped;          // because the ring was full
+  alignas(64) RegionWord step_tail;  // drained, written by the drainer
+};
+
+struct Region {
+  RegionHeader header;
+  std::array<RegionOperator, kRegionOperators> operators;
+  std::array<std::array<char, 16>, kRegionTypes> types;  // "bf16", ends with 0
+  std::array<std::atomic<std::uint32_t>, kRegionCells>
+      keys;                                           // (operator << 8 | type) + 1; 0: unused
+  std::array<char, kRegionFactBytes> facts;           // lines "key=value\n", appended
+  std::array<RegionBlock, kRegionBlocks + 1> blocks;  // the last: threads beyond, under a lock
+  std::array<StepRecord, kRegionSteps> steps;         // a ring
+};
+static_assert(std::is_standard_layout_v<Region>);
+
+}  // namespace mfu

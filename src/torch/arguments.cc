@@ -1,0 +1,172 @@
+#include "torch/arguments.h"
+
+#include <algorithm>
+
+#include "torch/count.h"
+
+namespace mfu::observer {
+namespace {
+
+// Offsets of a grouped matmul or of packed sequences: short, and on the host at no cost.
+constexpr std::int64_t kMostContent = 64;
+
+}  // namespace
+
+void Arguments::push(const Argument& argument) {
+  if (count_ < items_.size()) items_[count_++] = argument;
+}
+
+std::span<std::int64_t> Arguments::take(std::size_t count) {
+  count = std::min(count, room_.size() - used_);
+  used_ += count;
+  return std::span(room_).subspan(used_ - count, count);
+}
+
+void Arguments::add_content(const at::Tensor& tensor, Argument& argument) {
+  bool wide = tensor.scalar_type() == at::kLong;
+  if ((!wide && tensor.scalar_type() != at::kInt) || tensor.dim() != 1 || !tensor.is_cpu() ||
+      tensor.numel() > kMostContent || !tensor.is_contiguous()) {
+    return;
+  }
+  std::span<std::int64_t> room = take(static_cast<std::size_t>(tensor.numel()));
+  for (std::size_t i = 0; i < room.size(); ++i) {
+    room[i] = wide ? tensor.const_data_ptr<std::int64_t>()[i] : tensor.const_data_ptr<int>()[i];
+  }
+  argument.values = room;
+}
+
+void Arguments::add(const at::Tensor& tensor) {
+  if (!tensor.defined()) {
+    push({.kind = Argument::Kind::absent});
+    return;
+  }
+  c10::IntArrayRef sizes = tensor.sizes();
+  Argument argument{.kind = Argument::Kind::tensor,
+                    .type = element_type_of_torch(static_cast<std::int64_t>(tensor.scalar_type())),
+                    .integers = {sizes.data(), sizes.size()}};
+  if (leading_ == 0 && !sizes.empty()) leading_ = sizes.front();
+  add_content(tensor, argument);
+  push(argument);
+}
+
+void Arguments::add(const std::optional<at::Tensor>& tensor) {
+  if (tensor.has_value()) {
+    add(*tensor);
+  } else {
+    push({.kind = Argument::Kind::absent});
+  }
+}
+
+void Arguments::add(c10::IntArrayRef list) {
+  push({.kind = Argument::Kind::integers, .integers = {list.data(), list.size()}});
+}
+
+void Arguments::add(c10::SymIntArrayRef list) {
+  std::span<std::int64_t> room = take(list.size());
+  for (std::size_t i = 0; i < room.size(); ++i) {
+    room[i] = list[i].maybe_as_int().value_or(0);
+  }
+  push({.kind = Argument::Kind::integers, .integers = room});
+}
+
+void Arguments::add(const at::OptionalSymIntArrayRef& list) {
+  if (list.has_value()) {
+    add(c10::SymIntArrayRef(*list));
+  } else {
+    push({.kind = Argument::Kind::absent});
+  }
+}
+
+void Arguments::add(const c10::SymInt& value) { add(value.maybe_as_int().value_or(0)); }
+
+void Arguments::add(std::int64_t value) {
+  std::span<std::int64_t> room = take(1);
+  if (!room.empty()) room[0] = value;
+  push({.kind = Argument::Kind::integer, .integers = room});
+}
+
+void Arguments::add(bool value) {
+  std::span<std::int64_t> room = take(1);
+  if (!room.empty()) room[0] = value;
+  push({.kind = Argument::Kind::boolean, .integers = room});
+}
+
+void Arguments::add(double value) { push({.kind = Argument::Kind::number, .number = value}); }
+
+void Arguments::add(const std::optional<double>& value) {
+  if (value.has_value()) {
+    add(*value);
+  } else {
+    push({.kind = Argument::Kind::absent});
+  }
+}
+
+void Arguments::add(const c10::IValue& value) {
+  if (value.isTensor()) return add(value.toTensor());
+  if (value.isNone()) return push({.kind = Argument::Kind::absent});
+  if (value.isInt()) return add(value.toInt());
+  if (value.isBool()) return add(value.toBool());
+  if (value.isDouble()) return add(value.toDouble());
+  if (value.isTensorList()) return push({.kind = Argument::Kind::tensor_list});
+  if (value.isIntList()) {
+    c10::List<std::int64_t> list = value.toIntList();
+    std::span<std::int64_t> room = take(list.size());
+    for (std::size_t i = 0; i < room.size(); ++i) room[i] = list.get(i);
+    return push({.kind = Argument::Kind::integers, .integers = room});
+  }
+  if (value.isBoolList()) {
+    c10::List<bool> list = value.toBoolList();
+    std::span<std::int64_t> room = take(list.size());
+    for (std::size_t i = 0; i < room.size(); ++i) room[i] = list.get(i);
+    return push({.kind = Argument::Kind::integers, .integers = room});
+  }
+  if (value.isString()) {
+    return push({.kind = Argument::Kind::text, .text = value.toStringView()});
+  }
+  push({.kind = Argument::Kind::unknown});
+}
+
+Watched::Watched(std::string_view name) : row_(find_operator(name)), name_(name) {
+  if (row_ != nullptr) name_ = row_->name;
+  if (row_ == nullptr) reason_ = "not in the operator table";
+  if (row_ != nullptr && row_->role == OperatorRole::uncounted) reason_ = row_->note;
+}
+
+void Watched::count_unknown(Thread& thread, std::string_view reason) noexcept {
+  int id = unknown_id_.load(std::memory_order_relaxed);
+  if (id < 0) {
+    id = static_cast<int>(operator_id(name_, reason));
+    unknown_id_.store(id, std::memory_order_relaxed);
+  }
+  observer::count_unknown(thread, static_cast<unsigned>(id));
+}
+
+void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
+  if (!reason_.empty()) return count_unknown(thread, reason_);
+  Result<OperatorCost> cost = cost_of(*row_, arguments.view());
+  if (!cost.has_value()) return count_unknown(thread, cost.error().message);
+  int id = id_.load(std::memory_order_relaxed);
+  if (id < 0) {
+    id = static_cast<int>(operator_id(name_));
+    id_.store(id, std::memory_order_relaxed);
+  }
+  count_call(thread, {.operator_id = static_cast<unsigned>(id),
+                      .type_id = type_id_of(cost->compute_type),
+                      .hardware_flop = cost->hardware_flop.low(),
+                      .model_flop = cost->model_flop.low(),
+                      .bytes = cost->read_bytes.value_or(0) + cost->written_bytes.value_or(0),
+                      .leading = arguments.leading()});
+}
+
+unsigned type_id_of(ElementType type) noexcept {
+  static constinit std::atomic<unsigned> ids[kElementTypeCount] = {};  // number + 1; 0: not yet
+  std::atomic<unsigned>& id = ids[static_cast<std::size_t>(type) % kElementTypeCount];
+  unsigned known = id.load(std::memory_order_relaxed);
+  if (known == 0) {
+    known = type_id(name_of(type)) + 1;
+    id.store(known, std::memory_order_relaxed);
+  }
+  return known - 1;
+}
+
+}  // namespace mfu::observer

@@ -1,0 +1,83 @@
+// Arguments of a torch operator as ops/ takes them. Sizes are borrowed from the tensors; lists that
+// torch does not keep as plain integers are copied into room of its own, without the heap.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "mfu/ops.h"
+#include "torch/thread.h"
+
+namespace mfu::observer {
+
+class Arguments {
+ public:
+  Arguments() = default;
+  Arguments(const Arguments&) = delete;
+  Arguments& operator=(const Arguments&) = delete;
+
+  std::span<const Argument> view() const { return {items_.data(), count_}; }
+  // Of the first tensor; 0: none.
+  std::int64_t leading() const { return leading_; }
+
+  void add(const at::Tensor& tensor);
+  void add(const std::optional<at::Tensor>& tensor);
+  void add(c10::IntArrayRef list);
+  void add(c10::SymIntArrayRef list);
+  void add(const at::OptionalSymIntArrayRef& list);
+  void add(const c10::SymInt& value);
+  void add(std::int64_t value);
+  void add(bool value);
+  void add(double value);
+  void add(const std::optional<double>& value);
+  template <std::size_t length>
+  void add(const std::array<bool, length>& flags) {
+    std::span<std::int64_t> room = take(length);
+    for (std::size_t i = 0; i < room.size(); ++i) room[i] = flags[i];
+    push({.kind = Argument::Kind::integers, .integers = room});
+  }
+  void add(const c10::IValue& value);
+
+ private:
+  void push(const Argument& argument);
+  std::span<std::int64_t> take(std::size_t count);
+  void add_content(const at::Tensor& tensor, Argument& argument);
+
+  std::array<Argument, 32> items_;
+  std::size_t count_ = 0;
+  std::int64_t leading_ = 0;
+  std::array<std::int64_t, 192> room_;
+  std::size_t used_ = 0;
+};
+
+// The recorder's number of a data type.
+unsigned type_id_of(ElementType type) noexcept;
+
+// One operator of the table that is watched. Numbers are asked for at the first call: a process
+// names few of the operators there are.
+class Watched {
+ public:
+  explicit Watched(std::string_view name);
+
+  // After the call. Where its cost cannot be told it is listed as uncounted.
+  void count(Thread& thread, const Arguments& arguments) noexcept;
+  void count_unknown(Thread& thread, std::string_view reason) noexcept;
+  // Where it is not counted itself, what it calls is.
+  bool hides_inner() const { return reason_.empty(); }
+
+ private:
+  const Operator* row_ = nullptr;
+  std::string name_;
+  std::string reason_;  // empty: it is counted
+  std::atomic<int> id_{-1};
+  std::atomic<int> unknown_id_{-1};
+};
+
+}  // namespace mfu::observer

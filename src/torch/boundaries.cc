@@ -1,0 +1,141 @@
+#include "torch/boundaries.h"
+
+#include <ATen/record_function.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <memory>
+#include <string_view>
+
+#include "record/recorder.h"
+#include "torch/count.h"
+
+namespace mfu::observer {
+namespace {
+
+enum class Range : std::uint8_t { none, data_wait, optimizer, communication, marker };
+
+struct Context final : at::ObserverContext {
+  Range range = Range::none;
+  std::uint64_t start_ns = 0;
+};
+
+std::string& marker() {
+  static std::string* name = new std::string;
+  return *name;
+}
+
+pthread_t loop_thread;  // that of the training loop
+thread_local constinit std::uint32_t data_wait_depth = 0;
+thread_local constinit std::uint64_t optimizer_start_ns = 0;
+constinit std::atomic<bool> has_glue{false};
+constinit std::atomic<std::uint64_t> step_count{0};
+
+// Collectives overlap each other and end on other threads: what counts is the time in which at
+// least one was under way. One word holds both, so that no lock is needed: how many, and since when.
+constinit std::atomic<std::uint64_t> collectives{0};
+constinit std::atomic<std::uint64_t> collectives_since_ns{0};
+
+Range range_of(std::string_view name) {
+  if (name.starts_with("enumerate(DataLoader)")) return Range::data_wait;
+  if (name.starts_with("Optimizer.step#")) return Range::optimizer;
+  for (std::string_view backend : {"gloo:", "nccl:", "mpi:", "ucc:", "xccl:", "hccl:"}) {
+    if (name.starts_with(backend)) return Range::communication;
+  }
+  if (!marker().empty() && name == marker()) return Range::marker;
+  return Range::none;
+}
+
+void end_step(const StepEnd& end) {
+  end_pass(this_thread);
+  Recorder::process().end_step(end);
+  step_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Books the optimizer's time so far, so that it belongs to the step that ends now.
+void book_optimizer() {
+  if (optimizer_start_ns == 0) return;
+  std::uint64_t now = now_ns();
+  Recorder::process().add_phase(RegionPhase::optimizer, now - optimizer_start_ns);
+  optimizer_start_ns = now;
+}
+
+std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& function) {
+  Range range = range_of(function.name());
+  if (range == Range::none || (mode.load(std::memory_order_relaxed) & kCounting) == 0) return {};
+  if (range == Range::data_wait) {
+    if (pthread_equal(pthread_self(), loop_thread) == 0) return {};
+    if (data_wait_depth++ == 0) end_pass(this_thread);
+  }
+  auto context = std::make_unique<Context>();
+  context->range = range;
+  context->start_ns = now_ns();
+  if (range == Range::optimizer && this_thread.optimizing++ == 0) {
+    optimizer_start_ns = context->start_ns;
+  }
+  if (range == Range::communication && collectives.fetch_add(1) == 0) {
+    collectives_since_ns.store(context->start_ns);
+  }
+  return context;
+}
+
+void end_range(const at::RecordFunction&, at::ObserverContext* observed) {
+  auto* context = static_cast<Context*>(observed);
+  if (context == nullptr) return;
+  switch (context->range) {
+    case Range::data_wait:
+      if (--data_wait_depth == 0) {
+        Recorder::process().add_phase(RegionPhase::data_wait, now_ns() - context->start_ns);
+      }
+      break;
+    case Range::optimizer:
+      if (this_thread.optimizing != 0 && --this_thread.optimizing == 0) {
+        book_optimizer();
+        optimizer_start_ns = 0;
+        if (!has_glue.load(std::memory_order_relaxed)) end_step({});
+      }
+      break;
+    case Range::communication: {
+      std::uint64_t since = collectives_since_ns.load();
+      if (collectives.fetch_sub(1) == 1) {
+        Recorder::process().add_phase(RegionPhase::communication, now_ns() - since);
+      }
+      break;
+    }
+    case Range::marker:
+      end_step({.kind = StepKind::marked});
+      break;
+    case Range::none:
+      break;
+  }
+}
+
+}  // namespace
+
+void watch_ranges(const std::string& step_marker) {
+  marker() = step_marker;
+  loop_thread = pthread_self();
+  at::addGlobalCallback(
+      at::RecordFunctionCallback(begin_range, end_range).scopes({at::RecordScope::USER_SCOPE}));
+}
+
+void optimizer_stepped(bool leads) noexcept {
+  has_glue.store(true, std::memory_order_relaxed);
+  book_optimizer();
+  if (!leads || !marker().empty()) return;
+  end_step({});
+}
+
+void mark_step(std::int64_t index) noexcept {
+  end_step({.kind = StepKind::marked,
+            .index = index < 0 ? ~0ull : static_cast<std::uint64_t>(index)});
+}
+
+std::uint64_t steps() noexcept { return step_count.load(std::memory_order_relaxed); }
+
+void forget_ranges() noexcept {
+  collectives.store(0);
+  loop_thread = pthread_self();
+}
+
+}  // namespace mfu::observer

@@ -1,0 +1,87 @@
+// Matrix multiplies: the operators a step calls most, so their formula stands here, inline. A test
+// holds it equal to that of ops/.
+#include "torch/kernel.h"
+
+#include <ATen/ops/_int_mm_ops.h>
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/addmv_ops.h>
+#include <ATen/ops/baddbmm_ops.h>
+#include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/dot_ops.h>
+#include <ATen/ops/mm_ops.h>
+#include <ATen/ops/mv_ops.h>
+#include <ATen/ops/vdot_ops.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace mfu::observer {
+namespace {
+
+template <std::size_t length>
+struct Name {
+  constexpr Name(const char (&text)[length]) { std::copy_n(text, length, value); }
+  char value[length];
+};
+
+// The matrices are arguments number `first` and the one after it; before them comes what is added.
+// A multiply by B matrices, one matrix, or one vector: 2 × the left one's elements × the right
+// one's columns.
+template <Name name, std::size_t first>
+struct Product {
+  static unsigned odd_id() {
+    static const unsigned kId = operator_id(name.value, "a sparse or nested operand");
+    return kId;
+  }
+
+  template <class... Arguments>
+  static void count(Thread& thread, const Arguments&... arguments) {
+    static const unsigned kId = operator_id(name.value);
+    auto all = std::forward_as_tuple(arguments...);
+    const at::Tensor& left = std::get<first>(all);
+    const at::Tensor& right = std::get<first + 1>(all);
+    c10::IntArrayRef a = left.sizes(), b = right.sizes();
+    std::uint64_t columns = b.size() > 1 ? static_cast<std::uint64_t>(b.back()) : 1;
+    std::uint64_t rows = 1;
+    for (std::size_t i = 0; i + 1 < a.size(); ++i) rows *= static_cast<std::uint64_t>(a[i]);
+    auto left_count = static_cast<std::uint64_t>(left.numel());
+    std::uint64_t flop = 2 * left_count * columns;
+    std::uint64_t elements = left_count + static_cast<std::uint64_t>(right.numel()) + rows * columns;
+    if constexpr (first == 1) elements += static_cast<std::uint64_t>(std::get<0>(all).numel());
+    count_call(thread, {.operator_id = kId,
+                        .type_id = type_id_of(left.scalar_type()),
+                        .hardware_flop = flop,
+                        .model_flop = flop,
+                        .bytes = elements * left.element_size(),
+                        .leading = a.empty() ? 0 : a.front()});
+  }
+};
+
+}  // namespace
+
+void register_matmuls(torch::Library& aten, Taken& taken) {
+  using namespace at::_ops;
+  watch<mm, Product<"aten::mm", 0>>(aten, taken);
+  watch<mm_out, Product<"aten::mm", 0>>(aten, taken);
+  watch<bmm, Product<"aten::bmm", 0>>(aten, taken);
+  watch<bmm_out, Product<"aten::bmm", 0>>(aten, taken);
+  watch<addmm, Product<"aten::addmm", 1>>(aten, taken);
+  watch<addmm_, Product<"aten::addmm", 1>>(aten, taken);
+  watch<addmm_out, Product<"aten::addmm", 1>>(aten, taken);
+  watch<baddbmm, Product<"aten::baddbmm", 1>>(aten, taken);
+  watch<baddbmm_, Product<"aten::baddbmm", 1>>(aten, taken);
+  watch<baddbmm_out, Product<"aten::baddbmm", 1>>(aten, taken);
+  watch<mv, Product<"aten::mv", 0>>(aten, taken);
+  watch<mv_out, Product<"aten::mv", 0>>(aten, taken);
+  watch<addmv, Product<"aten::addmv", 1>>(aten, taken);
+  watch<addmv_, Product<"aten::addmv", 1>>(aten, taken);
+  watch<addmv_out, Product<"aten::addmv", 1>>(aten, taken);
+  watch<dot, Product<"aten::dot", 0>>(aten, taken);
+  watch<dot_out, Product<"aten::dot", 0>>(aten, taken);
+  watch<vdot, Product<"aten::vdot", 0>>(aten, taken);
+  watch<vdot_out, Product<"aten::vdot", 0>>(aten, taken);
+  watch<_int_mm, Product<"aten::_int_mm", 0>>(aten, taken);
+  watch<_int_mm_out, Product<"aten::_int_mm", 0>>(aten, taken);
+}
+
+}  // namespace mfu::observer

@@ -1,0 +1,174 @@
+#include "torch/register.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <set>
+
+#include "torch/arguments.h"
+#include "torch/kernel.h"
+
+namespace mfu::observer {
+
+constinit std::atomic<std::uint32_t> type_ids[kScalarTypes] = {};
+
+std::uint32_t type_id_slowly(at::ScalarType type) noexcept {
+  std::uint32_t id = type_id_of(element_type_of_torch(static_cast<std::int64_t>(type))) + 1;
+  auto index = static_cast<std::size_t>(type);
+  if (index < kScalarTypes) type_ids[index].store(id, std::memory_order_relaxed);
+  return id - 1;
+}
+
+namespace {
+
+// Kernels are registered for good (see mfu_observer_start), so what holds them is never destroyed:
+// at exit another library's static may still call an operator.
+struct Kernels {
+  std::mutex mutex;
+  std::set<std::string> taken;  // every operator looked at, "aten::mm.out"
+  std::vector<std::unique_ptr<torch::Library>> libraries;
+  std::mutex pending_mutex;
+  std::vector<c10::OperatorName> pending;
+};
+
+Kernels& kernels() {
+  static Kernels* instance = new Kernels;
+  return *instance;
+}
+
+// Any operator: what it got is on the stack before the call and is put aside as IValues, which
+// holds the tensors a moment longer but copies nothing.
+class BoxedKernel final : public c10::OperatorKernel {
+ public:
+  explicit BoxedKernel(std::string_view name) : row_(name) {}
+
+  void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                  torch::jit::Stack* stack) {
+    Thread& thread = this_thread;
+    if (!counts(thread, keys)) {
+      op.redispatchBoxed(below(keys), stack);
+      return;
+    }
+    std::size_t count = op.schema().arguments().size();
+    std::vector<c10::IValue> values(stack->end() - static_cast<std::ptrdiff_t>(count),
+                                    stack->end());
+    if (row_.hides_inner()) {
+      Quiet quiet(thread);
+      op.redispatchBoxed(below(keys), stack);
+    } else {
+      op.redispatchBoxed(below(keys), stack);
+    }
+    count_after(thread, keys, values);
+  }
+
+ private:
+  void count_after(Thread& thread, c10::DispatchKeySet keys,
+                   const std::vector<c10::IValue>& values) noexcept {
+    try {
+      if (is_odd(keys)) return row_.count_unknown(thread, "a sparse or nested operand");
+      Arguments arguments;
+      for (const c10::IValue& value : values) arguments.add(value);
+      row_.count(thread, arguments);
+    } catch (...) {  // a tensor that cannot say its sizes; the operator itself is done
+    }
+  }
+
+  Watched row_;
+};
+
+// Composite operators fall apart into others before they come here, except where autograd is off;
+// those others are counted.
+bool is_composite(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+}
+
+bool is_wanted(const std::string& name) {
+  const Operator* row = find_operator(name);
+  if (row == nullptr) return looks_flop_carrying(name);
+  return row->role == OperatorRole::leaf || row->role == OperatorRole::cover ||
+         row->role == OperatorRole::uncounted;
+}
+
+void watch_boxed(const c10::OperatorName& name) {
+  std::string full = name.name;
+  if (!name.overload_name.empty()) full.append(".").append(name.overload_name);
+  if (!kernels().taken.insert(full).second || !is_wanted(full)) return;
+  std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
+  if (!op.has_value() || is_composite(*op)) return;
+  if (op->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect)) return;
+  std::size_t colons = full.find("::");
+  if (colons == std::string::npos) return;
+  auto library = std::make_unique<torch::Library>(torch::Library::IMPL, full.substr(0, colons),
+                                                  c10::DispatchKey::BackendSelect, __FILE__,
+                                                  __LINE__);
+  library->impl(full.substr(colons + 2).c_str(),
+                torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(full)));
+  kernels().libraries.push_back(std::move(library));
+}
+
+// Called under the dispatcher's lock: takes the name, no more.
+class Listener final : public c10::OpRegistrationListener {
+ public:
+  void onOperatorRegistered(const c10::OperatorHandle& op) override {
+    if (!heard_) return;
+    std::lock_guard lock(kernels().pending_mutex);
+    kernels().pending.push_back(op.operator_name());
+    mode.fetch_or(kPending, std::memory_order_relaxed);
+  }
+  void onOperatorDeregistered(const c10::OperatorHandle&) override {}
+
+  bool heard_ = false;  // false while it is told of what is there already
+};
+
+}  // namespace
+
+void register_kernels() {
+  std::lock_guard lock(kernels().mutex);
+  auto aten = std::make_unique<torch::Library>(torch::Library::IMPL, "aten",
+                                               c10::DispatchKey::BackendSelect, __FILE__, __LINE__);
+  Taken taken;
+  register_matmuls(*aten, taken);
+  register_rest(*aten, taken);
+  kernels().libraries.push_back(std::move(aten));
+  kernels().taken.insert(taken.begin(), taken.end());
+  for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
+    watch_boxed(name);
+  }
+  auto listener = std::make_unique<Listener>();
+  Listener& ear = *listener;
+  static c10::RegistrationHandleRAII* handle = new c10::RegistrationHandleRAII(
+      c10::Dispatcher::singleton().addRegistrationListener(std::move(listener)));
+  (void)handle;
+  ear.heard_ = true;
+}
+
+void register_pending() noexcept {
+  mode.fetch_and(~kPending, std::memory_order_relaxed);
+  std::vector<c10::OperatorName> names;
+  {
+    std::lock_guard lock(kernels().pending_mutex);
+    names.swap(kernels().pending);
+  }
+  std::lock_guard lock(kernels().mutex);
+  for (const c10::OperatorName& name : names) {
+    try {
+      watch_boxed(name);
+    } catch (...) {  // an operator that cannot be watched is not watched
+    }
+  }
+}
+
+void reset_locks() noexcept {
+  new (&kernels().mutex) std::mutex;
+  new (&kernels().pending_mutex) std::mutex;
+}
+
+bool refresh_mode() noexcept {
+  if ((mode.load(std::memory_order_relaxed) & kPending) != 0) register_pending();
+  return (mode.load(std::memory_order_relaxed) & kCounting) != 0;
+}
+
+}  // namespace mfu::observer

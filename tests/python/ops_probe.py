@@ -1,0 +1,77 @@
+"""The test-only program of src/ops, asked many things in one run; torch's schemas put arguments into their places."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def find_probe():
+    named = os.environ.get("MFU_OPS_PROBE")
+    candidates = [pathlib.Path(named)] if named else list(ROOT.glob("build/*/**/mfu_ops_probe"))
+    built = [c for c in candidates if c.exists()]
+    return str(max(built, key=lambda c: c.stat().st_mtime)) if built else None
+
+
+def ask(requests):
+    text = "".join(json.dumps(r) + "\n" for r in requests)
+    run = subprocess.run([find_probe()], input=text, capture_output=True, text=True, check=True)
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def schema_of(name):
+    """The schema of aten::mm, or of aten::mm.out."""
+    base, _, overload = name.partition(".")
+    space, _, local = base.partition("::")
+    packet = getattr(getattr(torch.ops, space), local)
+    overloads = packet.overloads()
+    chosen = overload or ("default" if "default" in overloads else overloads[0])
+    return getattr(packet, chosen)._schema
+
+
+class T:
+    """A tensor of which only sizes and type count; values where an operator's lengths are inside."""
+
+    def __init__(self, *sizes, dtype=torch.float32, values=None):
+        self.sizes, self.dtype, self.values = list(sizes), dtype, values
+
+
+def encode(value):
+    if isinstance(value, torch.Tensor):
+        value = T(*value.shape, dtype=value.dtype)
+    if isinstance(value, T):
+        encoded = {"tensor": [int(s) for s in value.sizes], "type": str(value.dtype)}
+        return encoded | ({"values": value.values} if value.values is not None else {})
+    if isinstance(value, torch.dtype):
+        return {"torch.float16": 5, "torch.float32": 6, "torch.float64": 7, "torch.bfloat16": 15}.get(str(value), 6)
+    if isinstance(value, (list, tuple)):
+        if any(isinstance(v, (T, torch.Tensor)) for v in value):
+            return {"tensors": len(value)}
+        if all(isinstance(v, (int, bool)) for v in value):
+            return {"list": [int(v) for v in value]}
+        return {"unknown": 1}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return {"unknown": 1}
+
+
+def request(name, positional=(), result=None, **named):
+    """Arguments in the schema's order, defaults filled in: what a boxed call, and so the dispatcher and the profiler, sees."""
+    arguments = []
+    for i, argument in enumerate(schema_of(name).arguments):
+        if i < len(positional):
+            value = positional[i]
+        elif argument.name in named:
+            value = named.pop(argument.name)
+        elif argument.has_default_value():
+            value = argument.default_value
+        else:
+            value = None
+        arguments.append(encode(value))
+    assert not named, f"{name} has no {list(named)}"
+    made = {"operator": name, "arguments": arguments}
+    return made | ({"result": encode(result)} if result is not None else {})
