@@ -35,16 +35,26 @@ void Arguments::add_content(const at::Tensor& tensor, Argument& argument) {
   argument.values = room;
 }
 
+Argument Arguments::tensor_argument(const at::Tensor& tensor) {
+  c10::IntArrayRef sizes = tensor.sizes();
+  Argument argument;
+  argument.kind = Argument::Kind::tensor;
+  argument.type = element_type_of_torch(static_cast<std::int64_t>(tensor.scalar_type()));
+  argument.integers = {sizes.data(), sizes.size()};
+  return argument;
+}
+
+void Arguments::set_result(const c10::IValue& value) {
+  if (value.isTensor() && value.toTensor().defined()) result_ = tensor_argument(value.toTensor());
+}
+
 void Arguments::add(const at::Tensor& tensor) {
   if (!tensor.defined()) {
     push({.kind = Argument::Kind::absent});
     return;
   }
-  c10::IntArrayRef sizes = tensor.sizes();
-  Argument argument{.kind = Argument::Kind::tensor,
-                    .type = element_type_of_torch(static_cast<std::int64_t>(tensor.scalar_type())),
-                    .integers = {sizes.data(), sizes.size()}};
-  if (leading_ == 0 && !sizes.empty()) leading_ = sizes.front();
+  Argument argument = tensor_argument(tensor);
+  if (leading_ == 0 && !argument.integers.empty()) leading_ = argument.integers.front();
   add_content(tensor, argument);
   push(argument);
 }
@@ -143,7 +153,7 @@ void Watched::count_unknown(Thread& thread, std::string_view reason) noexcept {
 
 void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
   if (!reason_.empty()) return count_unknown(thread, reason_);
-  Result<OperatorCost> cost = cost_of(*row_, arguments.view());
+  Result<OperatorCost> cost = cost_of(*row_, arguments.view(), arguments.result());
   if (!cost.has_value()) return count_unknown(thread, cost.error().message);
   int id = id_.load(std::memory_order_relaxed);
   if (id < 0) {

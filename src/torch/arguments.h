@@ -27,6 +27,10 @@ class Arguments {
   // Of the first tensor; 0: none.
   std::int64_t leading() const { return leading_; }
 
+  // The operator's first result: some weights are opaque, and only it tells their size.
+  void set_result(const c10::IValue& value);
+  const Argument& result() const { return result_; }
+
   void add(const at::Tensor& tensor);
   void add(const std::optional<at::Tensor>& tensor);
   void add(c10::IntArrayRef list);
@@ -50,7 +54,10 @@ class Arguments {
   std::span<std::int64_t> take(std::size_t count);
   void add_content(const at::Tensor& tensor, Argument& argument);
 
+  static Argument tensor_argument(const at::Tensor& tensor);
+
   std::array<Argument, 32> items_;
+  Argument result_;
   std::size_t count_ = 0;
   std::int64_t leading_ = 0;
   std::array<std::int64_t, 192> room_;

@@ -61,16 +61,21 @@ class BoxedKernel final : public c10::OperatorKernel {
     } else {
       op.redispatchBoxed(below(keys), stack);
     }
-    count_after(thread, keys, values);
+    std::size_t results = op.schema().returns().size();
+    const c10::IValue* first = results != 0 && stack->size() >= results
+                                   ? &(*stack)[stack->size() - results]
+                                   : nullptr;
+    count_after(thread, keys, values, first);
   }
 
  private:
   void count_after(Thread& thread, c10::DispatchKeySet keys,
-                   const std::vector<c10::IValue>& values) noexcept {
+                   const std::vector<c10::IValue>& values, const c10::IValue* result) noexcept {
     try {
       if (is_odd(keys)) return row_.count_unknown(thread, "a sparse or nested operand");
       Arguments arguments;
       for (const c10::IValue& value : values) arguments.add(value);
+      if (result != nullptr) arguments.set_result(*result);
       row_.count(thread, arguments);
     } catch (...) {  // a tensor that cannot say its sizes; the operator itself is done
     }

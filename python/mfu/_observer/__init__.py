@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 
-from .library import LibraryError  # noqa: F401: what start() raises
+from .binding import LibraryError  # noqa: F401: what start() raises
 
 _lock = threading.Lock()
 _library = None
@@ -26,9 +26,9 @@ def library(torch=None, may_build=True):
     global _library
     with _lock:
         if _library is None:
-            from . import library as loader
+            from . import binding
 
-            _library = loader.load(torch or sys.modules["torch"], may_build)
+            _library = binding.load(torch or sys.modules["torch"], may_build)
         return _library
 
 
@@ -127,7 +127,7 @@ class Totals:
 
 def totals():
     """Everything counted by this process since the first start."""
-    from . import library as types
+    from . import binding as types
 
     loaded = library()
     given = types.Totals()

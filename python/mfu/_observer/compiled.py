@@ -8,7 +8,7 @@ expressions of symbols, whose values are read from the inputs of each call.
 import ctypes
 import functools
 
-from . import library as types
+from . import binding as types
 from .boundaries import skip_in_dynamo
 
 MARK = "_mfu_graph"
