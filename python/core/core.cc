@@ -80,4 +80,5 @@ NB_MODULE(_core, module) {
   module.doc() = "The C++ library behind the package mfu. Use mfu itself: names here may change.";
   mfu::python::bind_model(module);
   mfu::python::bind_hardware(module);
+  mfu::python::bind_record(module);
 }

@@ -46,5 +46,6 @@ Result<Catalog> catalog_of(const std::string& path);
 
 void bind_model(nanobind::module_& module);
 void bind_hardware(nanobind::module_& module);
+void bind_record(nanobind::module_& module);
 
 }  // namespace mfu::python

@@ -18,7 +18,7 @@ def _tracker_of(glue: Any) -> _modules.Tracker:
     global _tracker
     with _lock:
         if _tracker is None:
-            types = sys.modules[glue.__name__ + ".library"]
+            types = sys.modules[glue.__name__ + ".binding"]
             _tracker = _modules.Tracker(sys.modules["torch"], glue.library(), types)
         return _tracker
 
