@@ -10,7 +10,8 @@ Accelerate:       meter = mfu.callbacks.AcceleratorMeter(accelerator)
                   for batch in loader:
                       …; optimizer.step(); meter.step()
 
-Logged: mfu/mfu and mfu/hfu (fractions of the peak; of this rank's device), mfu/flop_per_s, mfu/tokens_per_s, mfu/step_seconds, over the
+Logged: perf/mfu (a fraction of the peak, of this rank's device), perf/mfu_percent, perf/hfu, perf/step_time, perf/steps_per_second,
+perf/tokens_per_second, perf/flop_per_s, over the
 steps since the last log. The peak is that of the device torch runs on, by its name, for the type most FLOPs ran in; `device=` or
 `peak=` say otherwise; where it is not known there is no MFU, and one warning says what to give. Nothing here raises into training.
 """
@@ -75,17 +76,19 @@ class Meter:
         model_flop = now["model_flop"] - before["model_flop"]
         if model_flop == 0:
             return {}
-        metrics = {"mfu/flop_per_s": model_flop / seconds}
+        metrics = {"perf/flop_per_s": model_flop / seconds}
         done = steps if steps is not None else now["steps"] - before["steps"]
         if done:
-            metrics["mfu/step_seconds"] = seconds / done
+            metrics["perf/step_time"] = seconds / done
+            metrics["perf/steps_per_second"] = done / seconds
         if now["tokens"] > before["tokens"]:
-            metrics["mfu/tokens_per_s"] = (now["tokens"] - before["tokens"]) / seconds
+            metrics["perf/tokens_per_second"] = (now["tokens"] - before["tokens"]) / seconds
         types = {name: flop - before["types"].get(name, 0) for name, flop in now["types"].items()}
         peak = self._peak(self._dtype or max(types, key=lambda name: types[name]))
         if peak:
-            metrics["mfu/mfu"] = model_flop / seconds / peak
-            metrics["mfu/hfu"] = (now["hardware_flop"] - before["hardware_flop"]) / seconds / peak
+            metrics["perf/mfu"] = model_flop / seconds / peak
+            metrics["perf/mfu_percent"] = 100 * metrics["perf/mfu"]
+            metrics["perf/hfu"] = (now["hardware_flop"] - before["hardware_flop"]) / seconds / peak
         return metrics
 
     def _peak(self, dtype: str) -> Optional[float]:
