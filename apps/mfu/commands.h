@@ -5,6 +5,7 @@
 
 namespace mfu::app {
 
+Command run_command();
 Command flops_command();
 Command convert_command();
 Command plan_command();

@@ -5,6 +5,7 @@
 int main(int argc, char** argv) {
   using namespace mfu::app;
   Cli cli({
+      run_command(),
       flops_command(),
       peak_command(),
       plan_command(),

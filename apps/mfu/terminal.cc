@@ -22,28 +22,28 @@ std::string_view environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::size_t width_of_output() {
+std::size_t width_of_output(int descriptor) {
   long columns = std::strtol(std::string(environment("COLUMNS")).c_str(), nullptr, 10);
   winsize size = {};
-  if (columns <= 0 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  if (columns <= 0 && ::ioctl(descriptor, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
   if (columns <= 0) return kPiped;
   return std::clamp(static_cast<std::size_t>(columns), kNarrowest, kWidest);
 }
 
-bool wants_color(const std::string& color) {
+bool wants_color(const std::string& color, int descriptor) {
   if (color == "always") return true;
   if (color == "never" || !environment("NO_COLOR").empty()) return false;
   if (!environment("CLICOLOR_FORCE").empty() && environment("CLICOLOR_FORCE") != "0") return true;
-  return ::isatty(STDOUT_FILENO) == 1 && environment("TERM") != "dumb";
+  return ::isatty(descriptor) == 1 && environment("TERM") != "dumb";
 }
 
-bool speaks_utf8() {
+bool speaks_utf8(int descriptor) {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
     std::string_view value = environment(name);
     if (value.empty()) continue;
     return value.find("UTF-8") != value.npos || value.find("utf8") != value.npos;
   }
-  return ::isatty(STDOUT_FILENO) != 1;  // files are UTF-8; a terminal without a locale may not be
+  return ::isatty(descriptor) != 1;  // files are UTF-8; a terminal without a locale may not be
 }
 
 void on_interrupt(int number) {
@@ -57,8 +57,8 @@ void on_interrupt(int number) {
 
 }  // namespace
 
-TextStyle terminal_style(const std::string& color) {
-  return {width_of_output(), wants_color(color), speaks_utf8()};
+TextStyle terminal_style(const std::string& color, int descriptor) {
+  return {width_of_output(descriptor), wants_color(color, descriptor), speaks_utf8(descriptor)};
 }
 
 bool stderr_is_terminal() {
@@ -67,6 +67,9 @@ bool stderr_is_terminal() {
 
 void set_signal_manners() {
   struct sigaction action = {};
+  ::sigaction(SIGINT, nullptr, &action);
+  if (action.sa_handler == SIG_IGN) return;  // started in the background: so it stays
+  action = {};
   action.sa_handler = on_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   ::sigaction(SIGINT, &action, nullptr);

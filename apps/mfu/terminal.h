@@ -7,8 +7,9 @@
 
 namespace mfu::app {
 
-// Width, colour and character set of standard output; `color` is auto, always or never.
-TextStyle terminal_style(const std::string& color);
+// Width, colour and character set of standard output (or of another descriptor); `color` is auto,
+// always or never.
+TextStyle terminal_style(const std::string& color, int descriptor = 1);
 
 bool stderr_is_terminal();
 

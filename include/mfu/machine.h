@@ -53,7 +53,8 @@ Machine detect_machine(const Catalog& catalog, Diagnostics& diagnostics);
 // foreign package of our name.
 std::vector<Probe> probe_parts(const std::string& python);
 
-// The processor alone: cores × FLOP per cycle × measured clock, for the cores this process may use.
-FoundDevice detect_cpu();
+// The processor alone: cores × FLOP per cycle × measured clock, for the cores this process may use,
+// or for those of the given CPUs (operating-system numbers) where any are.
+FoundDevice detect_cpu(const std::vector<std::uint32_t>& cpus = {});
 
 }  // namespace mfu

@@ -12,6 +12,7 @@
 #include "mfu/record.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
+#include "mfu/run.h"
 #include "mfu/settings.h"
 #include "mfu/sink.h"
 #include "mfu/suggest.h"

@@ -96,6 +96,7 @@ struct RunFacts {
 struct RunRecord {
   RunFacts run;
   std::vector<ProcessRecord> processes;  // by rank, those without one last
+  std::vector<std::string> unobserved;   // processes that loaded torch and count nothing: why
   bool partial = false;                  // something was damaged or dropped; `notes` say what
   std::vector<std::string> notes;
 };

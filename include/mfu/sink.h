@@ -8,6 +8,7 @@
 
 #include "mfu/report.h"
 #include "mfu/result.h"
+#include "mfu/run.h"
 #include "mfu/settings.h"
 #include "mfu/table.h"
 
@@ -18,6 +19,9 @@ std::string to_text(const DoctorReport& report, const TextStyle& style);
 std::string to_text(const NeedReport& report, const TextStyle& style);
 std::string to_text(const ConversionReport& report, const TextStyle& style);
 std::string to_text(const PlanReport& report, const TextStyle& style);
+std::string to_text(const RunReport& report, const TextStyle& style);
+// One line while it runs: step, step time, tokens/s, MFU, HFU, data wait.
+std::string live_line(const RunReport& report);
 
 // One line each, without the newline.
 std::string to_json(const PeakReport& report);        // mfu.peak/1
@@ -26,6 +30,7 @@ std::string to_json(const Error& error);              // mfu.error/1
 std::string to_json(const NeedReport& report);        // mfu.flops/1
 std::string to_json(const ConversionReport& report);  // mfu.convert/1
 std::string to_json(const PlanReport& report);        // mfu.plan/1
+std::string to_json(const RunReport& report);         // mfu.run/1
 // mfu.config/1
 std::string to_json(const std::vector<SettingKey>& keys, const Settings& settings,
                     const std::string& path);

@@ -32,7 +32,8 @@ struct CpuShare {
   double cores() const;  // that may run at once
 };
 
-CpuShare cpu_share();
+// `cpus`: those instead of the affinity of this process, where any are given.
+CpuShare cpu_share(const std::vector<std::uint32_t>& cpus = {});
 
 // The tightest cpu quota, in cores, from this cgroup up to the root; 0: none. `proc_cgroup` is the
 // text of /proc/self/cgroup, `root` where cgroups are mounted.

@@ -85,7 +85,7 @@ double CpuShare::cores() const {
   return core_limit == 0 ? count : std::min(count, core_limit);
 }
 
-CpuShare cpu_share() {
+CpuShare cpu_share(const std::vector<std::uint32_t>& cpus) {
   CpuShare share;
   Topology topology = load_topology();
   std::unique_ptr<hwloc_bitmap_s, decltype(&hwloc_bitmap_free)> allowed(hwloc_bitmap_alloc(),
@@ -93,6 +93,12 @@ CpuShare cpu_share() {
   if (topology != nullptr) {
     if (hwloc_get_cpubind(topology.get(), allowed.get(), HWLOC_CPUBIND_PROCESS) != 0) {
       hwloc_bitmap_copy(allowed.get(), hwloc_topology_get_allowed_cpuset(topology.get()));
+    }
+    if (!cpus.empty()) {
+      hwloc_bitmap_zero(allowed.get());
+      for (std::uint32_t cpu : cpus) hwloc_bitmap_set(allowed.get(), cpu);
+      hwloc_bitmap_and(allowed.get(), allowed.get(),
+                       hwloc_topology_get_allowed_cpuset(topology.get()));
     }
     for (hwloc_obj_t core = nullptr;
          (core = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_CORE, core));) {

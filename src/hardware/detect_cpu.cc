@@ -93,10 +93,10 @@ CpuClock measure_cpu_clock(const CpuIdentity& cpu, const CpuShare& share) {
   return clock;
 }
 
-FoundDevice detect_cpu() {
+FoundDevice detect_cpu(const std::vector<std::uint32_t>& cpus) {
   FoundDevice found;
   CpuIdentity cpu = cpu_identity();
-  CpuShare share = cpu_share();
+  CpuShare share = cpu_share(cpus);
   CpuClock clock = measure_cpu_clock(cpu, share);
   found.driver_name =
       fmt::format("{} ({:g} core{})", cpu.brand, clock.cores, clock.cores == 1 ? "" : "s");

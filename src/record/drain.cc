@@ -182,6 +182,13 @@ void Drainer::finish() {
     empty = empty && process.region == nullptr;
   }
   std::error_code ignored;
+  for (const std::string& name : names_in(state_->places.region_folder, ".txt")) {
+    if (!name.starts_with("note-")) continue;
+    std::string from = state_->places.region_folder + "/" + name;
+    std::filesystem::copy_file(
+        from, state_->places.directory + "/note-" + host_name() + "-" + name.substr(5), ignored);
+    std::filesystem::remove(from, ignored);
+  }
   if (empty) std::filesystem::remove_all(state_->places.region_folder, ignored);
 }
 
@@ -189,7 +196,10 @@ RunRecord Drainer::record() const {
   RunRecord record;
   std::vector<std::string> damage = state_->damage;
   Result<RunRecord> others = read_run(state_->places.directory);
-  if (others.has_value()) record.run = others->run;
+  if (others.has_value()) {
+    record.run = others->run;
+    record.unobserved = others->unobserved;
+  }
   for (const auto& [stem, process] : state_->processes) {
     ProcessRecord each;
     std::string bytes = process.file.whole();

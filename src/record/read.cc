@@ -83,8 +83,13 @@ Result<RunRecord> read_run(const std::string& directory) {
       continue;
     }
     if (name == "run.json" || record.run.host.empty()) record.run = launch->facts;
-    if (launch->facts.host == host_name()) add_regions(launch->region_folder, sources);
+    if (launch->facts.host != host_name()) continue;
+    add_regions(launch->region_folder, sources);
+    for (std::string& note : process_notes(launch->region_folder)) {
+      record.unobserved.push_back(std::move(note));
+    }
   }
+  for (std::string& note : process_notes(directory)) record.unobserved.push_back(std::move(note));
   add_files(directory, sources);
   if (launches.empty() && sources.bytes.empty()) {
     return fail(

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/text.h"
 #include "record/region_file.h"
 
 namespace mfu {
@@ -151,7 +152,7 @@ Result<void> put_earlier_aside(const std::string& directory) {
     if (!fs::exists(aside, error)) break;
   }
   fs::create_directory(aside, error);
-  for (const char* ending : {".steps", ".json"}) {
+  for (const char* ending : {".steps", ".json", ".txt"}) {
     for (const std::string& name : names_in(directory, ending)) {
       if (!error) fs::rename(directory + "/" + name, aside + "/" + name, error);
     }
@@ -184,6 +185,20 @@ std::vector<std::string> names_in(const std::string& folder, std::string_view en
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+std::vector<std::string> process_notes(const std::string& folder) {
+  constexpr std::size_t kMost = 16;
+  std::vector<std::string> notes;
+  for (const std::string& name : names_in(folder, ".txt")) {
+    if (!name.starts_with("note-")) continue;
+    Result<std::string> text = read_file(folder + "/" + name, 1u << 16);
+    if (!text.has_value()) continue;
+    for (std::string_view line : split(*text, '\n')) {
+      if (!line.empty() && notes.size() < kMost) notes.push_back(printable(line, 1000));
+    }
+  }
+  return notes;
 }
 
 std::vector<std::string> launch_files(const std::string& directory) {

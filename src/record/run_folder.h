@@ -21,6 +21,9 @@ Result<LaunchFile> read_launch(const std::string& path);
 // Names in a folder that end so, sorted; none where it cannot be read.
 std::vector<std::string> names_in(const std::string& folder, std::string_view ending);
 
+// What processes that could not be observed wrote (note-PID.txt), a line each.
+std::vector<std::string> process_notes(const std::string& folder);
+
 // run.json and those of launchers that joined, in `directory`.
 std::vector<std::string> launch_files(const std::string& directory);
 

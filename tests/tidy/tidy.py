@@ -23,7 +23,7 @@ HEADERS = {
     "result": "base", "units": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base",
     "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "model": "model", "convention": "model", "workload": "model", "ops": "ops",
     "record": "record", "trace": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
-    "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
+    "attribution": "attribution", "report": "report", "run": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
     "observer": "torch", "c": "serve", "mfu": None,
 }
 # A library stays in its room.

@@ -1,0 +1,231 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "commands.h"
+#include "launch.h"
+#include "model_options.h"
+#include "run_watch.h"
+#include "terminal.h"
+
+namespace mfu::app {
+
+namespace {
+
+struct RunOptions {
+  std::vector<std::string> command;
+  std::string directory, json_file, device, peak, type, model, step_marker, warmup;
+  std::string drain;  // a region folder: carry an observed process's counts, run nothing
+};
+
+// What can be refused is refused before the command starts.
+struct Prepared {
+  RunQuestion question;
+  std::string device;
+};
+
+Result<Prepared> prepare(Context& context, const RunOptions& options) {
+  Prepared prepared;
+  prepared.device = options.device;
+  if (!options.device.empty() && options.device != "cpu") {
+    MFU_TRY(find_device(context.catalog(), options.device));
+  }
+  if (!options.peak.empty()) {
+    double peak = MFU_TRY(parse_amount(options.peak, "--peak"));
+    if (!(peak > 0)) return fail(ErrorCode::invalid_argument, "--peak: above 0 was expected");
+    prepared.question.peak = FlopRate{peak};
+  }
+  if (!options.type.empty()) {
+    prepared.question.precision = parse_precision(options.type);
+    if (!prepared.question.precision) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("--dtype {}: one of fp64 fp32 tf32 fp16 bf16 fp8 fp6 fp4 int8 int4 "
+                              "was expected",
+                              options.type));
+    }
+  }
+  if (!options.warmup.empty() && options.warmup != "0") {
+    prepared.question.warmup = MFU_TRY(parse_whole_amount(options.warmup, "--warmup", 1e9));
+  } else if (options.warmup == "0") {
+    prepared.question.warmup = 0;
+  }
+  if (!options.model.empty()) {
+    Diagnostics diagnostics;
+    prepared.question.model = MFU_TRY(ModelOptions{}.load(options.model, diagnostics));
+    context.warn(diagnostics);
+  }
+  return prepared;
+}
+
+Environment environment_of(const RunPlaces& places, const RunOptions& options, Context& context) {
+  Environment environment{{"MFU_RUN_DIR", places.directory},
+                          {"MFU_REGION_DIR", places.region_folder},
+                          {"MFU_STEP_MARKER", options.step_marker}};
+  std::string inject = inject_folder();
+  if (inject.empty()) {
+    context.warn(
+        "the Python part of mfu is not beside this program, so nothing will be counted: "
+        "name the folder of the package mfu with MFU_PYTHON_DIR");
+    return environment;
+  }
+  const char* before = std::getenv("PYTHONPATH");
+  std::string rest = before == nullptr || *before == 0 ? "" : ":" + std::string(before);
+  environment["PYTHONPATH"] = inject + rest;
+  return environment;
+}
+
+// Nothing happened: nothing is left behind.
+void discard(const RunPlaces& places) {
+  std::error_code ignored;
+  std::filesystem::remove_all(places.region_folder, ignored);
+  std::filesystem::remove(places.file, ignored);
+  std::filesystem::remove(places.directory, ignored);  // where it is empty
+}
+
+Result<void> write_text(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text << '\n';
+  file.close();
+  if (!file) return fail(ErrorCode::io, fmt::format("{}: cannot be written", path));
+  return {};
+}
+
+RunReport make_report(Context& context, const RunRecord& record, Prepared prepared) {
+  Result<RunDevice> device = device_of_run(record, context.catalog(), prepared.device);
+  if (device.has_value()) prepared.question.device = *device;
+  return report_run(record, prepared.question);
+}
+
+// What a person gets goes to standard error; standard output is the program's, and the last line
+// there ours with --json.
+void tell(Context& context, const RunOptions& options, const RunPlaces& places,
+          const RunReport& report) {
+  std::string json = to_json(report);
+  auto write = [&](const std::string& path) {
+    Result<void> written = write_text(path, json);
+    if (!written.has_value()) context.warn(written.error().message);
+  };
+  write(places.directory + "/summary.json");
+  if (!options.json_file.empty()) write(options.json_file);
+  TextStyle style = terminal_style(context.settings().value("color"), 2);
+  std::string text = to_text(report, style);
+  text += fmt::format("run        {}\n", places.directory);
+  std::fputs(("\n" + text).c_str(), stderr);
+  if (context.json()) context.print(json);
+}
+
+Result<int> launch(Context& context, const RunOptions& options) {
+  Prepared prepared = MFU_TRY(prepare(context, options));
+  RunPlaces places = MFU_TRY(create_run(options.directory, options.command));
+  for (const std::string& note : places.notes) context.warn(note);
+  Environment environment = environment_of(places, options, context);
+  Launch command;
+  RunWatch watch(places, prepared.question, prepared.device, context.catalog());
+  if (auto problem = command.start(options.command, environment)) {
+    watch.stop();
+    discard(places);
+    if (context.json()) {
+      context.print(to_json(Error{ErrorCode::not_found, problem->message}));
+    } else {
+      context.warn(problem->message);
+    }
+    return problem->status;
+  }
+  int status = command.finish();
+  Result<void> closed = close_run(places, status);
+  if (!closed.has_value()) context.warn(closed.error().message);
+  std::optional<RunRecord> record = watch.stop();
+  if (!record) {
+    context.warn(fmt::format("{}: the disk does not answer; what was counted is still in {}",
+                             places.directory, places.region_folder));
+    std::fflush(stdout);
+    std::_Exit(status);
+  }
+  if (!closed.has_value()) {
+    record->run.command = options.command;
+    record->run.exit_status = status;
+  }
+  tell(context, options, places, make_report(context, *record, prepared));
+  return status;
+}
+
+// For a process that observes itself, without a launcher: until all its processes are gone.
+Result<int> drain(Context& context, const RunOptions& options) {
+  if (options.directory.empty()) {
+    return fail(ErrorCode::invalid_argument, "--drain goes with --dir");
+  }
+  RunPlaces places{options.directory, options.drain, options.directory + "/run.json", {}};
+  RunRecord record = drain_to_the_end(places);
+  Result<void> written =
+      write_text(places.directory + "/summary.json", to_json(make_report(context, record, {})));
+  if (!written.has_value()) return Failure{written.error()};
+  return kGood;
+}
+
+Result<int> run(Context& context, const RunOptions& options) {
+  if (!options.drain.empty()) return drain(context, options);
+  if (options.command.empty()) {
+    return fail(ErrorCode::invalid_argument, "no command: mfu run [options] -- python train.py");
+  }
+  return launch(context, options);
+}
+
+CommandText run_text() {
+  return {
+      "run",
+      "What is the MFU of my program?",
+      "Runs COMMAND unchanged and counts what its PyTorch processes compute: every matmul-class "
+      "operator, by data type, at no cost that can be measured. Works through python, python -m, "
+      "console scripts, torchrun, accelerate, and worker processes by fork and spawn. Its "
+      "terminal, input, output, signals and exit status are its own.\n\n"
+      "A step ends where an optimizer step ends. On a terminal a line shows the last steps; at "
+      "the end a summary goes to standard error: MFU and HFU with the peak behind them, where "
+      "step time went, what was not counted, the ranks side by side, and what to change first. "
+      "The run directory keeps every step (docs/formats/run.md) and summary.json.\n\n"
+      "MFU is model FLOPs (recomputation left out) over step time and the dense peak of the "
+      "devices, warm-up steps left out. Ranks that share one processor are one device.",
+      {{"mfu run -- python train.py", "the MFU of a training program"},
+       {"mfu run -- torchrun --nproc-per-node 8 train.py", "all ranks, one summary"},
+       {"mfu run --dir runs/a --json-file a.json -- python train.py --lr 1e-3",
+        "kept where you say, and for a script"},
+       {"mfu run --step-marker generate -- python serve.py",
+        "a program without an optimizer: a step is a range of that name"}}};
+}
+
+}  // namespace
+
+Command run_command() {
+  auto options = std::make_shared<RunOptions>();
+  auto add = [options](CLI::App& app) {
+    app.add_option("COMMAND", options->command, "The command, after --")->type_name("COMMAND");
+    app.add_option("--dir", options->directory,
+                   "Run directory (default: ./mfu-runs/, by program and time)")
+        ->type_name("DIR");
+    app.add_option("--json-file", options->json_file, "The JSON object, alone, to this file")
+        ->type_name("PATH");
+    app.add_option("--device", options->device,
+                   "Device whose peak counts, where the program does not say it right")
+        ->type_name("NAME");
+    app.add_option("--peak", options->peak, "Peak of one device in FLOP/s; wins over --device")
+        ->type_name("FLOP_PER_S");
+    app.add_option("--dtype", options->type, "Hold all FLOPs against this type's peak")
+        ->type_name("TYPE");
+    app.add_option("--model", options->model,
+                   "config.json: attention that runs as plain matmuls counts by its exact area")
+        ->type_name("CONFIG");
+    app.add_option("--step-marker", options->step_marker,
+                   "Name of the record_function range that ends a step, where no optimizer does")
+        ->type_name("NAME");
+    app.add_option("--warmup", options->warmup,
+                   "First steps of each rank to leave out (default: found out)")
+        ->type_name("N");
+    app.add_option("--drain", options->drain, "")->group("");
+  };
+  return {run_text(), add, [options](Context& context) { return run(context, *options); }};
+}
+
+}  // namespace mfu::app

@@ -1,0 +1,133 @@
+#include "launch.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+extern char** environ;
+
+namespace mfu::app {
+
+namespace {
+
+constexpr int kForwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
+                              SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
+
+// What the command must have had before we changed anything.
+sigset_t first_mask;
+sigset_t first_ignored;
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  for (int number : kForwarded) {
+    if (sigismember(&first_ignored, number) == 0) sigaddset(&set, number);
+  }
+  return set;
+}
+
+std::vector<std::string> merged(const Environment& changes) {
+  std::vector<std::string> entries;
+  for (char** each = environ; *each != nullptr; ++each) {
+    std::string entry = *each;
+    if (!changes.contains(entry.substr(0, entry.find('=')))) entries.push_back(entry);
+  }
+  for (const auto& [name, value] : changes) entries.push_back(name + "=" + value);
+  return entries;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (std::string& text : texts) all.push_back(text.data());
+  all.push_back(nullptr);
+  return all;
+}
+
+// A signal that a process sent to us alone; the terminal sends its own to all of a group, the
+// command among it.
+bool sent_to_us(const siginfo_t& info) {
+  return info.si_code <= 0;
+}
+
+void hand_on(int child, const siginfo_t& info) {
+  if (sent_to_us(info)) kill(child, info.si_signo);
+  if (info.si_signo == SIGTSTP) raise(SIGSTOP);  // the shell sees us stop, as it sees the command
+}
+
+}  // namespace
+
+Launch::Launch() {
+  sigemptyset(&first_ignored);
+  for (int number : kForwarded) {
+    struct sigaction now = {};
+    sigaction(number, nullptr, &now);
+    if (now.sa_handler == SIG_IGN) sigaddset(&first_ignored, number);
+  }
+  sigset_t watched = watched_signals();
+  pthread_sigmask(SIG_BLOCK, &watched, &first_mask);
+}
+
+std::optional<NotStarted> Launch::start(const std::vector<std::string>& command,
+                                        const Environment& environment) {
+  std::vector<std::string> words = command, entries = merged(environment);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setsigmask(&attributes, &first_mask);
+  sigset_t plain;
+  sigemptyset(&plain);
+  sigaddset(&plain, SIGPIPE);
+  if (sigismember(&first_ignored, SIGINT) == 0) sigaddset(&plain, SIGINT);
+  posix_spawnattr_setsigdefault(&attributes, &plain);
+  int error = posix_spawnp(&child_, words[0].c_str(), nullptr, &attributes, pointers(words).data(),
+                           pointers(entries).data());
+  posix_spawnattr_destroy(&attributes);
+  if (error == 0) return std::nullopt;
+  if (error == ENOENT) {
+    return NotStarted{127, fmt::format("{}: no such command. Is it on PATH, or does it need ./ "
+                                       "before it?",
+                                       command[0])};
+  }
+  return NotStarted{126, fmt::format("{}: cannot be run: {}", command[0], std::strerror(error))};
+}
+
+int Launch::finish() {
+  sigset_t watched = watched_signals();
+  while (true) {
+    int status = 0;
+    pid_t ended = waitpid(child_, &status, WNOHANG);
+    if (ended == child_) {
+      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    }
+    siginfo_t info = {};
+    if (sigwaitinfo(&watched, &info) > 0 && info.si_signo != SIGCHLD) hand_on(child_, info);
+  }
+}
+
+std::string inject_folder() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  fs::path here = fs::read_symlink("/proc/self/exe", error).parent_path();
+  std::vector<fs::path> packages;
+  if (const char* named = std::getenv("MFU_PYTHON_DIR")) packages.emplace_back(named);
+  packages.push_back(here / "..");                       // mfu/bin/mfu of a wheel
+  packages.push_back(here / "../../python/mfu");         // build/release/mfu of a checkout
+  packages.push_back(here / "../share/mfu/python/mfu");  // PREFIX/bin/mfu
+  for (const fs::path& package : packages) {
+    for (const char* inner : {"_inject", "mfu/_inject"}) {
+      fs::path folder = package / inner;
+      if (fs::exists(folder / "sitecustomize.py", error)) return fs::canonical(folder, error);
+    }
+  }
+  return "";
+}
+
+}  // namespace mfu::app

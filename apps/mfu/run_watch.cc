@@ -1,0 +1,158 @@
+#include "run_watch.h"
+
+#include <fmt/format.h>
+#include <mfu/machine.h>
+#include <mfu/sink.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "terminal.h"
+
+namespace mfu::app {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kDrainEvery = std::chrono::milliseconds(100);
+constexpr auto kShowEvery = std::chrono::seconds(1);
+constexpr auto kPatience = std::chrono::seconds(10);
+
+// On the terminal that standard error is; the cursor is left at its start, so that what the program
+// prints next begins there.
+class LiveLine {
+ public:
+  ~LiveLine() { clear(); }
+  void show(const std::string& text) {
+    winsize size = {};
+    std::size_t columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 80u;
+    put("\r\x1b[K" + text.substr(0, columns > 1 ? columns - 1 : 0) + "\r");
+    drawn_ = true;
+  }
+  void clear() {
+    if (drawn_) put("\r\x1b[K");
+    drawn_ = false;
+  }
+
+ private:
+  static void put(const std::string& text) {
+    // In the background, or on a terminal that is gone, it is not worth a word.
+    [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+  }
+  bool drawn_ = false;
+};
+
+bool in_foreground() {
+  return tcgetpgrp(STDERR_FILENO) == getpgrp();
+}
+
+}  // namespace
+
+struct RunWatch::State {
+  State(const RunPlaces& places, RunQuestion asked, std::string named, const Catalog& known)
+      : drainer(places), question(std::move(asked)), device(std::move(named)), catalog(known) {}
+
+  Drainer drainer;
+  RunQuestion question;
+  std::string device;
+  const Catalog& catalog;
+  std::optional<FoundDevice> processor;  // measured before the command starts
+  bool device_known = false;
+  LiveLine line;
+  steady_clock::time_point shown{};
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool stopping = false, done = false;
+  std::optional<RunRecord> record;
+
+  void show();
+  void work();
+};
+
+void RunWatch::State::show() {
+  if (!processor || !in_foreground() || steady_clock::now() - shown < kShowEvery) return;
+  shown = steady_clock::now();
+  RunRecord recent = drainer.recent();
+  std::erase_if(recent.processes, [](const ProcessRecord& each) { return each.steps.empty(); });
+  if (recent.processes.empty()) return;
+  if (!device_known) {
+    // The processor's peak was measured while nothing ran; measuring it now would disturb.
+    const std::string* said = recent.processes[0].fact("device");
+    bool on_processor = device.empty() && (said == nullptr || said->starts_with("cpu"));
+    if (on_processor) {
+      question.device.name = processor->driver_name;
+      question.device.device = processor->device;
+    } else if (auto found = device_of_run(recent, catalog, device); found.has_value()) {
+      question.device = *found;
+    }
+    device_known = true;
+  }
+  for (ProcessRecord& each : recent.processes) each.steps_dropped = 0;
+  RunReport report = report_run(recent, question);
+  report.steps = 0;
+  for (const ProcessRecord& each : recent.processes) {
+    report.steps = std::max(report.steps, each.steps.back().sequence + 1);
+  }
+  line.show(live_line(report));
+}
+
+void RunWatch::State::work() {
+  std::unique_lock lock(mutex);
+  while (!stopping) {
+    lock.unlock();
+    drainer.drain();
+    show();
+    lock.lock();
+    changed.wait_for(lock, kDrainEvery, [&] { return stopping; });
+  }
+  lock.unlock();
+  line.clear();
+  drainer.finish();
+  RunRecord all = drainer.record();
+  for (const std::string& problem : drainer.problems()) {
+    all.partial = true;
+    all.notes.push_back(problem + " (the summary has all of it, the run directory does not)");
+  }
+  lock.lock();
+  record = std::move(all);
+  done = true;
+  changed.notify_all();
+}
+
+RunWatch::RunWatch(const RunPlaces& places, const RunQuestion& question, const std::string& device,
+                   const Catalog& catalog)
+    : state_(std::make_shared<State>(places, question, device, catalog)) {
+  if (stderr_is_terminal()) state_->processor = detect_cpu();
+  state_->question.warmup = 0;  // the last steps are past it
+  std::thread([state = state_] { state->work(); }).detach();
+}
+
+RunWatch::~RunWatch() = default;
+
+std::optional<RunRecord> RunWatch::stop() {
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  state_->changed.notify_all();
+  state_->changed.wait_for(lock, kPatience, [&] { return state_->done; });
+  return state_->done ? std::move(state_->record) : std::nullopt;
+}
+
+RunRecord drain_to_the_end(const RunPlaces& places) {
+  Drainer drainer(places);
+  // A process that just begins may have no region yet.
+  constexpr int kQuietRounds = 30;
+  for (int quiet = 0; quiet < kQuietRounds;) {
+    quiet = drainer.drain() ? 0 : quiet + 1;
+    std::this_thread::sleep_for(kDrainEvery);
+  }
+  drainer.finish();
+  return drainer.record();
+}
+
+}  // namespace mfu::app

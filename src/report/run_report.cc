@@ -1,0 +1,431 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+#include "mfu/convention.h"
+#include "mfu/run.h"
+#include "report/run_advice.h"
+#include "report/run_peak.h"
+#include "report/run_steps.h"
+
+namespace mfu {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+void add(CountedFlop& to, const CountedFlop& more) {
+  to.model_flop += more.model_flop;
+  to.hardware_flop += more.hardware_flop;
+  to.recomputed_flop += more.recomputed_flop;
+}
+
+// One rank: a process that took steps.
+struct Rank {
+  const ProcessRecord* process = nullptr;
+  std::vector<const Step*> steps;  // all
+  std::uint64_t warmup = 0;
+
+  std::vector<const Step*> kept() const {
+    return {steps.begin() + static_cast<std::ptrdiff_t>(warmup), steps.end()};
+  }
+};
+
+std::vector<Rank> ranks_of(const RunRecord& record, const RunQuestion& question) {
+  std::vector<Rank> ranks;
+  for (const ProcessRecord& each : record.processes) {
+    Rank rank{&each, training_steps(each), 0};
+    if (rank.steps.empty()) continue;
+    rank.warmup = question.warmup ? std::min<std::uint64_t>(*question.warmup, rank.steps.size())
+                                  : warmup_of(rank.steps);
+    ranks.push_back(std::move(rank));
+  }
+  return ranks;
+}
+
+bool uses_tf32(const RunRecord& record) {
+  return std::any_of(record.processes.begin(), record.processes.end(),
+                     [](const ProcessRecord& each) {
+                       const std::string* allowed = each.fact("tf32");
+                       return allowed != nullptr && *allowed == "1";
+                     });
+}
+
+bool observer_off(const ProcessRecord& process) {
+  return std::any_of(process.facts.begin(), process.facts.end(), [](const Fact& each) {
+    return each.key == "note" && each.value.starts_with("observer off");
+  });
+}
+
+void add_totals(const RunRecord& record, RunReport& report) {
+  std::map<std::string, CountedFlop> by_type;
+  std::map<std::string, OperatorTotal> uncounted;
+  CountedFlop sum;
+  bool could_count = false;
+  for (const ProcessRecord& process : record.processes) {
+    could_count = could_count || !observer_off(process);
+    for (const OperatorTotal& total : process.totals) {
+      OperatorTotal& line = total.reason.empty() ? report.by_operator[total.name]
+                                                 : uncounted[total.name + "\n" + total.reason];
+      line.name = total.name;
+      line.reason = total.reason;
+      line.calls += total.calls;
+      line.bytes += total.bytes;
+      add(line.flop, total.flop);
+      if (!total.reason.empty()) continue;
+      report.counted_calls += total.calls;
+      add(by_type[total.type], total.flop);
+      add(sum, total.flop);
+    }
+  }
+  for (auto& [key, line] : uncounted) report.uncounted.push_back(line);
+  for (auto& [type, flop] : by_type) report.by_type.push_back({type, flop, {}, {}});
+  std::stable_sort(
+      report.by_type.begin(), report.by_type.end(),
+      [](const RunType& a, const RunType& b) { return a.flop.model_flop > b.flop.model_flop; });
+  if (could_count) report.flop = sum;
+}
+
+// Pipeline stages without the vocabulary look up other, smaller tables: those are no tokens.
+std::uint64_t widest_table(const RunRecord& record) {
+  std::uint64_t rows = 0;
+  for (const ProcessRecord& each : record.processes) rows = std::max(rows, each.token_rows);
+  return rows;
+}
+
+void add_tokens(const RunRecord& record, RunReport& report) {
+  std::uint64_t widest = widest_table(record), tokens = 0, samples = 0;
+  for (const ProcessRecord& each : record.processes) {
+    if (each.token_rows == widest) tokens += each.tokens;
+    samples += each.samples;
+  }
+  if (widest > 0) report.tokens = tokens;
+  if (samples > 0) report.samples = samples;
+}
+
+void add_peaks(const RunRecord& record, const RunQuestion& question, RunReport& report) {
+  bool tf32 = uses_tf32(record);
+  report.device = question.device.name;
+  report.devices = question.device.devices;
+  for (RunType& each : report.by_type) {
+    std::optional<TypePeak> peak = peak_of_type(question, each.type, tf32);
+    bool counts = each.flop.model_flop > FlopCount(0) || each.flop.hardware_flop > FlopCount(0);
+    if (!peak) {
+      if (counts && question.device.device) {
+        report.notes.push_back(
+            fmt::format("no peak for {} on {}: give --peak", each.type, question.device.name));
+      }
+      continue;
+    }
+    each.peak = peak->rate;
+    if (peak->against != each.type) {
+      each.against = peak->against;
+      report.notes.push_back(
+          fmt::format("{} matmuls are held against the {} peak{}", each.type, peak->against,
+                      question.precision            ? " (--dtype)"
+                      : each.type == "fp32" && tf32 ? ": TF32 was allowed"
+                                                    : ": the device has no unit for them"));
+    }
+  }
+  report.dtype = report.by_type.empty() ? "" : report.by_type[0].type;
+  if (question.precision) report.dtype = name_of(*question.precision);
+  std::optional<TypePeak> main = peak_of_type(question, report.dtype, tf32);
+  if (!main) return;
+  report.peak = main->rate;
+  report.peak_source = main->source;
+  if (!question.device.ceiling) return;
+  for (const Measured& each : question.device.ceiling->measured) {
+    if (!each.rate || name_of(each.precision) != main->against) continue;
+    if (report.ceiling && each.rate->per_s <= report.ceiling->per_s) continue;
+    report.ceiling = each.rate;
+    report.ceiling_source = each.method;
+  }
+}
+
+// FLOP of each type over that type's peak: seconds that one device would need. None where a type
+// has FLOPs and no peak.
+std::optional<double> seconds_at_peak(const RunReport& report,
+                                      const std::map<std::string, FlopCount>& flop) {
+  double seconds = 0;
+  for (const auto& [type, count] : flop) {
+    if (count == FlopCount(0)) continue;
+    auto is_it = [&name = type](const RunType& each) { return each.type == name; };
+    auto found = std::find_if(report.by_type.begin(), report.by_type.end(), is_it);
+    std::optional<FlopRate> peak =
+        found != report.by_type.end() ? found->peak : report.peak;  // "other" of a step
+    if (!peak) return std::nullopt;
+    seconds += count.to_double() / peak->per_s;
+  }
+  return seconds;
+}
+
+// What the exact area takes off a step whose attention ran as plain matmuls over the full square.
+FlopCount excess_of_square(const ModelSpec& model, const Step& step) {
+  if (step.samples == 0 || step.tokens % step.samples != 0 || step.tokens == 0) return 0;
+  Workload work{.batch = step.samples, .sequence = step.tokens / step.samples};
+  auto square = flop_by_convention(model, work, Convention::flopcounter, {});
+  auto exact = flop_by_convention(model, work, Convention::exact, {});
+  if (!square.has_value() || !exact.has_value()) return 0;
+  if (!square->model_flop || !exact->model_flop) return 0;
+  return *square->model_flop > *exact->model_flop ? *square->model_flop - *exact->model_flop : 0;
+}
+
+bool plain_attention(const RunReport& report) {
+  bool batched = false, fused = false;
+  for (const auto& [name, total] : report.by_operator) {
+    batched = batched || name.find("bmm") != std::string::npos;
+    fused = fused || name.find("attention") != std::string::npos;
+  }
+  return batched && !fused;
+}
+
+// Sums over the steps that are kept.
+struct Kept {
+  std::map<std::string, FlopCount> model, hardware;  // by type
+  FlopCount model_flop;
+  nanoseconds duration{}, device_time{}, wall{};
+  nanoseconds phase[kStepPhases] = {};
+  std::uint64_t tokens = 0;
+  std::vector<nanoseconds> durations;
+};
+
+void add_step(Kept& kept, const Step& step, bool has_vocabulary) {
+  for (const TypedFlop& each : step.flop) {
+    kept.model[each.type] += each.flop.model_flop;
+    kept.hardware[each.type] += each.flop.hardware_flop;
+    kept.model_flop += each.flop.model_flop;
+  }
+  kept.duration += step.duration();
+  kept.durations.push_back(step.duration());
+  for (std::size_t i = 0; i < kStepPhases; ++i) kept.phase[i] += step.phase[i];
+  if (has_vocabulary) kept.tokens += step.tokens;
+}
+
+Kept keep(const RunRecord& record, const std::vector<Rank>& ranks) {
+  Kept kept;
+  std::uint64_t widest = widest_table(record);
+  std::map<std::string, std::vector<Interval>> by_device;  // ranks of one CPU take turns on it
+  std::vector<Interval> all;
+  for (const Rank& rank : ranks) {
+    const ProcessRecord& process = *rank.process;
+    std::string key = device_key(process);
+    for (const Step* step : rank.kept()) {
+      add_step(kept, *step, process.token_rows == widest && widest > 0);
+      by_device[key].emplace_back(step->start, step->end);
+      all.emplace_back(step->start + process.realtime_offset, step->end + process.realtime_offset);
+    }
+  }
+  for (auto& [key, intervals] : by_device) kept.device_time += union_of(std::move(intervals));
+  kept.wall = union_of(std::move(all));
+  return kept;
+}
+
+double seconds_of(nanoseconds duration) {
+  return static_cast<double>(duration.count()) / 1e9;
+}
+
+void add_utilization(const Kept& kept, RunReport& report) {
+  if (kept.wall.count() > 0) {
+    report.reached = kept.model_flop / kept.wall;
+    if (report.tokens) {
+      report.tokens_per_s = static_cast<double>(kept.tokens) / seconds_of(kept.wall);
+    }
+  }
+  if (kept.device_time.count() > 0 && report.peak) {
+    std::optional<double> model = seconds_at_peak(report, kept.model);
+    std::optional<double> hardware = seconds_at_peak(report, kept.hardware);
+    if (model) report.mfu = Fraction{*model / seconds_of(kept.device_time)};
+    if (hardware) report.hfu = Fraction{*hardware / seconds_of(kept.device_time)};
+  }
+  for (std::size_t i = 0; i < kStepPhases && kept.duration.count() > 0; ++i) {
+    report.phase[i] = Fraction{seconds_of(kept.phase[i]) / seconds_of(kept.duration)};
+  }
+}
+
+void add_wall(const RunRecord& record, RunReport& report) {
+  if (record.run.started && record.run.ended) {
+    report.wall = *record.run.ended - *record.run.started;
+  } else if (!record.processes.empty()) {
+    nanoseconds first = nanoseconds::max(), last = nanoseconds::min();
+    for (const ProcessRecord& each : record.processes) {
+      first = std::min(first, each.started + each.realtime_offset);
+      last = std::max(last, each.last + each.realtime_offset);
+    }
+    report.wall = std::max(last - first, nanoseconds(0));
+  }
+  if (!report.flop || !report.peak || !report.wall || report.wall->count() <= 0) return;
+  std::map<std::string, FlopCount> model;
+  for (const RunType& each : report.by_type) model[each.type] = each.flop.model_flop;
+  std::optional<double> needed = seconds_at_peak(report, model);
+  double devices = static_cast<double>(report.devices);
+  if (needed) report.mfu_wall = Fraction{*needed / (seconds_of(*report.wall) * devices)};
+}
+
+RankReport rank_report(const Rank& rank) {
+  const ProcessRecord& process = *rank.process;
+  RankReport report;
+  report.rank = process.rank;
+  report.host = process.host;
+  report.pid = process.pid;
+  report.device = device_name(process);
+  report.steps = rank.steps.size();
+  report.steps_dropped = process.steps_dropped;
+  report.tokens = process.tokens;
+  report.samples = process.samples;
+  for (const OperatorTotal& each : process.totals) add(report.flop, each.flop);
+  std::vector<nanoseconds> durations, own;
+  nanoseconds all{}, phase[kStepPhases] = {};
+  for (const Step* step : rank.kept()) {
+    durations.push_back(step->duration());
+    all += step->duration();
+    for (std::size_t i = 0; i < kStepPhases; ++i) phase[i] += step->phase[i];
+    nanoseconds waited = step->phase[static_cast<std::size_t>(StepPhase::communication)];
+    own.push_back(std::max(step->duration() - waited, nanoseconds(0)));
+  }
+  for (std::size_t i = 0; i < kStepPhases && all.count() > 0; ++i) {
+    report.phase[i] = Fraction{seconds_of(phase[i]) / seconds_of(all)};
+  }
+  report.step = times_of(std::move(durations));
+  if (auto times = times_of(std::move(own))) report.own = times->median;
+  return report;
+}
+
+// Ranks in lockstep all take as long as the slowest; what tells them apart is how long they are at
+// work and not waiting in a collective. One stands out from a tenth above the middle one on.
+std::optional<std::uint32_t> slowest_of(const std::vector<RankReport>& ranks) {
+  std::vector<nanoseconds> own;
+  const RankReport* slowest = nullptr;
+  for (const RankReport& each : ranks) {
+    if (!each.own || !each.rank) continue;
+    own.push_back(*each.own);
+    if (slowest == nullptr || *each.own > *slowest->own) slowest = &each;
+  }
+  if (own.size() < 2) return std::nullopt;
+  std::sort(own.begin(), own.end());
+  nanoseconds middle = own[(own.size() - 1) / 2];
+  if (slowest->own->count() * 10 < middle.count() * 11) return std::nullopt;
+  return slowest->rank;
+}
+
+void take_off_square(const ModelSpec& model, const std::vector<Rank>& ranks, Kept& kept,
+                     RunReport& report) {
+  if (!plain_attention(report)) {
+    report.notes.push_back("--model changes nothing: attention did not run as plain matmuls");
+    return;
+  }
+  FlopCount all, of_kept;
+  for (const Rank& rank : ranks) {
+    for (std::size_t i = 0; i < rank.steps.size(); ++i) {
+      FlopCount excess = excess_of_square(model, *rank.steps[i]);
+      all += excess;
+      if (i >= rank.warmup) of_kept += excess;
+    }
+  }
+  if (report.by_type.empty() || !report.flop) return;
+  auto take_off = [](FlopCount& from, FlopCount excess) {
+    from = from > excess ? from - excess : FlopCount(0);
+  };
+  take_off(report.flop->model_flop, all);
+  take_off(report.by_type[0].flop.model_flop, all);
+  take_off(kept.model[report.by_type[0].type], of_kept);
+  take_off(kept.model_flop, of_kept);
+  report.notes.push_back(
+      fmt::format("attention ran as plain matmuls over the full square; by {} "
+                  "its exact area is {} FLOP less, taken off model_flop",
+                  model.name, all.to_string()));
+}
+
+void add_notes(const RunRecord& record, const RunQuestion& question, const std::vector<Rank>& ranks,
+               RunReport& report) {
+  auto note = [&](std::string text) { report.notes.push_back(std::move(text)); };
+  report.notes.insert(report.notes.end(), record.unobserved.begin(), record.unobserved.end());
+  if (record.processes.empty() && record.unobserved.empty()) {
+    note(
+        "no process of this command imported torch: nothing was counted (is it another "
+        "interpreter, started with -I or -E, or in a container?)");
+  } else if (!report.flop) {
+    note("no process was observed: nothing was counted");
+  } else if (ranks.empty()) {
+    note(
+        "no optimizer step was seen, so there is no step time and no MFU of steps: name what "
+        "ends a step with --step-marker");
+  }
+  if (!ranks.empty()) {
+    note(fmt::format("warm-up: the first {} step{} of {} left out of mfu, hfu and step_ns{}",
+                     report.warmup, report.warmup == 1 ? "" : "s",
+                     ranks.size() == 1 ? "the run" : "each rank (at most)",
+                     question.warmup ? " (--warmup)" : ""));
+  }
+  for (const ProcessRecord& process : record.processes) {
+    if (process.steps_dropped > 0) {
+      report.partial = true;
+      note(
+          fmt::format("{} steps of process {} have no record: the disk or the drainer did not "
+                      "keep up (their FLOPs are in the totals)",
+                      process.steps_dropped, process.pid));
+    }
+    for (const Fact& fact : process.facts) {
+      if (fact.key != "note") continue;
+      if (std::find(report.notes.begin(), report.notes.end(), fact.value) == report.notes.end()) {
+        note(fact.value);
+      }
+    }
+  }
+  if (!question.model && plain_attention(report)) {
+    note(
+        "if the batched matmuls are attention, they are counted over the full square, as "
+        "executed: --model CONFIG takes the exact area");
+  }
+  if (!report.peak && report.flop) note("no peak, no MFU: give --device NAME or --peak FLOP_PER_S");
+}
+
+void add_contradictions(RunReport& report) {
+  auto check = [&](const char* what, const std::optional<Fraction>& share) {
+    if (!share || share->value <= 1) return;
+    report.contradictions.push_back(
+        fmt::format("{} is {:.1f}%, which cannot be. Suspect: the peak ({}), or the number of "
+                    "devices ({})",
+                    what, share->value * 100, report.peak_source, report.devices));
+  };
+  check("MFU", report.mfu);
+  check("HFU", report.hfu);
+}
+
+}  // namespace
+
+RunReport report_run(const RunRecord& record, const RunQuestion& question) {
+  RunReport report;
+  report.run = record.run;
+  report.partial = record.partial;
+  report.notes = record.notes;
+  report.notes.insert(report.notes.end(), question.device.notes.begin(),
+                      question.device.notes.end());
+  std::vector<Rank> ranks = ranks_of(record, question);
+  report.ranks = ranks.size();
+  for (const Rank& rank : ranks) {
+    report.steps =
+        std::max<std::uint64_t>(report.steps, rank.steps.size() + rank.process->steps_dropped);
+    report.warmup = std::max(report.warmup, rank.warmup);
+    report.by_rank.push_back(rank_report(rank));
+  }
+  add_totals(record, report);
+  add_tokens(record, report);
+  add_peaks(record, question, report);
+  Kept kept = keep(record, ranks);
+  if (question.model) take_off_square(*question.model, ranks, kept, report);
+  report.step = times_of(kept.durations);
+  add_utilization(kept, report);
+  add_wall(record, report);
+  report.slowest_rank = slowest_of(report.by_rank);
+  add_notes(record, question, ranks, report);
+  add_contradictions(report);
+  bool tf32_possible = report.dtype == "fp32" && !uses_tf32(record) && question.device.device &&
+                       question.device.device->kind == "gpu" &&
+                       question.device.device->peak(Precision::tf32) != nullptr;
+  report.suggestions = suggestions_for(report, tf32_possible);
+  return report;
+}
+
+}  // namespace mfu

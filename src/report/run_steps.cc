@@ -1,0 +1,76 @@
+#include "report/run_steps.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace mfu {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+// Contract: sorted, not empty.
+nanoseconds nearest_rank(const std::vector<nanoseconds>& sorted, double share) {
+  auto rank = static_cast<std::size_t>(std::ceil(share * static_cast<double>(sorted.size())));
+  return sorted[std::clamp<std::size_t>(rank, 1, sorted.size()) - 1];
+}
+
+nanoseconds median_of(const std::vector<nanoseconds>& sorted) {
+  std::size_t half = sorted.size() / 2;
+  if (sorted.size() % 2 == 1) return sorted[half];
+  return sorted[half - 1] + (sorted[half] - sorted[half - 1]) / 2;
+}
+
+}  // namespace
+
+std::string device_name(const ProcessRecord& process) {
+  const std::string* said = process.fact("device");
+  if (said == nullptr || said->empty() || said->starts_with("cpu")) return "cpu";
+  std::size_t blank = said->find(' ');
+  return blank == std::string::npos ? *said : said->substr(blank + 1);
+}
+
+std::string device_key(const ProcessRecord& process) {
+  if (device_name(process) == "cpu") return process.host;
+  if (const std::string* uuid = process.fact("device_uuid")) return *uuid;
+  return process.host + "#" + std::to_string(process.pid);
+}
+
+std::vector<const Step*> training_steps(const ProcessRecord& process) {
+  std::vector<const Step*> steps;
+  for (const Step& step : process.steps) {
+    if (step.kind != Step::Kind::validation) steps.push_back(&step);
+  }
+  return steps;
+}
+
+std::uint64_t warmup_of(const std::vector<const Step*>& steps) {
+  if (steps.size() < 2) return 0;
+  std::vector<nanoseconds> sorted;
+  for (const Step* step : steps) sorted.push_back(step->duration());
+  std::sort(sorted.begin(), sorted.end());
+  nanoseconds long_one = 2 * median_of(sorted);
+  std::uint64_t warmup = 1;
+  while (warmup < steps.size() / 2 && steps[warmup]->duration() > long_one) ++warmup;
+  return warmup;
+}
+
+nanoseconds union_of(std::vector<Interval> intervals) {
+  std::sort(intervals.begin(), intervals.end());
+  nanoseconds length{0}, reached = nanoseconds::min();
+  for (const auto& [start, end] : intervals) {
+    if (end <= reached) continue;
+    length += end - std::max(start, reached);
+    reached = end;
+  }
+  return length;
+}
+
+std::optional<StepTimes> times_of(std::vector<nanoseconds> durations) {
+  if (durations.empty()) return std::nullopt;
+  std::sort(durations.begin(), durations.end());
+  return StepTimes{median_of(durations), nearest_rank(durations, 0.1), nearest_rank(durations, 0.9),
+                   nearest_rank(durations, 0.99)};
+}
+
+}  // namespace mfu

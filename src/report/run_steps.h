@@ -1,0 +1,39 @@
+// Steps of a run as numbers: which are warm-up, how long they last, what they add up to.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mfu/record.h"
+#include "mfu/run.h"
+
+namespace mfu {
+
+using Interval = std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds>;
+
+// What a process said it ran on ("cuda:0 NVIDIA H100 80GB HBM3"), by its driver's name; "cpu" where
+// it did not say.
+std::string device_name(const ProcessRecord& process);
+// The same for processes on the same device: a host's processor is one; a GPU by its uuid where it
+// is known, else one a process (every rank may call its own cuda:0).
+std::string device_key(const ProcessRecord& process);
+
+// Training and marked steps; validation passes are none.
+std::vector<const Step*> training_steps(const ProcessRecord& process);
+
+// How many of the first steps are warm-up. The first one always is where there is a second (it pays
+// for allocation, autotuning, the first batch), and so are those after it that take over twice the
+// median (compilation), up to half of all.
+std::uint64_t warmup_of(const std::vector<const Step*>& steps);
+
+// Length of the union: time that several ranks spend at once counts once.
+std::chrono::nanoseconds union_of(std::vector<Interval> intervals);
+
+// None where there are no durations. Percentiles by nearest rank.
+std::optional<StepTimes> times_of(std::vector<std::chrono::nanoseconds> durations);
+
+}  // namespace mfu

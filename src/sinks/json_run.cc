@@ -1,0 +1,166 @@
+#include <fmt/format.h>
+
+#include "base/json.h"
+#include "mfu/sink.h"
+
+namespace mfu {
+
+namespace {
+
+void write_time(JsonWriter& json, const char* name,
+                const std::optional<std::chrono::nanoseconds>& time) {
+  json.key(name);
+  if (time) {
+    json.value(static_cast<std::uint64_t>(std::max<std::int64_t>(time->count(), 0)));
+  } else {
+    json.null();
+  }
+}
+
+void write_share(JsonWriter& json, std::string_view name, const std::optional<Fraction>& share) {
+  json.member(name, share ? std::optional(share->value) : std::nullopt);
+}
+
+void write_rate(JsonWriter& json, std::string_view name, const std::optional<FlopRate>& rate) {
+  json.member(name, rate ? std::optional(rate->per_s) : std::nullopt);
+}
+
+void write_text(JsonWriter& json, std::string_view name, const std::string& text) {
+  json.key(name);
+  text.empty() ? json.null() : json.value(text);
+}
+
+void write_times(JsonWriter& json, const std::optional<StepTimes>& times) {
+  json.key("step_ns");
+  json.begin_object();
+  auto of = [&](std::chrono::nanoseconds StepTimes::* member) {
+    return times ? std::optional((*times).*member) : std::nullopt;
+  };
+  write_time(json, "median", of(&StepTimes::median));
+  write_time(json, "p10", of(&StepTimes::p10));
+  write_time(json, "p90", of(&StepTimes::p90));
+  write_time(json, "p99", of(&StepTimes::p99));
+  json.end_object();
+}
+
+void write_flop(JsonWriter& json, const std::optional<CountedFlop>& flop) {
+  auto of = [&](FlopCount CountedFlop::* member) {
+    return flop ? std::optional((*flop).*member) : std::nullopt;
+  };
+  json.member("model_flop", of(&CountedFlop::model_flop));
+  json.member("hardware_flop", of(&CountedFlop::hardware_flop));
+  json.member("recomputed_flop", of(&CountedFlop::recomputed_flop));
+}
+
+void write_phases(JsonWriter& json, const std::optional<Fraction> (&phase)[kStepPhases]) {
+  constexpr const char* kNames[kStepPhases] = {"data_wait_fraction", "optimizer_fraction",
+                                               "communication_fraction", "checkpoint_fraction",
+                                               "validation_fraction"};
+  for (std::size_t i = 0; i < kStepPhases; ++i) write_share(json, kNames[i], phase[i]);
+}
+
+void write_counts(JsonWriter& json, const RunReport& report) {
+  write_flop(json, report.flop);
+  json.key("flop_by_operator").begin_object();
+  for (const auto& [name, total] : report.by_operator) {
+    json.member(name, total.flop.hardware_flop);
+  }
+  json.end_object().key("flop_by_dtype").begin_object();
+  for (const RunType& each : report.by_type) json.member(each.type, each.flop.hardware_flop);
+  json.end_object().key("operators").begin_array();
+  for (const auto& [name, total] : report.by_operator) {
+    json.begin_object().member("operator", name).member("calls", total.calls);
+    write_flop(json, total.flop);
+    json.member("bytes", total.bytes).end_object();
+  }
+  json.end_array().key("dtypes").begin_array();
+  for (const RunType& each : report.by_type) {
+    json.begin_object().member("dtype", each.type);
+    write_flop(json, each.flop);
+    write_rate(json, "peak_flop_per_s", each.peak);
+    json.member("peak_dtype", each.against.empty() ? each.type : each.against).end_object();
+  }
+  json.end_array();
+}
+
+void write_utilization(JsonWriter& json, const RunReport& report) {
+  write_share(json, "mfu", report.mfu);
+  write_share(json, "hfu", report.hfu);
+  write_share(json, "mfu_wall", report.mfu_wall);
+  write_rate(json, "flop_per_s", report.reached);
+  write_rate(json, "peak_flop_per_s", report.peak);
+  write_text(json, "peak_source", report.peak_source);
+  write_rate(json, "ceiling_flop_per_s", report.ceiling);
+  write_text(json, "ceiling_source", report.ceiling_source);
+  write_text(json, "device", report.device);
+  json.member("devices", report.devices);
+  write_text(json, "dtype", report.dtype);
+  json.member("source", "counted").member("convention", "counted");
+  write_phases(json, report.phase);
+}
+
+void write_ranks(JsonWriter& json, const RunReport& report) {
+  json.key("by_rank").begin_array();
+  for (const RankReport& each : report.by_rank) {
+    json.begin_object();
+    json.member("rank", each.rank ? std::optional<std::uint64_t>(*each.rank) : std::nullopt);
+    json.member("host", each.host).member("pid", std::uint64_t{each.pid});
+    write_text(json, "device", each.device);
+    json.member("steps", each.steps).member("steps_dropped", each.steps_dropped);
+    write_times(json, each.step);
+    write_time(json, "own_ns", each.own);
+    write_flop(json, each.flop);
+    json.member("tokens", each.tokens).member("samples", each.samples);
+    write_phases(json, each.phase);
+    json.end_object();
+  }
+  json.end_array();
+  json.member("slowest_rank", report.slowest_rank
+                                  ? std::optional<std::uint64_t>(*report.slowest_rank)
+                                  : std::nullopt);
+}
+
+void write_coverage(JsonWriter& json, const RunReport& report) {
+  json.key("coverage").begin_object().member("counted_calls", report.counted_calls);
+  json.key("uncounted").begin_array();
+  for (const OperatorTotal& each : report.uncounted) {
+    json.begin_object().member("operator", each.name).member("calls", each.calls);
+    json.member("reason", each.reason).end_object();
+  }
+  json.end_array().end_object();
+}
+
+}  // namespace
+
+std::string to_json(const RunReport& report) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mfu.run/1").strings("command", report.run.command);
+  json.key("exit_status");
+  if (report.run.exit_status) {
+    json.value(static_cast<std::uint64_t>(*report.run.exit_status));
+  } else {
+    json.null();
+  }
+  json.member("ranks", report.ranks).member("steps", report.steps);
+  json.member("warmup_steps", report.warmup);
+  write_time(json, "wall_ns", report.wall);
+  write_times(json, report.step);
+  write_counts(json, report);
+  json.member("tokens", report.tokens).member("tokens_per_s", report.tokens_per_s);
+  json.member("samples", report.samples);
+  write_utilization(json, report);
+  write_coverage(json, report);
+  write_ranks(json, report);
+  json.key("suggestions").begin_array();
+  for (const Suggestion& each : report.suggestions) {
+    json.begin_object().member("cause", each.cause).member("title", each.title);
+    json.member("fix", each.fix);
+    write_share(json, "gain_ceiling_mfu", each.gain_ceiling_mfu);
+    json.end_object();
+  }
+  json.end_array().member("partial", report.partial);
+  json.strings("contradictions", report.contradictions);
+  return json.strings("notes", report.notes).end_object().text();
+}
+
+}  // namespace mfu

@@ -1,0 +1,187 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "mfu/sink.h"
+
+namespace mfu {
+
+namespace {
+
+std::string percent(double share) {
+  // A program that hardly computes: two digits rather than 0.0.
+  if (share > 0 && share < 0.001) return fmt::format("{:.2g}%", share * 100);
+  return fmt::format("{:.1f}%", share * 100);
+}
+
+std::string duration_text(std::chrono::nanoseconds duration) {
+  double seconds = static_cast<double>(duration.count()) / 1e9;
+  if (seconds < 1e-3) return fmt::format("{:.0f} µs", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
+  if (seconds < 120) return fmt::format("{:.2f} s", seconds);
+  if (seconds < 7200) return fmt::format("{:.1f} min", seconds / 60);
+  return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+std::string labelled(std::string_view label, const std::string& text, const TextStyle& style) {
+  constexpr std::size_t kIndent = 11;
+  std::string left = fmt::format("{:<{}}", label, kIndent - 1);
+  return inked(left, Ink::dim, style) + " " + wrapped(text, style.width, kIndent) + "\n";
+}
+
+Ink ink_of(double mfu) {
+  Rating rating = rating_of({mfu});
+  return rating == Rating::good ? Ink::green : rating == Rating::fair ? Ink::yellow : Ink::red;
+}
+
+std::string headline(const RunReport& report, const TextStyle& style) {
+  if (!report.mfu) {
+    std::string text = inked("MFU unknown", Ink::bold, style);
+    if (report.mfu_wall)
+      text += fmt::format("   {} of the whole run", percent(report.mfu_wall->value));
+    return text + "\n";
+  }
+  std::string text = inked("MFU " + percent(report.mfu->value), Ink::bold, style);
+  if (report.contradictions.empty()) {
+    text += "  " + inked(name_of(rating_of(*report.mfu)), ink_of(report.mfu->value), style);
+  }
+  if (report.hfu) text += "   HFU " + percent(report.hfu->value);
+  if (report.mfu_wall)
+    text += fmt::format("   of the whole run {}", percent(report.mfu_wall->value));
+  return text + "\n";
+}
+
+std::string peak_text(const RunReport& report) {
+  Precision shown = parse_precision(report.dtype).value_or(Precision::fp32);
+  std::string text = report.reached ? rate_text(*report.reached, shown) + " of " : "";
+  text += fmt::format("{} × {} in {} on {} ({}); FLOPs counted as executed, recomputation apart",
+                      report.devices, rate_text(*report.peak, shown), report.dtype, report.device,
+                      report.peak_source);
+  return text;
+}
+
+std::string steps_text(const RunReport& report) {
+  std::string text = fmt::format("{} step{}", grouped(report.steps), report.steps == 1 ? "" : "s");
+  if (report.ranks > 1) text += fmt::format(" on {} ranks", report.ranks);
+  if (report.step) {
+    text += fmt::format(", {} each (p10 {}, p90 {}, p99 {})", duration_text(report.step->median),
+                        duration_text(report.step->p10), duration_text(report.step->p90),
+                        duration_text(report.step->p99));
+  }
+  if (report.tokens_per_s) {
+    text += fmt::format(", {} tokens/s",
+                        grouped(static_cast<std::uint64_t>(std::llround(*report.tokens_per_s))));
+  }
+  return text;
+}
+
+std::string time_text(const RunReport& report) {
+  constexpr const char* kNames[kStepPhases] = {"waiting for data", "optimizer", "communication",
+                                               "checkpoints", "validation"};
+  std::string text;
+  double rest = 1;
+  for (std::size_t i = 0; i < kStepPhases; ++i) {
+    if (!report.phase[i]) return "";
+    rest -= report.phase[i]->value;
+    if (report.phase[i]->value < 0.0005) continue;
+    text += fmt::format("{} {}, ", kNames[i], percent(report.phase[i]->value));
+  }
+  return text + fmt::format("forward, backward and the rest {}", percent(std::max(rest, 0.0)));
+}
+
+std::string coverage_text(const RunReport& report) {
+  std::string text = fmt::format("{} operator calls counted", grouped(report.counted_calls));
+  if (report.uncounted.empty()) return text + ", none left out";
+  text += "; not counted: ";
+  for (std::size_t i = 0; i < report.uncounted.size() && i < 4; ++i) {
+    const OperatorTotal& each = report.uncounted[i];
+    text += fmt::format("{}{} × {} ({})", i == 0 ? "" : ", ", grouped(each.calls), each.name,
+                        each.reason);
+  }
+  if (report.uncounted.size() > 4) text += fmt::format(" and {} more", report.uncounted.size() - 4);
+  return text;
+}
+
+std::string ranks_table(const RunReport& report, const TextStyle& style) {
+  Table table({{"rank", Align::right},
+               {"step", Align::right},
+               {"its own", Align::right},
+               {"communication", Align::right},
+               {"data wait", Align::right},
+               {""}});
+  auto share = [](const std::optional<Fraction>& each) {
+    return each ? percent(each->value) : std::string("-");
+  };
+  for (const RankReport& each : report.by_rank) {
+    bool slow = each.rank && each.rank == report.slowest_rank;
+    table.add({each.rank ? fmt::format("{}", *each.rank) : fmt::format("pid {}", each.pid),
+               each.step ? duration_text(each.step->median) : "-",
+               each.own ? duration_text(*each.own) : "-",
+               share(each.phase[static_cast<std::size_t>(StepPhase::communication)]),
+               share(each.phase[static_cast<std::size_t>(StepPhase::data_wait)]),
+               slow ? "slowest" : each.host});
+  }
+  return "\n" + table.text(style) + "\n";
+}
+
+}  // namespace
+
+std::string to_text(const RunReport& report, const TextStyle& style) {
+  std::string text = headline(report, style);
+  if (report.peak) text += labelled("peak", peak_text(report), style);
+  if (report.ceiling && report.reached) {
+    Precision shown = parse_precision(report.dtype).value_or(Precision::fp32);
+    text += labelled("ceiling",
+                     fmt::format("{} by {}, measured: {} of it is reached",
+                                 rate_text(*report.ceiling, shown), report.ceiling_source,
+                                 percent(report.reached->per_s / report.ceiling->per_s /
+                                         static_cast<double>(report.devices))),
+                     style);
+  }
+  if (report.steps > 0) text += labelled("steps", steps_text(report), style);
+  if (std::string time = time_text(report); !time.empty()) text += labelled("time", time, style);
+  if (report.flop) {
+    std::string flop = count_text(report.flop->model_flop) + " of the model";
+    if (report.flop->hardware_flop > report.flop->model_flop) {
+      flop += fmt::format(", {} executed", count_text(report.flop->hardware_flop));
+    }
+    if (report.flop->recomputed_flop > FlopCount(0)) {
+      flop += fmt::format(", {} of them recomputation", count_text(report.flop->recomputed_flop));
+    }
+    text += labelled("FLOPs", flop, style);
+    text += labelled("coverage", coverage_text(report), style);
+  }
+  if (report.by_rank.size() > 1) text += ranks_table(report, style);
+  if (!report.suggestions.empty()) {
+    const Suggestion& first = report.suggestions[0];
+    std::string line = first.title + ". " + first.fix;
+    if (first.gain_ceiling_mfu && report.mfu && first.gain_ceiling_mfu->value > report.mfu->value) {
+      line += fmt::format(" (MFU {} at most)", percent(first.gain_ceiling_mfu->value));
+    }
+    text += labelled("first", line, style);
+  }
+  for (const std::string& each : report.contradictions) {
+    text += inked("contradiction", Ink::red, style) + " " + wrapped(each, style.width, 14) + "\n";
+  }
+  for (const std::string& each : report.notes) text += labelled("note", each, style);
+  return text;
+}
+
+std::string live_line(const RunReport& report) {
+  if (report.steps == 0) return report.ranks == 0 ? "no step yet" : "";
+  std::string text = fmt::format("step {}", grouped(report.steps));
+  if (report.step) text += fmt::format("  {}", duration_text(report.step->median));
+  if (report.tokens_per_s) {
+    text += fmt::format("  {} tokens/s",
+                        grouped(static_cast<std::uint64_t>(std::llround(*report.tokens_per_s))));
+  }
+  if (report.mfu) text += "  MFU " + percent(report.mfu->value);
+  if (report.hfu) text += "  HFU " + percent(report.hfu->value);
+  const auto& wait = report.phase[static_cast<std::size_t>(StepPhase::data_wait)];
+  if (wait) text += "  data wait " + percent(wait->value);
+  return text;
+}
+
+}  // namespace mfu
