@@ -114,6 +114,20 @@ setup_test_python() {
   touch "$stamp"
 }
 
+# test_torch VERSION [ARGS…]: the observer's tests in an environment with that torch; its library is compiled there, as for a user.
+test_torch() {
+  local environment="$MFU_ROOT/build/torch-$1" version="$1"; shift
+  mkdir -p "$MFU_ROOT/build"
+  [ -x "$environment/bin/python" ] || python3 -m venv "$environment" >&2
+  if [ ! -e "$environment/.ready-1" ]; then
+    say "installing torch $version into build/torch-$version (several GB)"
+    "$environment/bin/python" -m pip install -q --disable-pip-version-check numpy setuptools pytest "torch==$version" >"$MFU_ROOT/build/pip.log" 2>&1 ||
+      die "torch $version was not installed (log: build/pip.log)"
+    touch "$environment/.ready-1"
+  fi
+  (cd "$MFU_ROOT" && XDG_CACHE_HOME="$environment/cache" "$environment/bin/python" -m pytest -q -p no:cacheprovider tests/python/observer "$@")
+}
+
 # build PRESET: configures once, builds what changed.
 build() {
   local preset="$1" directory="$MFU_ROOT/build/$1" log="$MFU_ROOT/build/$1.log"

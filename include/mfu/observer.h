@@ -71,10 +71,10 @@ struct mfu_observer_thread {
 void mfu_observer_read_thread(struct mfu_observer_thread* thread);
 
 /* What the calling thread is doing, set by who knows (the Python glue); `change` is +1 or -1. */
-void mfu_observer_pause(int change);         /* compiling, autotuning: nothing counts */
-void mfu_observer_recompute(int change);     /* activation checkpointing runs again */
-void mfu_observer_checkpointed(int change);  /* forward of a checkpoint that runs without grad */
-void mfu_observer_create_graph(int change);  /* a backward with create_graph; of the process */
+void mfu_observer_pause(int change);        /* compiling, autotuning: nothing counts */
+void mfu_observer_recompute(int change);    /* activation checkpointing runs again */
+void mfu_observer_checkpointed(int change); /* forward of a checkpoint that runs without grad */
+void mfu_observer_create_graph(int change); /* a backward with create_graph; of the process */
 
 /* Adds what ran past the dispatcher. */
 void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop,

@@ -87,7 +87,9 @@ void Arguments::add(const at::OptionalSymIntArrayRef& list) {
   }
 }
 
-void Arguments::add(const c10::SymInt& value) { add(value.maybe_as_int().value_or(0)); }
+void Arguments::add(const c10::SymInt& value) {
+  add(value.maybe_as_int().value_or(0));
+}
 
 void Arguments::add(std::int64_t value) {
   std::span<std::int64_t> room = take(1);
@@ -101,7 +103,9 @@ void Arguments::add(bool value) {
   push({.kind = Argument::Kind::boolean, .integers = room});
 }
 
-void Arguments::add(double value) { push({.kind = Argument::Kind::number, .number = value}); }
+void Arguments::add(double value) {
+  push({.kind = Argument::Kind::number, .number = value});
+}
 
 void Arguments::add(const std::optional<double>& value) {
   if (value.has_value()) {

@@ -32,7 +32,8 @@ constinit std::atomic<bool> has_glue{false};
 constinit std::atomic<std::uint64_t> step_count{0};
 
 // Collectives overlap each other and end on other threads: what counts is the time in which at
-// least one was under way. One word holds both, so that no lock is needed: how many, and since when.
+// least one was under way. One word holds both, so that no lock is needed: how many, and since
+// when.
 constinit std::atomic<std::uint64_t> collectives{0};
 constinit std::atomic<std::uint64_t> collectives_since_ns{0};
 
@@ -127,11 +128,13 @@ void optimizer_stepped(bool leads) noexcept {
 }
 
 void mark_step(std::int64_t index) noexcept {
-  end_step({.kind = StepKind::marked,
-            .index = index < 0 ? ~0ull : static_cast<std::uint64_t>(index)});
+  end_step(
+      {.kind = StepKind::marked, .index = index < 0 ? ~0ull : static_cast<std::uint64_t>(index)});
 }
 
-std::uint64_t steps() noexcept { return step_count.load(std::memory_order_relaxed); }
+std::uint64_t steps() noexcept {
+  return step_count.load(std::memory_order_relaxed);
+}
 
 void forget_ranges() noexcept {
   collectives.store(0);

@@ -14,9 +14,9 @@ namespace {
 using mfu::Argument;
 
 Argument argument_of(const mfu_observer_argument& given) {
-  constexpr std::array kKinds = {Argument::Kind::absent,  Argument::Kind::tensor,
+  constexpr std::array kKinds = {Argument::Kind::absent,   Argument::Kind::tensor,
                                  Argument::Kind::integers, Argument::Kind::integer,
-                                 Argument::Kind::number,  Argument::Kind::boolean,
+                                 Argument::Kind::number,   Argument::Kind::boolean,
                                  Argument::Kind::unknown};
   Argument argument;
   auto kind = static_cast<std::size_t>(given.kind);

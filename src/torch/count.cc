@@ -27,14 +27,6 @@ bool runs_again() {
   return create_graph_count.load(std::memory_order_relaxed) == 0;
 }
 
-void book_samples(Thread& thread) {
-  if (thread.lookup_rows != 0 &&
-      thread.lookup_rows >= widest_rows.load(std::memory_order_relaxed)) {
-    recorder().add_samples(thread.lookup_samples);
-  }
-  thread.lookup_rows = thread.lookup_samples = 0;
-}
-
 void book_validation(Thread& thread) {
   if (thread.forward_only_start_ns == 0) return;
   recorder().add_phase(RegionPhase::validation, now_ns() - thread.forward_only_start_ns);
@@ -80,7 +72,8 @@ inline bool enter(Thread& thread, std::int64_t leading) {
 void count_call(Thread& thread, const Call& call) noexcept {
   thread.calls += 1;
   thread.hardware_flop += call.hardware_flop;
-  if (thread.checking) [[unlikely]] return;
+  if (thread.checking) [[unlikely]]
+    return;
   bool again = enter(thread, call.leading);
   mfu::OperatorCost cost{.hardware_flop = call.hardware_flop,
                          .model_flop = again ? 0 : call.model_flop,
@@ -102,7 +95,8 @@ void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {
   thread.recomputed_flop += cost.recomputed_flop;
   recorder().count(call.operator_id, call.type_id, cost);
   // The recorder knows single calls.
-  for (std::uint64_t i = 1; i < many.calls; ++i) recorder().count(call.operator_id, call.type_id, {});
+  for (std::uint64_t i = 1; i < many.calls; ++i)
+    recorder().count(call.operator_id, call.type_id, {});
 }
 
 void count_lookup(Thread& thread, const Lookup& lookup) noexcept {
@@ -128,7 +122,9 @@ unsigned operator_id(std::string_view name, std::string_view reason) {
   return recorder().operator_id(name, reason);
 }
 
-unsigned type_id(std::string_view name) { return recorder().type_id(name); }
+unsigned type_id(std::string_view name) {
+  return recorder().type_id(name);
+}
 
 void change_create_graph(int change) noexcept {
   int none = -1;
@@ -136,7 +132,17 @@ void change_create_graph(int change) noexcept {
   create_graph_count.fetch_add(change, std::memory_order_relaxed);
 }
 
-void begin_epoch() noexcept { epoch.fetch_add(1, std::memory_order_relaxed); }
+void book_samples(Thread& thread) noexcept {
+  if (thread.lookup_rows != 0 &&
+      thread.lookup_rows >= widest_rows.load(std::memory_order_relaxed)) {
+    recorder().add_samples(thread.lookup_samples);
+  }
+  thread.lookup_rows = thread.lookup_samples = 0;
+}
+
+void begin_epoch() noexcept {
+  epoch.fetch_add(1, std::memory_order_relaxed);
+}
 
 void end_pass(Thread& thread) noexcept {
   book_samples(thread);

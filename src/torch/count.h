@@ -53,6 +53,8 @@ void change_create_graph(int change) noexcept;
 void begin_epoch() noexcept;
 // Ends the pass of this thread: its samples are booked, its time as a validation pass too.
 void end_pass(Thread& thread) noexcept;
+// Books the samples of the pass under way, for a reader.
+void book_samples(Thread& thread) noexcept;
 
 std::uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC
 

@@ -19,10 +19,13 @@ inline bool is_meta(c10::DispatchKeySet keys) {
 }
 
 // Tensors without plain sizes.
-inline const std::uint64_t kOddKeys = c10::DispatchKeySet(c10::DispatchKey::Sparse).raw_repr() |
-                                      c10::DispatchKeySet(c10::DispatchKey::SparseCsr).raw_repr() |
-                                      c10::DispatchKeySet(c10::DispatchKey::NestedTensor).raw_repr();
-inline bool is_odd(c10::DispatchKeySet keys) { return (keys.raw_repr() & kOddKeys) != 0; }
+inline const std::uint64_t kOddKeys =
+    c10::DispatchKeySet(c10::DispatchKey::Sparse).raw_repr() |
+    c10::DispatchKeySet(c10::DispatchKey::SparseCsr).raw_repr() |
+    c10::DispatchKeySet(c10::DispatchKey::NestedTensor).raw_repr();
+inline bool is_odd(c10::DispatchKeySet keys) {
+  return (keys.raw_repr() & kOddKeys) != 0;
+}
 
 inline c10::DispatchKeySet below(c10::DispatchKeySet keys) {
   return keys &

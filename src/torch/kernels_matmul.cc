@@ -46,7 +46,8 @@ struct Product {
     for (std::size_t i = 0; i + 1 < a.size(); ++i) rows *= static_cast<std::uint64_t>(a[i]);
     auto left_count = static_cast<std::uint64_t>(left.numel());
     std::uint64_t flop = 2 * left_count * columns;
-    std::uint64_t elements = left_count + static_cast<std::uint64_t>(right.numel()) + rows * columns;
+    std::uint64_t elements =
+        left_count + static_cast<std::uint64_t>(right.numel()) + rows * columns;
     if constexpr (first == 1) elements += static_cast<std::uint64_t>(std::get<0>(all).numel());
     count_call(thread, {.operator_id = kId,
                         .type_id = type_id_of(left.scalar_type()),

@@ -63,9 +63,10 @@ struct Tokens {
                     const Rest&...) {
     c10::IntArrayRef table = weight.sizes(), shape = indices.sizes();
     if (table.empty()) return;
-    count_lookup(thread, {.rows = static_cast<std::uint64_t>(table.front()),
-                          .tokens = static_cast<std::uint64_t>(indices.numel()),
-                          .samples = shape.empty() ? 1 : static_cast<std::uint64_t>(shape.front())});
+    count_lookup(thread,
+                 {.rows = static_cast<std::uint64_t>(table.front()),
+                  .tokens = static_cast<std::uint64_t>(indices.numel()),
+                  .samples = shape.empty() ? 1 : static_cast<std::uint64_t>(shape.front())});
   }
 };
 

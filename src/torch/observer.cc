@@ -34,7 +34,9 @@ Process& process() {
   return *instance;
 }
 
-const char* keep(const std::string& name) { return process().names.insert(name).first->c_str(); }
+const char* keep(const std::string& name) {
+  return process().names.insert(name).first->c_str();
+}
 
 // One known matmul must be seen once and come to 2·3·5·7. Whatever mode or transform the caller is
 // in is left aside.
@@ -101,8 +103,12 @@ using namespace mfu::observer;
 using mfu::FlopCount;
 using mfu::Recorder;
 
-int mfu_observer_abi(void) { return MFU_OBSERVER_ABI; }
-const char* mfu_observer_torch(void) { return TORCH_VERSION; }
+int mfu_observer_abi(void) {
+  return MFU_OBSERVER_ABI;
+}
+const char* mfu_observer_torch(void) {
+  return TORCH_VERSION;
+}
 
 int mfu_observer_start(const char* region_folder, const char* step_marker) {
   std::lock_guard lock(process().mutex);
@@ -113,7 +119,8 @@ int mfu_observer_start(const char* region_folder, const char* step_marker) {
     } catch (const std::exception& error) {
       process().problem = std::string("the kernels were not registered: ") + error.what();
     }
-    if (!process().problem.empty()) Recorder::process().fact("note", "observer off: " + process().problem);
+    if (!process().problem.empty())
+      Recorder::process().fact("note", "observer off: " + process().problem);
   }
   if (!process().problem.empty()) return 1;
   if (process().starts++ == 0) mode.fetch_or(kCounting);
@@ -127,11 +134,16 @@ void mfu_observer_stop(void) {
   mode.fetch_and(~kCounting);
 }
 
-int mfu_observer_active(void) { return (mode.load() & kCounting) != 0; }
-const char* mfu_observer_problem(void) { return process().problem.c_str(); }
+int mfu_observer_active(void) {
+  return (mode.load() & kCounting) != 0;
+}
+const char* mfu_observer_problem(void) {
+  return process().problem.c_str();
+}
 
 void mfu_observer_read_totals(struct mfu_observer_totals* totals) {
   *totals = {};
+  book_samples(this_thread);
   FlopCount hardware, model, recomputed;
   for (const Recorder::Total& each : Recorder::process().totals()) {
     hardware = hardware + each.hardware_flop;
@@ -170,14 +182,18 @@ void mfu_observer_read_thread(struct mfu_observer_thread* thread) {
   *thread = {mine.hardware_flop, mine.model_flop, mine.recomputed_flop, mine.calls};
 }
 
-void mfu_observer_pause(int change) { this_thread.quiet += static_cast<std::uint32_t>(change); }
+void mfu_observer_pause(int change) {
+  this_thread.quiet += static_cast<std::uint32_t>(change);
+}
 void mfu_observer_recompute(int change) {
   this_thread.recomputing += static_cast<std::uint32_t>(change);
 }
 void mfu_observer_checkpointed(int change) {
   this_thread.checkpointed += static_cast<std::uint32_t>(change);
 }
-void mfu_observer_create_graph(int change) { change_create_graph(change); }
+void mfu_observer_create_graph(int change) {
+  change_create_graph(change);
+}
 
 void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop,
                       uint64_t model_flop, uint64_t recomputed_flop) {
@@ -193,19 +209,24 @@ void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop
                   .recomputed_flop = recomputed_flop});
 }
 
-uint32_t mfu_observer_operator_id(const char* name) { return operator_id(name); }
-uint32_t mfu_observer_type_id(const char* name) { return type_id(name); }
+uint32_t mfu_observer_operator_id(const char* name) {
+  return operator_id(name);
+}
+uint32_t mfu_observer_type_id(const char* name) {
+  return type_id(name);
+}
 
 void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count) {
   Thread& thread = this_thread;
   if (thread.quiet != 0) --thread.quiet;
   if (thread.quiet != 0 || (mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   for (size_t i = 0; i < count; ++i) {
-    count_graph(thread, {.operator_id = rows[i].operator_id,
-                         .type_id = rows[i].type_id,
-                         .hardware_flop = rows[i].hardware_flop,
-                         .model_flop = rows[i].model_flop,
-                         .leading = rows[i].leading},
+    count_graph(thread,
+                {.operator_id = rows[i].operator_id,
+                 .type_id = rows[i].type_id,
+                 .hardware_flop = rows[i].hardware_flop,
+                 .model_flop = rows[i].model_flop,
+                 .leading = rows[i].leading},
                 {.calls = rows[i].calls, .recomputed_flop = rows[i].recomputed_flop});
   }
 }
@@ -220,8 +241,12 @@ void mfu_observer_add_lookup(uint64_t rows, uint64_t tokens, uint64_t samples) {
   count_lookup(this_thread, {.rows = rows, .tokens = tokens, .samples = samples});
 }
 
-void mfu_observer_optimizer_step(int leads) { optimizer_stepped(leads != 0); }
-void mfu_observer_mark_step(int64_t index) { mark_step(index); }
+void mfu_observer_optimizer_step(int leads) {
+  optimizer_stepped(leads != 0);
+}
+void mfu_observer_mark_step(int64_t index) {
+  mark_step(index);
+}
 void mfu_observer_add_checkpoint_ns(uint64_t duration_ns) {
   Recorder::process().add_phase(mfu::RegionPhase::checkpoint, duration_ns);
 }

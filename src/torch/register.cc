@@ -62,15 +62,14 @@ class BoxedKernel final : public c10::OperatorKernel {
       op.redispatchBoxed(below(keys), stack);
     }
     std::size_t results = op.schema().returns().size();
-    const c10::IValue* first = results != 0 && stack->size() >= results
-                                   ? &(*stack)[stack->size() - results]
-                                   : nullptr;
+    const c10::IValue* first =
+        results != 0 && stack->size() >= results ? &(*stack)[stack->size() - results] : nullptr;
     count_after(thread, keys, values, first);
   }
 
  private:
-  void count_after(Thread& thread, c10::DispatchKeySet keys,
-                   const std::vector<c10::IValue>& values, const c10::IValue* result) noexcept {
+  void count_after(Thread& thread, c10::DispatchKeySet keys, const std::vector<c10::IValue>& values,
+                   const c10::IValue* result) noexcept {
     try {
       if (is_odd(keys)) return row_.count_unknown(thread, "a sparse or nested operand");
       Arguments arguments;
@@ -106,9 +105,9 @@ void watch_boxed(const c10::OperatorName& name) {
   if (op->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect)) return;
   std::size_t colons = full.find("::");
   if (colons == std::string::npos) return;
-  auto library = std::make_unique<torch::Library>(torch::Library::IMPL, full.substr(0, colons),
-                                                  c10::DispatchKey::BackendSelect, __FILE__,
-                                                  __LINE__);
+  auto library =
+      std::make_unique<torch::Library>(torch::Library::IMPL, full.substr(0, colons),
+                                       c10::DispatchKey::BackendSelect, __FILE__, __LINE__);
   library->impl(full.substr(colons + 2).c_str(),
                 torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(full)));
   kernels().libraries.push_back(std::move(library));

@@ -11,14 +11,14 @@ namespace mfu::observer {
 enum class Pass : std::uint8_t { none, training, backward, forward_only };
 
 struct Thread {
-  std::uint32_t quiet = 0;          // inside a counted operator, or compiling: nothing counts
-  std::uint32_t recomputing = 0;    // checkpointing runs a forward again
-  std::uint32_t checkpointed = 0;   // a forward that runs without grad and will be run again
-  std::uint32_t optimizing = 0;     // inside Optimizer.step
-  bool checking = false;            // the self-check: sums of the thread only
-  int graph_task = -1;              // of the last counted operator
+  std::uint32_t quiet = 0;         // inside a counted operator, or compiling: nothing counts
+  std::uint32_t recomputing = 0;   // checkpointing runs a forward again
+  std::uint32_t checkpointed = 0;  // a forward that runs without grad and will be run again
+  std::uint32_t optimizing = 0;    // inside Optimizer.step
+  bool checking = false;           // the self-check: sums of the thread only
+  int graph_task = -1;             // of the last counted operator
   Pass pass = Pass::none;
-  std::uint64_t epoch_seen = 0;     // count.cc: where this thread's forward began
+  std::uint64_t epoch_seen = 0;  // count.cc: where this thread's forward began
   std::uint64_t forward_only_start_ns = 0;
   // Sums of this thread, for differences around a call.
   std::uint64_t hardware_flop = 0, model_flop = 0, recomputed_flop = 0, calls = 0;

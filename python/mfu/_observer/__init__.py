@@ -54,10 +54,18 @@ def _install(torch, loaded):
     """What torch only says in Python, once a process."""
     global _glue
     with _lock:
-        if _glue:
+        # The mark on torch: a process may have this package twice, by the injection's name and by its own.
+        if _glue or getattr(torch, "_mfu_glue", False):
             return
-        _glue = True
+        _glue = torch._mfu_glue = True
+    from pathlib import Path
+
     from . import boundaries, checkpoint, imports
+
+    try:
+        loaded.watch_shims(Path(torch.__file__).parent)
+    except Exception as error:  # noqa: BLE001
+        loaded.fact(b"note", f"AOTInductor packages are not watched: {error}".encode())
 
     for name, install in (
         ("torch.utils.checkpoint", checkpoint.install), ("torch.autograd.graph", checkpoint.install_engine), ("torch.optim.optimizer", boundaries.install_optimizer),

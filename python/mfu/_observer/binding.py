@@ -10,6 +10,7 @@ from pathlib import Path
 
 ABI = 1
 NAME = "libmfu_torch.so"
+SHIMS = "libmfu_shims.so"
 
 
 class Totals(Structure):
@@ -65,18 +66,27 @@ class Library:
     def __init__(self, path, torch_version):
         self.path = Path(path)
         try:
-            # Global: the aoti_torch_* functions it watches must be found before torch's own.
-            patient, quick = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL), ctypes.PyDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-        except OSError as error:
+            patient, quick = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
+            for name, (result, arguments) in SIGNATURES.items():
+                function = getattr(patient if name in PATIENT else quick, f"mfu_observer_{name}")
+                function.restype, function.argtypes = result, arguments
+                setattr(self, name, function)
+        except (OSError, AttributeError) as error:
             raise LibraryError(f"{path} does not load into this torch ({torch_version}): {error}") from None
-        for name, (result, arguments) in SIGNATURES.items():
-            function = getattr(patient if name in PATIENT else quick, f"mfu_observer_{name}")
-            function.restype, function.argtypes = result, arguments
-            setattr(self, name, function)
         if self.abi() != ABI:
             raise LibraryError(f"{path} has ABI {self.abi()}, this mfu needs {ABI}: remove it, it will be built again")
         if self.torch().decode() != torch_version.split("+")[0]:
             raise LibraryError(f"{path} is for torch {self.torch().decode()}, this is {torch_version}")
+        self._quick = quick
+
+    def watch_shims(self, torch_folder):
+        """The functions of libtorch_cpu that generated C++ calls past the dispatcher. Global, so that they are found before torch's own; alone in a library
+        of their own, so that nothing else of torch becomes global."""
+        torch_cpu = ctypes.CDLL(str(torch_folder / "lib" / "libtorch_cpu.so"))
+        shims = ctypes.PyDLL(str(self.path.with_name(SHIMS)), mode=ctypes.RTLD_GLOBAL)
+        done, pause = (ctypes.cast(getattr(self._quick, f"mfu_observer_{name}"), c_void_p) for name in ("shim_done", "pause"))
+        shims.mfu_shims_connect.argtypes = [c_void_p] * 3
+        shims.mfu_shims_connect(torch_cpu._handle, done, pause)
 
 
 def prebuilt(version):

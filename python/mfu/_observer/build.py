@@ -19,6 +19,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 NAME = "libmfu_torch.so"
+SHIMS = "libmfu_shims.so"
 # What the observer is made of, beside src/torch: no third-party library but torch.
 PARTS = ("src/ops/*.cc", "src/torch/*.cc", "src/record/recorder.cc", "src/record/region_file.cc", "src/record/region_sum.cc", "src/base/result.cc", "src/base/units.cc")
 
@@ -65,7 +66,7 @@ def torch_abi(torch):
 def cache_folder(torch):
     digest = hashlib.sha256()
     root = source_root()
-    headers = [path for pattern in ("include/mfu/*.h", "src/torch/**/*.h", "src/ops/*.h", "src/record/*.h") for path in sorted(root.glob(pattern))]
+    headers = [path for pattern in ("include/mfu/*.h", "src/torch/**/*.h", "src/torch/shims/*.cc", "src/ops/*.h", "src/record/*.h") for path in sorted(root.glob(pattern))]
     for path in sources(root) + headers:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
@@ -116,6 +117,9 @@ def build(torch, output, say=lambda text: None):
             made = list(pool.map(compile_one, order))
         library = f"{folder}/{NAME}"
         run([*tool, "-shared", "-o", library, *made, f"-L{torch / 'lib'}", "-Wl,--as-needed", "-lc10", "-ltorch_cpu", "-Wl,-z,defs", "-Wl,-z,nodelete", "-lpthread", "-ldl"])
+        shims = f"{folder}/{SHIMS}"
+        run([*tool, *flags(torch, root), "-shared", "-o", shims, str(root / "src/torch/shims/shims.cc"), "-ldl"])
+        os.replace(shims, output.parent / SHIMS)
         os.replace(library, output)
 
 

@@ -15,6 +15,8 @@ MARK = "_mfu_graph"
 VERSION = 1
 # Operators that hold a graph of their own.
 SUBGRAPHS = {"invoke_subgraph"}
+# An operator run with a random state of its own: where in its arguments the operator stands.
+SEEDED = {"run_and_save_rng_state": 0, "run_with_rng_state": 1, "graphsafe_run_with_rng_state": 0}
 # Work that only a kernel template or the user's own kernel knows.
 OPAQUE = {
     "flex_attention": "attention with a mask made of code", "flex_attention_backward": "attention with a mask made of code",
@@ -52,16 +54,14 @@ def _argument(value):
     return ("o",)
 
 
-def _arguments(node):
+def _arguments(target, args, kwargs):
     """In the order of the schema, defaults filled in."""
     result = []
-    for index, argument in enumerate(node.target._schema.arguments):
-        if index < len(node.args):
-            result.append(_argument(node.args[index]))
-        elif argument.name in node.kwargs:
-            result.append(_argument(node.kwargs[argument.name]))
+    for index, argument in enumerate(target._schema.arguments):
+        if index < len(args):
+            result.append(_argument(args[index]))
         else:
-            result.append(_argument(argument.default_value))
+            result.append(_argument(kwargs.get(argument.name, argument.default_value)))
     return tuple(result)
 
 
@@ -82,15 +82,21 @@ def _walk(module, is_backward, library, found):
         name = getattr(node.target, "__name__", "")
         if name in SUBGRAPHS and node.args and hasattr(node.args[0], "target"):
             _walk(getattr(module, node.args[0].target), is_backward, library, found)
+        elif name in SEEDED and len(node.args) > SEEDED[name] and hasattr(node.args[SEEDED[name]], "_schema"):
+            _record(node.args[SEEDED[name]], node.args[SEEDED[name] + 1 :], node.kwargs, node, is_backward, library, found)
         elif name in OPAQUE or getattr(node.target, "_name", "") in OPAQUE:
             found["unknown"].append((f"torch::{name or node.target._name}", OPAQUE.get(name) or OPAQUE[node.target._name]))
         elif hasattr(node.target, "_schema"):
-            schema = node.target._schema
-            full = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
-            if schema.name == "aten::embedding":
-                found["lookups"].append(_arguments(node))
-            elif library.cost_of(full.encode(), None, 0, types.Cost()) != 1:
-                found["nodes"].append((full, _arguments(node), _runs_again(node, is_backward)))
+            _record(node.target, node.args, node.kwargs, node, is_backward, library, found)
+
+
+def _record(target, args, kwargs, node, is_backward, library, found):
+    schema = target._schema
+    full = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    if schema.name == "aten::embedding":
+        found["lookups"].append(_arguments(target, args, kwargs))
+    elif library.cost_of(full.encode(), None, 0, types.Cost()) != 1:
+        found["nodes"].append((full, _arguments(target, args, kwargs), _runs_again(node, is_backward)))
 
 
 def describe(module, is_backward, library):

@@ -1,0 +1,123 @@
+"""Where steps end, and what time went to."""
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def stepped(model, optimizer, x=None):
+    optimizer.zero_grad()
+    model(torch.randn(4, 6) if x is None else x).sum().backward()
+    optimizer.step()
+
+
+@pytest.fixture
+def fresh(observer):
+    """No optimizer of another test leads."""
+    from mfu._observer import boundaries
+
+    boundaries._leader.leader = None
+    return boundaries
+
+
+def test_an_optimizer_step_ends_a_step_and_accumulation_does_not(count, fresh):
+    model = nn.Linear(6, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def run():
+        for _ in range(3):
+            model(torch.randn(4, 6)).sum().backward()
+            stepped(model, optimizer)
+
+    got = count(run)
+    assert got.steps == 3 and got.samples == 3 * 2 * 4
+
+
+def test_of_several_optimizers_the_first_one_ends_the_step(count, fresh):
+    models = [nn.Linear(6, 2) for _ in range(2)]
+    first, second = (torch.optim.Adam(model.parameters()) for model in models)
+
+    def run():
+        for _ in range(3):
+            stepped(models[0], first)
+            for _ in range(2):
+                stepped(models[1], second)
+
+    assert count(run).steps == 3
+
+
+def test_an_optimizer_that_comes_after_the_first_is_gone_leads(count, fresh):
+    def run():
+        for _ in range(2):
+            model = nn.Linear(6, 2)
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for _ in range(2):
+                stepped(model, optimizer)
+            del optimizer, model
+
+    assert count(run).steps == 4
+
+
+def test_a_step_that_the_scaler_skips_counts(count, fresh):
+    model = nn.Linear(6, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cpu")
+
+    def run(factor):
+        optimizer.zero_grad()
+        scaler.scale(model(torch.randn(4, 6)).sum() * factor).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    assert count(lambda: (run(1), run(float("inf")), run(1))).steps == 3
+
+
+def test_tokens_and_samples_of_a_wider_table_win(count):
+    words, kinds = nn.Embedding(5000, 4), nn.Embedding(3, 4)
+    ids = torch.randint(0, 3, (6, 7))
+
+    def run():
+        (kinds(ids) + words(ids)).sum().backward()
+        words.weight.grad = None
+        torch.mm(torch.randn(2, 2), torch.randn(2, 2))
+
+    before = count(lambda: words(ids))
+    assert before.token_rows == 5000
+    got = count(run)
+    assert got.tokens == 42
+
+
+def test_a_batch_fetched_is_a_pass_of_its_own(observer):
+    """Samples of evaluation without a vocabulary: one batch after the other."""
+    import subprocess
+    import sys
+    import textwrap
+
+    from test_manners import HERE, ROOT
+
+    program = f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]\n" + textwrap.dedent(
+        """
+        import torch
+        from mfu import _observer
+        from torch.utils.data import DataLoader, TensorDataset
+        _observer.start(region_folder="")
+        layer = torch.nn.Linear(3, 2)
+        with torch.no_grad():
+            for (x,) in DataLoader(TensorDataset(torch.randn(10, 3)), batch_size=4):
+                layer(x)
+        _observer.stop()
+        print(_observer.totals().samples)
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert done.stdout == "10\n", done.stderr
+
+
+def test_loading_and_saving_do_not_end_steps(count, fresh, tmp_path):
+    def run():
+        for (x,) in DataLoader(TensorDataset(torch.randn(8, 6)), batch_size=4):
+            x.sum()
+        torch.save({}, tmp_path / "state.pt")
+
+    assert count(run).steps == 0

@@ -1,0 +1,37 @@
+"""torch.compile in every mode counts what eager counts: with a cold cache, and with a warm one in a second process. Slow: the compiler compiles."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+MODES = ["default", "cpp_wrapper", "freezing", "dynamic", "reduce-overhead", "max-autotune"]
+
+
+def run_mode(mode, cache):
+    command = [sys.executable, str(HERE / "compiled_program.py"), mode]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)})
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+# Everyday tests take the two that differ most; MFU_SLOW_TESTS=1 takes all.
+@pytest.mark.parametrize("mode", MODES if os.environ.get("MFU_SLOW_TESTS") else MODES[:2])
+def test_compiled_is_counted_as_eager(mode, tmp_path):
+    cold, warm = run_mode(mode, tmp_path), run_mode(mode, tmp_path)
+    for got in (cold, warm):
+        for part in ("first", "second"):
+            for name in ("hardware_flop", "model_flop", "recomputed_flop", "tokens", "samples"):
+                assert got[part][name] == got["eager"][name], (mode, part, name)
+            assert not got[part]["uncounted"]
+
+
+def test_what_a_compiled_checkpoint_runs_again_is_recomputed(tmp_path):
+    got = run_mode("checkpoint", tmp_path)
+    assert got["first"]["model_flop"] == got["eager"]["model_flop"]
+    # The partitioner may run the last layer again as well, which eager does not.
+    assert got["first"]["recomputed_flop"] >= got["eager"]["recomputed_flop"] > 0
