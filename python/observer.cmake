@@ -7,5 +7,6 @@ foreach(folder torch ops record base)
     FILES_MATCHING PATTERN "*.h" PATTERN "*.cc" PATTERN "*_test.cc" EXCLUDE PATTERN "probe.cc" EXCLUDE)
 endforeach()
 if(TARGET mfu_torch)
-  install(FILES $<TARGET_FILE:mfu_torch> ${CMAKE_BINARY_DIR}/torch/libmfu_torch.torch DESTINATION mfu/_observer/lib/built COMPONENT python)
+  install(FILES $<TARGET_FILE:mfu_torch> $<TARGET_FILE:mfu_shims> ${CMAKE_BINARY_DIR}/torch/libmfu_torch.torch
+    DESTINATION mfu/_observer/lib/built COMPONENT python)
 endif()

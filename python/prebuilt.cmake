@@ -4,5 +4,5 @@ install(DIRECTORY ${MFU_PREBUILT}/python/mfu/ DESTINATION mfu COMPONENT python F
 install(PROGRAMS ${MFU_PREBUILT}/mfu DESTINATION mfu/bin COMPONENT python)
 include(${CMAKE_CURRENT_LIST_DIR}/observer.cmake)
 if(EXISTS ${MFU_PREBUILT}/torch/libmfu_torch.so)
-  install(FILES ${MFU_PREBUILT}/torch/libmfu_torch.so ${MFU_PREBUILT}/torch/libmfu_torch.torch DESTINATION mfu/_observer/lib/built COMPONENT python)
+  install(DIRECTORY ${MFU_PREBUILT}/torch/ DESTINATION mfu/_observer/lib/built COMPONENT python)
 endif()

@@ -8,7 +8,7 @@ from pathlib import Path
 def binary() -> Path:
     """The program: $MFU_BINARY, or the one this package was built with."""
     named = os.environ.get("MFU_BINARY")
-    return Path(named) if named else Path(__file__).resolve().parent / "bin" / "mfu"
+    return Path(named) if named else Path(os.path.abspath(__file__)).parent / "bin" / "mfu"
 
 
 def main() -> int:

@@ -44,8 +44,8 @@ class Counted:
         self._before: Any = None
         self._after: Any = None
         self._tracker: Optional[_modules.Tracker] = None
-        self._module_before: Dict[str, int] = {}
-        self._module_after: Optional[Dict[str, int]] = None
+        self._module_before: Dict[_modules.Chain, int] = {}
+        self._module_after: Optional[Dict[_modules.Chain, int]] = None
         self._started = self._ended = 0.0
 
     def __enter__(self) -> "Counted":
@@ -155,7 +155,7 @@ class Counted:
         totals = self._totals()
         return totals.uncounted() if totals is not None else []
 
-    def _module_counts(self) -> Dict[str, int]:
+    def _module_counts(self) -> Dict[_modules.Chain, int]:
         assert self._tracker is not None
         now = self._tracker.read_counts()
         return {name: flop - self._module_before.get(name, 0) for name, flop in now.items() if flop != self._module_before.get(name, 0)}

@@ -13,15 +13,16 @@ from collections import Counter
 from typing import Any, Dict, List, Tuple
 
 GLOBAL = "Global"
+Chain = Tuple[str, ...]  # modules by name, outermost first
 
 
 class _State(threading.local):
     """Of one thread: where it is, and what it had counted when it came there."""
 
     def __init__(self, tracker: "Tracker") -> None:
-        self.stack: List[str] = [GLOBAL]
-        self.tasks: List[Tuple[int, List[str]]] = []  # backward passes under way: id, and the stack to go back to
-        self.counts: "Counter[str]" = Counter()
+        self.stack: List[Chain] = [()]
+        self.tasks: List[Tuple[int, List[Chain]]] = []  # backward passes under way: id, and the stack to go back to
+        self.counts: "Counter[Chain]" = Counter()
         self.reading = tracker.types.Thread()
         tracker.read(self.reading)
         self.last = self.reading.hardware_flop
@@ -36,7 +37,7 @@ class Tracker:
         self.torch, self.types = torch, types
         self.read = library.read_thread
         self.lock = threading.Lock()
-        self.counts: List["Counter[str]"] = []  # one a thread
+        self.counts: List["Counter[Chain]"] = []  # one a thread
         self.names: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
         self.open = 0
         self.handles: List[Any] = []
@@ -60,13 +61,13 @@ class Tracker:
             for handle in self.handles:
                 handle.remove()
             self.handles = []
-            self.state.stack[:] = [GLOBAL]
+            self.state.stack[:] = [()]
             self.state.tasks.clear()
 
-    def read_counts(self) -> "Counter[str]":
-        """By innermost module, all threads."""
+    def read_counts(self) -> "Counter[Chain]":
+        """By chain of modules, all threads."""
         self._settle(self.state)
-        total: "Counter[str]" = Counter()
+        total: "Counter[Chain]" = Counter()
         with self.lock:
             for each in self.counts:
                 total.update(dict(each))
@@ -104,7 +105,7 @@ class Tracker:
             state = self.state
             self._settle(state)
             self._mark(inputs, state.stack[-1])
-            state.stack.append(self.name_of(module))
+            state.stack.append((*state.stack[-1], self.name_of(module)))
         except Exception:
             pass
 
@@ -116,36 +117,37 @@ class Tracker:
                 return
             state = self.state
             name = self.name_of(module)
-            if name not in state.stack[1:]:
+            if name not in (chain[-1] for chain in state.stack if chain):
                 return
             self._settle(state)
-            while state.stack.pop() != name:  # modules that an exception left
-                pass
-            self._mark(output, name)
+            chain = state.stack.pop()
+            while not chain or chain[-1] != name:  # modules that an exception left
+                chain = state.stack.pop()
+            self._mark(output, chain)
         except Exception:
             pass
 
-    def _mark(self, values: Any, name: str) -> None:
-        """When the backward pass comes to the node that made one of these, it comes to `name`. The first mark is the finest: it stays."""
+    def _mark(self, values: Any, chain: Chain) -> None:
+        """When the backward pass comes to the node that made one of these, it comes to that module. The first mark is the finest: it stays."""
         if not self.torch.is_grad_enabled():
             return
         for tensor in _tensors(values, self.torch.Tensor):
             node = tensor.grad_fn
             if node is not None and "mfu_module" not in node.metadata:
-                node.metadata["mfu_module"] = name
-                node.register_prehook(self._arrival(name))
+                node.metadata["mfu_module"] = chain
+                node.register_prehook(self._arrival(chain))
 
-    def _arrival(self, name: str) -> Any:
+    def _arrival(self, chain: Chain) -> Any:
         def arrived(gradients: Any) -> None:
             try:
                 if self.open:
-                    self._arrive(name)
+                    self._arrive(chain)
             except Exception:
                 pass
 
         return arrived
 
-    def _arrive(self, name: str) -> None:
+    def _arrive(self, chain: Chain) -> None:
         state = self.state
         self._settle(state)
         task = self.torch._C._current_graph_task_id()
@@ -153,7 +155,7 @@ class Tracker:
             del state.tasks[:-64]  # a device's own thread never hears of the end
             state.tasks.append((task, list(state.stack)))
             self.torch.autograd.Variable._execution_engine.queue_callback(lambda: self._leave_backward(state, task))
-        state.stack[-1:] = [name]
+        state.stack[-1:] = [chain]
 
     def _leave_backward(self, state: Any, task: int) -> None:
         try:
@@ -183,13 +185,14 @@ def _tensors(values: Any, kind: type) -> List[Any]:
     return found
 
 
-def rolled_up(counts: Dict[str, int], total: int) -> Dict[str, int]:
-    """Each module with what is inside it; Global is the whole."""
+def rolled_up(counts: Dict[Chain, int], total: int) -> Dict[str, int]:
+    """Each module with what is inside it, by attribute or by call; Global is the whole."""
     found: "Counter[str]" = Counter()
-    for name, flop in counts.items():
-        if name == GLOBAL:
-            continue
-        parts = name.split(".")
-        for depth in range(1, len(parts) + 1):
-            found[".".join(parts[:depth])] += flop
+    for chain, flop in counts.items():
+        names = set()
+        for name in chain:
+            parts = name.split(".")
+            names.update(".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        for name in names:
+            found[name] += flop
     return {GLOBAL: total, **{name: flop for name, flop in sorted(found.items()) if flop}}
