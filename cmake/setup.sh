@@ -65,7 +65,7 @@ setup_packages() {
 
 # The environment of our own. A torch that the user's Python has is seen through it and not replaced.
 setup_python() {
-  local stamp="$MFU_VENV/.ready-1"
+  local stamp="$MFU_VENV/.ready-2"
   [ -e "$stamp" ] && return
   if [ ! -x "$MFU_VENV/bin/python" ]; then
     say "making a Python environment in .venv"
@@ -78,20 +78,39 @@ setup_python() {
   fi
   if ! "$MFU_VENV/bin/python" -c 'import torch' 2>/dev/null; then
     say "installing PyTorch into .venv (a few minutes)"
-    "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check numpy torch==2.13.0 >"$MFU_ROOT/build/pip.log" 2>&1 ||
-      { say "PyTorch was not installed (log: build/pip.log): what needs it will say so, the rest works"; return; }
+    pip_install numpy torch==2.13.0 || { say "PyTorch was not installed (log: build/pip.log): what needs it will say so, the rest works"; return; }
   fi
+  if ! "$MFU_VENV/bin/python" -c 'import nanobind, scikit_build_core' 2>/dev/null; then
+    say "installing what the Python package is built with into .venv"
+    pip_install $PACKAGE_BUILDERS || { say "not installed (log: build/pip.log): the Python package mfu is left out, the rest works"; return; }
+    rm -f "$MFU_ROOT/build/release/build.ninja"  # configured without them
+  fi
+  "$MFU_VENV/bin/python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_paths()["include"] + "/Python.h"))' || optional_packages python3-dev
   touch "$stamp"
 }
 
+PACKAGE_BUILDERS="nanobind>=2.4 scikit-build-core>=0.10"
+pip_install() {
+  "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check "$@" >"$MFU_ROOT/build/pip.log" 2>&1
+}
+
+# The package mfu as it was built, in our environment: `import mfu` there, and the command.
+link_python() {
+  local built="$MFU_ROOT/build/release/python" site
+  for site in "$MFU_VENV"/lib/python3*/site-packages; do
+    [ -d "$site" ] && [ -d "$built/mfu" ] || return 0
+    [ "$(cat "$site/openmfu.pth" 2>/dev/null)" = "$built" ] || echo "$built" >"$site/openmfu.pth"
+  done
+  [ "$(readlink "$MFU_VENV/bin/mfu")" = "$MFU_ROOT/build/release/mfu" ] || ln -sf "$MFU_ROOT/build/release/mfu" "$MFU_VENV/bin/mfu"
+}
+
 # What only the tests need of Python.
-TEST_PYTHON_PACKAGES="pytest transformers==5.22.2 diffusers==0.42.1"
+TEST_PYTHON_PACKAGES="pytest mypy transformers==5.22.2 diffusers==0.42.1 accelerate lightning"
 setup_test_python() {
-  local stamp="$MFU_VENV/.tests-ready-2"
+  local stamp="$MFU_VENV/.tests-ready-3"
   { [ -e "$stamp" ] || [ ! -x "$MFU_VENV/bin/python" ]; } && return
   say "installing $TEST_PYTHON_PACKAGES into .venv"
-  "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check $TEST_PYTHON_PACKAGES >"$MFU_ROOT/build/pip.log" 2>&1 ||
-    { say "not installed (log: build/pip.log): the tests that need them will say so"; return; }
+  pip_install $TEST_PYTHON_PACKAGES || { say "not installed (log: build/pip.log): the tests that need them will say so"; return; }
   touch "$stamp"
 }
 

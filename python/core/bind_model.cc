@@ -1,0 +1,255 @@
+// What a model needs: mfu._core.Spec and the questions asked of it. Answers leave as the JSON of
+// docs/formats/, which the package parses, so that Python and `--json` never differ.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "core.h"
+
+namespace mfu::python {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+namespace {
+
+using Overrides = std::vector<std::pair<std::string, std::string>>;
+using Lengths = std::vector<std::uint64_t>;
+
+struct Spec {
+  ModelSpec model;
+  std::vector<std::string> warnings;
+};
+
+Spec read_spec(const std::string& path, std::string architecture, Overrides overrides) {
+  Diagnostics diagnostics;
+  ModelSpec model = value_or_raise(
+      read_model(path, {std::move(architecture), std::move(overrides)}, diagnostics));
+  return {std::move(model), diagnostics.warnings()};
+}
+
+Spec parse_spec(const std::string& json, const std::string& name, std::string architecture,
+                Overrides overrides) {
+  Diagnostics diagnostics;
+  ModelSpec model = value_or_raise(
+      parse_model(json, name, {std::move(architecture), std::move(overrides)}, diagnostics));
+  return {std::move(model), diagnostics.warnings()};
+}
+
+// What the step is, as keyword arguments; None where not given.
+struct Step {
+  std::string phase = "train", recompute = "none", mla = "auto";
+  std::uint64_t batch = 1, context = 0, encoder_sequence = 0, images = 0;
+  std::optional<std::uint64_t> sequence;
+  std::optional<Lengths> lengths, image_grid;
+  bool mtp = false;
+};
+
+Result<MlaForm> parse_mla(const std::string& name) {
+  if (name == "auto") return MlaForm::automatic;
+  if (name == "expanded") return MlaForm::expanded;
+  if (name == "absorbed") return MlaForm::absorbed;
+  return fail(ErrorCode::invalid_argument,
+              "mla '" + name + "': auto, expanded or absorbed was expected");
+}
+
+Result<Workload> workload_of(const Step& step) {
+  Workload work;
+  work.phase = MFU_TRY(parse_phase(step.phase));
+  work.recompute = MFU_TRY(parse_recompute(step.recompute));
+  work.mla = MFU_TRY(parse_mla(step.mla));
+  work.batch = step.batch;
+  work.sequence = step.sequence.value_or(work.phase == Phase::decode ? 1 : 2048);
+  work.context = step.context;
+  work.encoder_sequence = step.encoder_sequence;
+  work.images = step.images;
+  work.mtp = step.mtp;
+  if (step.lengths) {
+    if (step.batch != 1 || step.sequence)
+      return fail(ErrorCode::invalid_argument, "lengths stands instead of batch and seq");
+    if (step.lengths->empty())
+      return fail(ErrorCode::invalid_argument, "lengths: at least one was expected");
+    work.lengths = *step.lengths;
+  }
+  if (step.image_grid) {
+    if (step.image_grid->size() != 3)
+      return fail(ErrorCode::invalid_argument, "image_grid: (T, H, W) was expected");
+    work.grid = {(*step.image_grid)[0], (*step.image_grid)[1], (*step.image_grid)[2]};
+  }
+  return work;
+}
+
+struct Timing {
+  std::optional<double> step_seconds, tokens_per_second;
+  std::uint64_t devices = 1;
+};
+
+Result<std::optional<std::chrono::nanoseconds>> duration_of(const Timing& timing,
+                                                            std::uint64_t tokens) {
+  if (timing.step_seconds && timing.tokens_per_second) {
+    return fail(ErrorCode::invalid_argument,
+                "step_seconds and tokens_per_second say the same thing: give one");
+  }
+  if (!timing.step_seconds && !timing.tokens_per_second)
+    return std::optional<std::chrono::nanoseconds>();
+  double seconds = timing.step_seconds ? *timing.step_seconds
+                                       : static_cast<double>(tokens) / *timing.tokens_per_second;
+  // Below a nanosecond or beyond a century is no step of any model.
+  if (!(seconds >= 1e-9 && seconds < 3e9)) {
+    return fail(ErrorCode::invalid_argument, "a step of " + std::to_string(seconds) +
+                                                 " seconds makes no sense; check the rate or time");
+  }
+  return std::optional(
+      std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(seconds * 1e9))));
+}
+
+Result<void> add_use(NeedReport& report, const Spec& spec, const PeakChoice& choice,
+                     const Timing& timing) {
+  auto duration = MFU_TRY(duration_of(timing, report.tokens));
+  bool against = choice.device || choice.flop_per_s;
+  if (!duration && !against) return {};
+  if (!against) {
+    return fail(ErrorCode::invalid_argument,
+                "a rate needs a peak to be compared with: give device= or peak=");
+  }
+  ChosenPeak peak = MFU_TRY(choose_peak(choice));
+  report.notes.insert(report.notes.end(), peak.notes.begin(), peak.notes.end());
+  return add_utilization(report, spec.model,
+                         {duration, timing.devices, peak.peak, peak.source, peak.bandwidth});
+}
+
+std::string need_json(const Spec& spec, Step step, const std::string& convention,
+                      const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
+                      std::vector<std::string> frozen, std::optional<std::uint64_t> parameters,
+                      bool tree, const PeakChoice& choice, const Timing& timing) {
+  NeedQuestion question;
+  question.work = value_or_raise(workload_of(step));
+  question.every_convention = convention == "all";
+  if (!question.every_convention)
+    question.convention = value_or_raise(parse_convention(convention));
+  question.tree = tree;
+  question.parameters = parameters;
+  question.training.frozen = std::move(frozen);
+  if (lora) {
+    question.training.lora_rank = lora->first;
+    question.training.lora_targets = lora->second;
+  }
+  NeedReport report = value_or_raise(report_need(spec.model, question));
+  for (const std::string& warning : spec.warnings) {
+    const auto& said = report.assumptions;
+    if (std::find(said.begin(), said.end(), warning) == said.end()) report.notes.push_back(warning);
+  }
+  value_or_raise(add_use(report, spec, choice, timing));
+  return to_json(report);
+}
+
+std::string conversion_json(const Spec& spec, const Step& step, double mfu, const std::string& from,
+                            const std::string& to) {
+  if (!(mfu > 0 && mfu <= 1))
+    raise({ErrorCode::invalid_argument, "mfu: a fraction above 0 and up to 1 was expected"});
+  Workload work = value_or_raise(workload_of(step));
+  Convention source = value_or_raise(parse_convention(from));
+  Convention target = value_or_raise(parse_convention(to));
+  return to_json(value_or_raise(report_conversion(spec.model, work, {mfu}, source, target)));
+}
+
+nb::dict parameters_of(const Spec& spec) {
+  ParameterCount count = count_parameters(spec.model);
+  nb::dict parts;
+  for (std::size_t i = 0; i < kPartCount; ++i) {
+    Part part = static_cast<Part>(i);
+    if (count.by_part[part] > 0)
+      parts[std::string(name_of(part)).c_str()] = nb::int_(count.by_part[part]);
+  }
+  nb::dict all;
+  all["total"] = nb::int_(count.total);
+  all["active"] = nb::int_(count.active);
+  all["embedding"] = nb::int_(count.embedding);
+  all["by_part"] = parts;
+  return all;
+}
+
+void bind_spec(nb::module_& module) {
+  nb::class_<Spec>(module, "Spec", "A model as the library holds it.")
+      .def_static("read", &read_spec, "path"_a, "architecture"_a, "overrides"_a)
+      .def_static("parse", &parse_spec, "json"_a, "name"_a, "architecture"_a, "overrides"_a)
+      .def_static(
+          "of_shape",
+          [](std::uint64_t layers, std::uint64_t hidden, std::uint64_t heads,
+             std::uint64_t kv_heads, std::uint64_t head_dim, std::uint64_t ffn, std::uint64_t vocab,
+             std::uint64_t experts, std::uint64_t experts_per_token, bool gated, bool tied) {
+            return Spec{
+                value_or_raise(model_of_shape({layers, hidden, heads, kv_heads, head_dim, ffn,
+                                               vocab, experts, experts_per_token, gated, tied})),
+                {}};
+          },
+          "layers"_a, "hidden"_a, "heads"_a, "kv_heads"_a, "head_dim"_a, "ffn"_a, "vocab"_a,
+          "experts"_a, "experts_per_token"_a, "gated"_a, "tied"_a)
+      .def_prop_ro("name", [](const Spec& spec) { return spec.model.name; })
+      .def_prop_ro("type", [](const Spec& spec) { return spec.model.type; })
+      .def_prop_ro("architecture", [](const Spec& spec) { return spec.model.architecture; })
+      .def_prop_ro("notes", [](const Spec& spec) { return spec.model.notes; })
+      .def_prop_ro("warnings", [](const Spec& spec) { return spec.warnings; })
+      .def("parameters", &parameters_of);
+}
+
+void bind_step(nb::module_& module) {
+  nb::class_<Step>(module, "Step", "One step of a model: what runs through it.")
+      .def(
+          "__init__",
+          [](Step* self, std::string phase, std::uint64_t batch,
+             std::optional<std::uint64_t> sequence, std::uint64_t context,
+             std::uint64_t encoder_sequence, std::optional<Lengths> lengths, std::uint64_t images,
+             std::optional<Lengths> image_grid, std::string recompute, std::string mla, bool mtp) {
+            new (self) Step{std::move(phase),
+                            std::move(recompute),
+                            std::move(mla),
+                            batch,
+                            context,
+                            encoder_sequence,
+                            images,
+                            sequence,
+                            std::move(lengths),
+                            std::move(image_grid),
+                            mtp};
+          },
+          "phase"_a, "batch"_a, "sequence"_a.none(), "context"_a, "encoder_sequence"_a,
+          "lengths"_a.none(), "images"_a, "image_grid"_a.none(), "recompute"_a, "mla"_a, "mtp"_a);
+}
+
+}  // namespace
+
+void bind_model(nb::module_& module) {
+  bind_spec(module);
+  bind_step(module);
+  module.def(
+      "flops",
+      [](const Spec& spec, const Step& step, const std::string& convention,
+         const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
+         std::vector<std::string> frozen, std::optional<std::uint64_t> parameters, bool tree,
+         std::optional<std::string> device, std::string dtype, std::optional<double> peak,
+         std::string catalog, std::optional<double> step_seconds,
+         std::optional<double> tokens_per_second, std::uint64_t devices) {
+        return need_json(spec, step, convention, lora, std::move(frozen), parameters, tree,
+                         {std::move(device), std::move(dtype), peak, std::move(catalog)},
+                         {step_seconds, tokens_per_second, devices});
+      },
+      "spec"_a, "step"_a, "convention"_a, "lora"_a.none(), "frozen"_a, "parameters"_a.none(),
+      "tree"_a, "device"_a.none(), "dtype"_a, "peak"_a.none(), "catalog"_a, "step_seconds"_a.none(),
+      "tokens_per_second"_a.none(), "devices"_a, "JSON of mfu.flops/1.");
+  module.def("convert", &conversion_json, "spec"_a, "step"_a, "mfu"_a, "from_"_a, "to"_a,
+             "JSON of mfu.convert/1.");
+  module.def("conventions", [] {
+    std::vector<std::pair<std::string, std::string>> rows;
+    for (Convention each : all_conventions())
+      rows.emplace_back(std::string(describe(each).name), std::string(describe(each).why));
+    return rows;
+  });
+  module.def("model_types", &known_model_types);
+}
+
+}  // namespace mfu::python

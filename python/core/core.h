@@ -1,0 +1,51 @@
+// What the sources of the native module mfu._core share: a Result turned into a value or a Python
+// exception, and counts of 128 bits as Python integers.
+//
+//   nanobind::module_ module = …;
+//   mfu::python::bind_model(module);
+#pragma once
+
+#include <mfu/mfu.h>
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace mfu::python {
+
+// Sets the exception that mfu._errors has for that code, and throws.
+[[noreturn]] void raise(const Error& error);
+
+template <typename T>
+T value_or_raise(Result<T> result) {
+  if (!result.has_value()) raise(result.error());
+  if constexpr (!std::is_void_v<T>) return std::move(result).value();
+}
+
+// `what` names the argument in the message of an OverflowError.
+FlopCount count_of(const nanobind::int_& number, const char* what);
+nanobind::object integer_of(FlopCount count);
+
+// The peak an MFU is a fraction of: a rate given, or a device's by name and type.
+struct PeakChoice {
+  std::optional<std::string> device;
+  std::string precision = "bf16";
+  std::optional<double> flop_per_s;  // of one device; wins over the device's
+  std::string catalog;               // file of a user's own devices; empty: none
+};
+struct ChosenPeak {
+  FlopRate peak;
+  std::string source, name;
+  std::optional<ByteRate> bandwidth;
+  std::optional<Bytes> memory;
+  std::vector<std::string> notes;
+};
+Result<ChosenPeak> choose_peak(const PeakChoice& choice);
+Result<Catalog> catalog_of(const std::string& path);
+
+void bind_model(nanobind::module_& module);
+void bind_hardware(nanobind::module_& module);
+void bind_record(nanobind::module_& module);
+
+}  // namespace mfu::python

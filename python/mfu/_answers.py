@@ -1,0 +1,101 @@
+"""What the library answers: the keys of the JSON (docs/formats/), read as attributes or items."""
+
+import json
+from typing import Any, Dict, List
+
+
+class Answer(Dict[str, Any]):
+    """A dict whose keys are also attributes: answer.model_flop is answer["model_flop"]. Nested objects are Answers too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"{type(self).__name__} has no {name!r}; it has {', '.join(self)}") from None
+
+    def __dir__(self) -> List[str]:
+        return sorted([*super().__dir__(), *self])
+
+    def __reduce__(self) -> Any:
+        return (type(self), (dict(self),))
+
+
+class NeedAnswer(Answer):
+    """What a step needs (mfu.flops/1). Counts are Python integers, however large; unknown is None, with a sentence in `notes`."""
+
+    model: Answer
+    input: Answer
+    convention: str
+    model_flop: "int | None"
+    hardware_flop: "int | None"
+    flop_per_token: "float | None"
+    tokens: int
+    flop_by_part: Answer
+    conventions: Answer
+    bytes: "Answer | None"
+    utilization: "Answer | None"
+    assumptions: List[str]
+    notes: List[str]
+
+
+class DeviceAnswer(Answer):
+    """A device and its peaks; device["bf16"] is the dense peak an MFU in that type is a fraction of."""
+
+    device: Answer
+    peaks: List[Answer]
+    measured: List[Answer]
+    notes: List[str]
+
+    def __missing__(self, key: str) -> Any:
+        for row in self["peaks"]:
+            if row["dtype"] == key and row["used_for_mfu"]:
+                return row
+        raise KeyError(key)
+
+    @property
+    def name(self) -> str:
+        return str(self["device"]["name"])
+
+
+class PeakAnswer(Answer):
+    """Devices (mfu.peak/1)."""
+
+    devices: List[DeviceAnswer]
+    notes: List[str]
+
+
+class UtilizationAnswer(Answer):
+    """MFU, HFU and MBU as fractions of 1, and what they are of. Above 1 is a contradiction: see `contradictions`."""
+
+    mfu: float
+    hfu: "float | None"
+    mbu: "float | None"
+    flop_per_s: float
+    peak_flop_per_s: float
+    peak_source: str
+    devices: int
+    rating: "str | None"
+    contradictions: List[str]
+
+
+class PlanAnswer(Answer):
+    """Devices, days and cost (mfu.plan/1)."""
+
+    total_flop: int
+    device: str
+    mfu: float
+    plans: List[Answer]
+    assumptions: List[str]
+
+
+class ConversionAnswer(Answer):
+    """An MFU in another convention's terms (mfu.convert/1)."""
+
+    mfu_from: float
+    mfu_to: float
+    ratio: float
+
+
+def parse(text: str, kind: type) -> Any:
+    """The JSON text as an answer of that kind."""
+    return kind(json.loads(text, object_hook=Answer))

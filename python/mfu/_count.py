@@ -1,0 +1,215 @@
+"""`with mfu.count() as counted:` — what a piece of a program really ran."""
+
+import sys
+import threading
+import time
+import warnings
+from typing import Any, Callable, Dict, List, Optional
+
+from . import _modules
+from ._load import observer
+
+_lock = threading.Lock()
+_tracker: Optional[_modules.Tracker] = None
+_warned = False
+
+
+def _tracker_of(glue: Any) -> _modules.Tracker:
+    global _tracker
+    with _lock:
+        if _tracker is None:
+            types = sys.modules[glue.__name__ + ".binding"]
+            _tracker = _modules.Tracker(sys.modules["torch"], glue.library(), types)
+        return _tracker
+
+
+class Counted:
+    """What ran between entering and leaving; while inside, what ran so far.
+
+    model_flop       what was needed: recomputation left out
+    hardware_flop    what was executed; get_total_flops() is the same number
+    recomputed_flop  what activation checkpointing ran again
+    by_operator      {"aten::addmm": FLOP, …}; by_dtype {"fp32": FLOP, …}; by_module {"Global": FLOP, "Net": FLOP, "Net.fc1": FLOP, …}
+    uncounted        operators whose FLOPs are not known, with calls and reason
+    tokens, samples, steps, calls, seconds
+
+    All threads of the process are in it. Where nothing could be counted every number is None and `problem` says why: a program that
+    counts never fails because of it. Use again after leaving to count anew; open as many as you like, within each other or side by side.
+    """
+
+    def __init__(self, modules: bool = True, depth: Optional[int] = 2, display: bool = False) -> None:
+        self._modules, self._depth, self._display = modules, depth, display
+        self.problem = ""
+        self._glue: Any = None
+        self._before: Any = None
+        self._after: Any = None
+        self._tracker: Optional[_modules.Tracker] = None
+        self._module_before: Dict[_modules.Chain, int] = {}
+        self._module_after: Optional[Dict[_modules.Chain, int]] = None
+        self._started = self._ended = 0.0
+
+    def __enter__(self) -> "Counted":
+        if self._glue is not None:
+            raise RuntimeError("this count is open already: make another with mfu.count()")
+        self._after = self._module_after = None
+        self.problem = ""
+        try:
+            glue = observer()
+            glue.start(region_folder="")
+        except Exception as error:
+            self._fail(error)
+            return self
+        self._glue = glue
+        if self._modules:
+            try:
+                self._tracker = _tracker_of(glue)
+                self._tracker.enter()
+                self._module_before = dict(self._tracker.read_counts())
+            except Exception as error:  # the rest is counted all the same
+                self._tracker = None
+                warnings.warn(f"mfu.count: nothing by module: {error}", RuntimeWarning, stacklevel=2)
+        self._before = glue.totals()
+        self._started = time.perf_counter()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self._ended = time.perf_counter()
+        glue, self._glue = self._glue, None
+        if glue is None:
+            return
+        try:
+            self._after = glue.totals() - self._before
+            if self._tracker is not None:
+                self._module_after = self._module_counts()
+                self._tracker.leave()
+                self._tracker = None
+        finally:
+            glue.stop()
+        if self._display:
+            print(self.get_table(self._depth))
+
+    def _fail(self, error: Exception) -> None:
+        global _warned
+        self.problem = f"nothing is counted: {error}"
+        self._started = time.perf_counter()
+        if not _warned:
+            _warned = True
+            warnings.warn(f"mfu.count: {self.problem}", RuntimeWarning, stacklevel=3)
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """As a decorator, every call counts anew."""
+        import functools
+
+        @functools.wraps(function)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return counted
+
+    def _totals(self) -> Any:
+        if self._after is not None:
+            return self._after
+        return self._glue.totals() - self._before if self._glue is not None and self._before is not None else None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("hardware_flop", "model_flop", "recomputed_flop", "calls", "tokens", "samples", "steps"):
+            totals = self._totals()
+            if totals is None:
+                return None
+            if name == "tokens" and totals.token_rows == 0:
+                return None  # no embedding table was seen
+            return getattr(totals, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    hardware_flop: Optional[int]
+    model_flop: Optional[int]
+    recomputed_flop: Optional[int]
+    calls: Optional[int]
+    tokens: Optional[int]
+    samples: Optional[int]
+    steps: Optional[int]
+
+    @property
+    def seconds(self) -> float:
+        return (self._ended if self._after is not None or self.problem else time.perf_counter()) - self._started
+
+    def _by(self, place: int) -> Dict[str, int]:
+        totals = self._totals()
+        found: Dict[str, int] = {}
+        for key, row in (totals.rows if totals is not None else {}).items():
+            if not key[2]:
+                found[key[place]] = found.get(key[place], 0) + row["hardware_flop"]
+        return found
+
+    @property
+    def by_operator(self) -> Dict[str, int]:
+        return self._by(0)
+
+    @property
+    def by_dtype(self) -> Dict[str, int]:
+        return self._by(1)
+
+    @property
+    def uncounted(self) -> List[Dict[str, Any]]:
+        totals = self._totals()
+        return totals.uncounted() if totals is not None else []
+
+    def _module_counts(self) -> Dict[_modules.Chain, int]:
+        assert self._tracker is not None
+        now = self._tracker.read_counts()
+        return {name: flop - self._module_before.get(name, 0) for name, flop in now.items() if flop != self._module_before.get(name, 0)}
+
+    @property
+    def by_module(self) -> Dict[str, int]:
+        """Each module with all inside it, forward and backward; named by the outermost module's class, then by attributes."""
+        own = self._module_after if self._module_after is not None else self._module_counts() if self._tracker is not None else {}
+        return _modules.rolled_up(own, self.hardware_flop or 0)
+
+    def utilization(self, **peak: Any) -> Any:
+        """mfu.utilization of what was counted in the time it took: utilization(device="NVIDIA H100 80GB HBM3", dtype="bf16").mfu."""
+        from ._hardware import utilization
+
+        return utilization(self.model_flop or 0, self.seconds, hardware_flop=self.hardware_flop, **peak)
+
+    # As torch.utils.flop_counter.FlopCounterMode has them.
+    def get_total_flops(self) -> Optional[int]:
+        return self.hardware_flop
+
+    def get_flop_counts(self) -> Dict[str, Dict[str, int]]:
+        """{"Global": by operator, "Net": {"all": FLOP}, …}: operators are told apart for the whole, not for each module."""
+        counts: Dict[str, Dict[str, int]] = {name: {"all": flop} for name, flop in self.by_module.items()}
+        counts[_modules.GLOBAL] = self.by_operator
+        return counts
+
+    def get_table(self, depth: Optional[int] = None) -> str:
+        total = self.hardware_flop
+        if total is None:
+            return self.problem
+        most = self._depth if depth is None else depth
+        rows = [("Module", "FLOP", "share")]
+        for name, flop in self.by_module.items():
+            level = 0 if name == _modules.GLOBAL else name.count(".") + 1
+            if most is None or level <= most:
+                rows.append((" " * level + name, f"{flop:,}", f"{100 * flop / total:.1f}%" if total else "-"))
+        for name, flop in sorted(self.by_operator.items(), key=lambda row: -row[1]):
+            rows.append((f" - {name}", f"{flop:,}", f"{100 * flop / total:.1f}%" if total else "-"))
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        return "\n".join(f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}" for row in rows)
+
+    def __repr__(self) -> str:
+        return f"mfu.Counted(model_flop={self.model_flop}, hardware_flop={self.hardware_flop}, recomputed_flop={self.recomputed_flop})"
+
+
+def count(mods: Any = None, depth: Optional[int] = 2, display: bool = False, *, modules: bool = True) -> Counted:
+    """Counts what runs inside, exactly and at almost no cost:
+
+        with mfu.count() as counted:
+            model(batch).loss.backward()
+        counted.model_flop, counted.by_operator, counted.by_module
+
+    Stands where FlopCounterMode stands (`mods` is taken and not needed, as there), but sees every thread, torch.compile, fused attention on
+    CPUs and LSTMs, and prints only when `display` is asked for. `modules=False` leaves the hooks on modules out: then nothing at all
+    happens in Python while the block runs.
+    """
+    return Counted(modules=modules, depth=depth, display=display)

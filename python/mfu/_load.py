@@ -1,0 +1,25 @@
+"""The observer of this process, one instance however it came: by `mfu run`'s injection or by this package."""
+
+import importlib.util
+import os
+import sys
+from typing import Any
+
+_NAME = "_mfu_observer"  # the injection's name for it, so that both find the same
+
+
+def observer() -> Any:
+    """The glue around libmfu_torch.so (mfu/_observer); imports torch no earlier than the caller uses it."""
+    loaded = sys.modules.get(_NAME)
+    if loaded is None:
+        folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_observer")
+        spec = importlib.util.spec_from_file_location(_NAME, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+        assert spec is not None and spec.loader is not None
+        loaded = importlib.util.module_from_spec(spec)
+        sys.modules[_NAME] = loaded
+        try:
+            spec.loader.exec_module(loaded)
+        except BaseException:
+            del sys.modules[_NAME]
+            raise
+    return loaded

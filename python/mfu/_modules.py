@@ -1,0 +1,198 @@
+"""Which module the FLOPs belong to, forward and backward.
+
+Each thread is in one module at a time, by name; what it counted since it came there is that module's. Forward: hooks around every module's
+call. Backward: a mark on the autograd node that made a module's output says that the module's own backward begins, one on the node that
+made its input that it is over. Nodes run in the reverse order of the forward, so the marks come in the right order too, on whatever thread
+runs them. Nothing here raises, and while torch.compile, export or jit trace a module the hooks are not there.
+"""
+
+import ctypes
+import threading
+import weakref
+from collections import Counter
+from typing import Any, Dict, List, Tuple
+
+GLOBAL = "Global"
+Chain = Tuple[str, ...]  # modules by name, outermost first
+
+
+class _State(threading.local):
+    """Of one thread: where it is, and what it had counted when it came there."""
+
+    def __init__(self, tracker: "Tracker") -> None:
+        self.stack: List[Chain] = [()]
+        self.tasks: List[Tuple[int, List[Chain]]] = []  # backward passes under way: id, and the stack to go back to
+        self.counts: "Counter[Chain]" = Counter()
+        self.reading = tracker.types.Thread()
+        tracker.read(self.reading)
+        self.last = self.reading.hardware_flop
+        with tracker.lock:
+            tracker.counts.append(self.counts)
+
+
+class Tracker:
+    """Global module hooks, while at least one count is open."""
+
+    def __init__(self, torch: Any, library: Any, types: Any) -> None:
+        self.torch, self.types = torch, types
+        self.read = library.read_thread
+        self.lock = threading.Lock()
+        self.counts: List["Counter[Chain]"] = []  # one a thread
+        self.names: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
+        self.open = 0
+        self.handles: List[Any] = []
+        self.state = _State(self)
+
+    def enter(self) -> None:
+        with self.lock:
+            self.open += 1
+            first = self.open == 1
+        if first:
+            hooks = self.torch.nn.modules.module
+            self.handles = [hooks.register_module_forward_pre_hook(self._before), hooks.register_module_forward_hook(self._after, always_call=True)]
+        self._settle(self.state)
+
+    def leave(self) -> None:
+        self._settle(self.state)
+        with self.lock:
+            self.open -= 1
+            last = self.open == 0
+        if last:
+            for handle in self.handles:
+                handle.remove()
+            self.handles = []
+            self.state.stack[:] = [()]
+            self.state.tasks.clear()
+
+    def read_counts(self) -> "Counter[Chain]":
+        """By chain of modules, all threads."""
+        self._settle(self.state)
+        total: "Counter[Chain]" = Counter()
+        with self.lock:
+            for each in self.counts:
+                total.update(dict(each))
+        return total
+
+    def _settle(self, state: Any) -> None:
+        """What was counted up to now belongs to where the thread is."""
+        self.read(ctypes.byref(state.reading))
+        now = state.reading.hardware_flop
+        if now != state.last:
+            state.counts[state.stack[-1]] += (now - state.last) % 2**64
+            state.last = now
+
+    def name_of(self, module: Any) -> str:
+        """As FlopCounterMode names them: the class of the outermost module, then the names of attributes."""
+        name = self.names.get(module)
+        if name is None:
+            inner = getattr(module, "_orig_mod", module)  # torch.compile's wrapper
+            name = type(inner).__name__
+            for path, each in module.named_modules():
+                if path.startswith("_orig_mod"):
+                    path = path[len("_orig_mod."):]
+                self.names[each] = f"{name}.{path}" if path else name
+        return name
+
+    def _quiet(self) -> bool:
+        return bool(self.torch.jit.is_tracing())
+
+    def _before(self, module: Any, inputs: Any) -> None:
+        if self.torch.compiler.is_compiling():  # first: the tracer of torch.compile takes it for a constant and goes no further
+            return
+        try:
+            if self._quiet():
+                return
+            state = self.state
+            self._settle(state)
+            self._mark(inputs, state.stack[-1])
+            state.stack.append((*state.stack[-1], self.name_of(module)))
+        except Exception:
+            pass
+
+    def _after(self, module: Any, inputs: Any, output: Any) -> None:
+        if self.torch.compiler.is_compiling():
+            return
+        try:
+            if self._quiet():
+                return
+            state = self.state
+            name = self.name_of(module)
+            if name not in (chain[-1] for chain in state.stack if chain):
+                return
+            self._settle(state)
+            chain = state.stack.pop()
+            while not chain or chain[-1] != name:  # modules that an exception left
+                chain = state.stack.pop()
+            self._mark(output, chain)
+        except Exception:
+            pass
+
+    def _mark(self, values: Any, chain: Chain) -> None:
+        """When the backward pass comes to the node that made one of these, it comes to that module. The first mark is the finest: it stays."""
+        if not self.torch.is_grad_enabled():
+            return
+        for tensor in _tensors(values, self.torch.Tensor):
+            node = tensor.grad_fn
+            if node is not None and "mfu_module" not in node.metadata:
+                node.metadata["mfu_module"] = chain
+                node.register_prehook(self._arrival(chain))
+
+    def _arrival(self, chain: Chain) -> Any:
+        def arrived(gradients: Any) -> None:
+            try:
+                if self.open:
+                    self._arrive(chain)
+            except Exception:
+                pass
+
+        return arrived
+
+    def _arrive(self, chain: Chain) -> None:
+        state = self.state
+        self._settle(state)
+        task = self.torch._C._current_graph_task_id()
+        if task not in (known for known, _ in state.tasks):
+            del state.tasks[:-64]  # a device's own thread never hears of the end
+            state.tasks.append((task, list(state.stack)))
+            self.torch.autograd.Variable._execution_engine.queue_callback(lambda: self._leave_backward(state, task))
+        state.stack[-1:] = [chain]
+
+    def _leave_backward(self, state: Any, task: int) -> None:
+        try:
+            self._settle(state)
+            while task in (known for known, _ in state.tasks):
+                _, stack = state.tasks.pop()
+                state.stack[:] = stack
+        except Exception:
+            pass
+
+
+def _tensors(values: Any, kind: type) -> List[Any]:
+    """Tensors in tuples, lists, dicts and dataclass-like outputs, three levels deep."""
+    found: List[Any] = []
+    level = [values]
+    for _ in range(3):
+        deeper: List[Any] = []
+        for value in level:
+            if isinstance(value, kind):
+                found.append(value)
+            elif isinstance(value, (tuple, list)):
+                deeper.extend(value)
+            elif isinstance(value, dict):
+                deeper.extend(value.values())
+        level = deeper
+    found.extend(value for value in level if isinstance(value, kind))
+    return found
+
+
+def rolled_up(counts: Dict[Chain, int], total: int) -> Dict[str, int]:
+    """Each module with what is inside it, by attribute or by call; Global is the whole."""
+    found: "Counter[str]" = Counter()
+    for chain, flop in counts.items():
+        names = set()
+        for name in chain:
+            parts = name.split(".")
+            names.update(".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
+        for name in names:
+            found[name] += flop
+    return {GLOBAL: total, **{name: flop for name, flop in sorted(found.items()) if flop}}

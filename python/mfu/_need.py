@@ -1,0 +1,189 @@
+"""What a model needs: mfu.Model, mfu.flops, mfu.convert."""
+
+import json
+import os
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _core
+from ._answers import Answer, ConversionAnswer, NeedAnswer, parse
+from ._errors import Error, InvalidArgument, file_error
+
+ModelLike = Union["Model", str, "os.PathLike[str]", Mapping[str, Any], Any]
+
+
+def _check_whole(**values: Any) -> None:
+    for name, value in values.items():
+        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value.__index__() <= 2**40):
+            raise InvalidArgument(f"{name}={value!r}: a whole number from 0 to 2^40 was expected")
+
+
+def _override(value: Any) -> str:
+    """As --set takes it: a string as it stands, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+class Model:
+    """A model as plain data, read once and asked often.
+
+    Model("config.json")                   a config.json, a folder that holds one, .safetensors or .gguf (headers only)
+    Model({"model_type": "llama", …})      a config as a dict
+    Model(hf_model.config)                 a transformers config, or a model that has one
+    Model.of_shape(layers=32, hidden=4096, heads=32, vocab=32000)
+
+    `architecture` counts another class than the config's architectures[0]; `set` overrides fields: {"num_hidden_layers": 8}.
+    """
+
+    __slots__ = ("_recipe", "_spec")
+
+    def __init__(self, source: ModelLike, *, architecture: str = "", set: Optional[Mapping[str, Any]] = None) -> None:
+        overrides = [(str(key), _override(value)) for key, value in (set or {}).items()]
+        if isinstance(source, (str, os.PathLike)):
+            path = os.fspath(source)
+            self._recipe: Tuple[Any, ...] = ("read", path, architecture, overrides)
+        else:
+            config, name = _config_of(source)
+            self._recipe = ("parse", config, name, architecture, overrides)
+        self._make()
+
+    @classmethod
+    def of_shape(cls, *, layers: int, hidden: int, heads: int, kv_heads: int = 0, head_dim: int = 0, ffn: int = 0, vocab: int = 0,
+                 experts: int = 0, experts_per_token: int = 0, mlp: str = "gated", tied: bool = False) -> "Model":
+        """A decoder by its shape alone. 0: not given (kv_heads: heads; head_dim: hidden / heads; ffn: 4 hidden)."""
+        if mlp not in ("gated", "plain"):
+            raise InvalidArgument(f"mlp {mlp!r}: gated or plain was expected")
+        _check_whole(layers=layers, hidden=hidden, heads=heads, kv_heads=kv_heads, head_dim=head_dim, ffn=ffn, vocab=vocab, experts=experts,
+                     experts_per_token=experts_per_token)
+        model = cls.__new__(cls)
+        model._recipe = ("of_shape", layers, hidden, heads, kv_heads, head_dim, ffn, vocab, experts, experts_per_token,
+                         mlp == "gated", tied)
+        model._make()
+        return model
+
+    def _make(self) -> None:
+        kind, *arguments = self._recipe
+        try:
+            self._spec = getattr(_core.Spec, kind)(*arguments)
+        except Error as error:
+            raise (file_error(error)) from None
+
+    def __reduce__(self) -> Any:
+        return (_again, self._recipe)
+
+    @property
+    def name(self) -> str:
+        return self._spec.name
+
+    @property
+    def type(self) -> str:
+        return self._spec.type
+
+    @property
+    def architecture(self) -> str:
+        return self._spec.architecture
+
+    @property
+    def notes(self) -> List[str]:
+        """What was assumed where the config does not say."""
+        return self._spec.notes
+
+    @property
+    def parameters(self) -> Answer:
+        """total, active, embedding and by_part."""
+        count = self._spec.parameters()
+        count["by_part"] = Answer(count["by_part"])
+        return Answer(count)
+
+    def __repr__(self) -> str:
+        return f"mfu.Model({self.name!r}, architecture={self.architecture!r}, parameters={self.parameters['total']})"
+
+    def flops(self, **options: Any) -> NeedAnswer:
+        """mfu.flops(self, …)."""
+        return flops(self, **options)
+
+
+def _again(*recipe: Any) -> Model:
+    model = Model.__new__(Model)
+    model._recipe = recipe
+    model._make()
+    return model
+
+
+def _config_of(source: Any) -> Tuple[str, str]:
+    """The JSON of a dict, of an object with to_dict() (a transformers config) or with such a `config`; and what to call it."""
+    if isinstance(source, Mapping):
+        return json.dumps(source, default=str), str(source.get("_name_or_path") or source.get("model_type") or "config")
+    if hasattr(source, "to_dict"):
+        config: Dict[str, Any] = source.to_dict()
+        return json.dumps(config, default=str), str(config.get("_name_or_path") or type(source).__name__)
+    inner = getattr(source, "config", None)
+    if inner is not None and inner is not source:
+        text, name = _config_of(inner)
+        config = json.loads(text)
+        # The class at hand is known here, which the config of a model made in memory does not say.
+        config["architectures"] = [type(source).__name__]
+        return json.dumps(config), name
+    raise InvalidArgument(f"{type(source).__name__} is no model: give a path, a dict, a transformers config or model, or mfu.Model.of_shape(…)")
+
+
+def _model(source: ModelLike) -> Model:
+    return source if isinstance(source, Model) else Model(source)
+
+
+def _step(phase: str, batch: int, seq: Optional[int], context: int, encoder_seq: int, lengths: Optional[Sequence[int]], images: int,
+          image_grid: Optional[Sequence[int]], recompute: str, mla: str, mtp: bool) -> _core.Step:
+    _check_whole(batch=batch, seq=seq, context=context, encoder_seq=encoder_seq, images=images)
+    try:
+        return _core.Step(phase, batch, seq, context, encoder_seq, None if lengths is None else list(lengths), images,
+                          None if image_grid is None else list(image_grid), recompute, mla, mtp)
+    except TypeError:
+        raise InvalidArgument(f"lengths={lengths!r}, image_grid={image_grid!r}: whole numbers from 0 on were expected") from None
+
+
+def flops(model: ModelLike, *, phase: str = "train", batch: int = 1, seq: Optional[int] = None, context: int = 0, encoder_seq: int = 0,
+          lengths: Optional[Sequence[int]] = None, images: int = 0, image_grid: Optional[Sequence[int]] = None, recompute: str = "none",
+          mla: str = "auto", mtp: bool = False, convention: str = "exact", lora: Union[int, Tuple[int, Sequence[str]], None] = None,
+          frozen: Union[str, Sequence[str]] = (), params: Optional[int] = None, tree: bool = False, device: Optional[str] = None,
+          dtype: str = "bf16", peak: Optional[float] = None, devices: int = 1, step_seconds: Optional[float] = None,
+          tokens_per_second: Optional[float] = None, catalog: str = "") -> NeedAnswer:
+    """What one step of a model needs: FLOPs, parameters and bytes, exactly, by part.
+
+    model          a path, a dict, a transformers config or model, or an mfu.Model (read once, asked often)
+    phase          train (forward and backward), forward, prefill or decode
+    batch, seq     sequences, and new tokens of each (2048; decode 1); or lengths=[512, 1024, …] packed or ragged
+    context        tokens of each already in the cache; encoder_seq, images, image_grid as their names say
+    convention     how to count: exact, palm, megatron, … or all (mfu.conventions())
+    recompute      none, selective or full; lora: a rank, or (rank, targets); frozen: patterns of weight names
+    device, peak, devices, dtype, step_seconds or tokens_per_second: MFU, HFU and MBU too
+
+    The answer has the keys of `mfu flops --json`: answer.model_flop, answer.flop_by_part["mlp"], answer.model.parameters_total, …
+    """
+    adapters = None
+    if lora is not None:
+        rank, targets = (lora, ()) if isinstance(lora, int) else lora
+        if rank < 1:
+            raise InvalidArgument(f"lora={lora!r}: a rank from 1 on was expected")
+        adapters = (rank, list(targets))
+    step = _step(phase, batch, seq, context, encoder_seq, lengths, images, image_grid, recompute, mla, mtp)
+    text = _core.flops(_model(model)._spec, step, convention, adapters, [frozen] if isinstance(frozen, str) else list(frozen), params,
+                       tree, device, dtype, peak, catalog, step_seconds, tokens_per_second, devices)
+    answer: NeedAnswer = parse(text, NeedAnswer)
+    return answer
+
+
+def convert(mfu: float, model: ModelLike, *, from_: str = "palm", to: str = "exact", phase: str = "train", batch: int = 1,
+            seq: Optional[int] = None, context: int = 0, encoder_seq: int = 0, lengths: Optional[Sequence[int]] = None, images: int = 0,
+            image_grid: Optional[Sequence[int]] = None, recompute: str = "none", mla: str = "auto", mtp: bool = False) -> ConversionAnswer:
+    """An MFU counted by one convention in another's terms, for a model and step: convert(0.452, "config.json", to="megatron").mfu_to."""
+    step = _step(phase, batch, seq, context, encoder_seq, lengths, images, image_grid, recompute, mla, mtp)
+    answer: ConversionAnswer = parse(_core.convert(_model(model)._spec, step, mfu, from_, to), ConversionAnswer)
+    return answer
+
+
+def conventions() -> Dict[str, str]:
+    """The conventions by name, and in a line what each counts otherwise than `exact`."""
+    return dict(_core.conventions())
+
+
+def model_types() -> List[str]:
+    """The model types whose config.json is understood."""
+    return _core.model_types()

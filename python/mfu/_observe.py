@@ -1,0 +1,113 @@
+"""mfu.observe(): this process counted from here to its end, into a run directory, without `mfu run`."""
+
+import atexit
+import os
+import subprocess
+import sys
+import threading
+import warnings
+from typing import Any, Dict, Optional, Sequence
+
+from ._count import Counted
+from ._load import observer
+
+_lock = threading.Lock()
+_current: "Optional[Observation]" = None
+
+
+class Observation:
+    """What mfu.observe() began. `directory` is the run directory; the counts so far are attributes, as of mfu.count().
+
+    The directory can be read at any time, by `mfu` on any machine; summary.json is in it soon after the process has ended. Where
+    nothing could be observed `directory` is None and `problem` says why: the program goes on.
+    """
+
+    def __init__(self, directory: Optional[str], problem: str, counted: Counted) -> None:
+        self.directory, self.problem = directory, problem
+        self.counted = counted
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "counted":
+            raise AttributeError(name)
+        return getattr(self.counted, name)
+
+    def mark_step(self, index: int = -1) -> None:
+        mark_step(index)
+
+    def __repr__(self) -> str:
+        return f"mfu.Observation({self.problem or self.directory!r})"
+
+
+def observe(directory: "str | os.PathLike[str] | None" = None, *, step_marker: Optional[str] = None, children: bool = True) -> Observation:
+    """Counts this process, and the processes it starts, from now on:
+
+        import mfu
+        run = mfu.observe()              # ./mfu-runs/NAME, or the directory you name
+        … train …                        # steps end where optimizers step, or by mfu.mark_step()
+        print(run.directory, run.model_flop)
+
+    Under `mfu run` the run is that one's. A second call gives the same observation. Never raises: see `problem`.
+    """
+    global _current
+    with _lock:
+        if _current is not None:
+            return _current
+        try:
+            _current = _begin(None if directory is None else os.fspath(directory), step_marker, children)
+        except Exception as error:
+            warnings.warn(f"mfu.observe: this process is not observed: {error}", RuntimeWarning, stacklevel=2)
+            return Observation(None, f"not observed: {error}", Counted(modules=False))
+        return _current
+
+
+def _begin(directory: Optional[str], step_marker: Optional[str], children: bool) -> Observation:
+    region = os.environ.get("MFU_REGION_DIR", "")
+    place = os.environ.get("MFU_RUN_DIR") or None
+    if not region:
+        from . import _core
+
+        observer().library(_torch())  # a torch that cannot be observed makes no run directory
+        place, region = _core.create_run(directory or "", _command())
+        _drain(place, region)
+        if children:
+            _reach_children(place, region)
+    glue = observer()
+    glue.start(region_folder=region, step_marker=step_marker)
+    counted = Counted(modules=False)
+    counted.__enter__()
+    atexit.register(counted.__exit__)
+    return Observation(place, counted.problem, counted)
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+def _command() -> Sequence[str]:
+    return list(getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv])
+
+
+def _drain(directory: str, region: str) -> None:
+    """Another process carries the counts to the disk, and ends after this one."""
+    from .__main__ import binary
+
+    subprocess.Popen([str(binary()), "run", "--drain", region, "--dir", directory], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                     stderr=subprocess.DEVNULL, start_new_session=True, close_fds=True)
+
+
+def _reach_children(directory: str, region: str) -> None:
+    """Processes that this one starts find what `mfu run` would have given them."""
+    inject = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_inject")
+    before = os.environ.get("PYTHONPATH", "")
+    changes: Dict[str, str] = {"MFU_RUN_DIR": directory, "MFU_REGION_DIR": region, "PYTHONPATH": inject + (os.pathsep + before if before else "")}
+    os.environ.update(changes)
+
+
+def mark_step(index: int = -1) -> None:
+    """Ends a step here, where no optimizer does (generation, evaluation): `index` is the program's own number of it. Free where nothing is counted."""
+    glue = sys.modules.get("_mfu_observer")
+    library = getattr(glue, "_library", None)
+    if library is not None and library.active():
+        library.mark_step(index)

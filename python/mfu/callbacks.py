@@ -1,0 +1,237 @@
+"""MFU in the logs of a training framework, in three lines.
+
+transformers:     trainer = Trainer(…)
+                  mfu.callbacks.attach(trainer)
+                  trainer.train()
+
+Lightning:        trainer = lightning.Trainer(callbacks=[mfu.callbacks.LightningCallback()])
+
+Accelerate:       meter = mfu.callbacks.AcceleratorMeter(accelerator)
+                  for batch in loader:
+                      …; optimizer.step(); meter.step()
+
+Logged: perf/mfu (a fraction of the peak, of this rank's device), perf/mfu_percent, perf/hfu, perf/step_time, perf/steps_per_second,
+perf/tokens_per_second, perf/flop_per_s, over the
+steps since the last log. The peak is that of the device torch runs on, by its name, for the type most FLOPs ran in; `device=` or
+`peak=` say otherwise; where it is not known there is no MFU, and one warning says what to give. Nothing here raises into training.
+"""
+
+import os
+import time
+import warnings
+from typing import Any, Dict, Optional
+
+from ._count import Counted
+
+
+class Meter:
+    """What was counted between two calls of window()."""
+
+    def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> None:
+        self._device, self._dtype, self._given = device, dtype, peak
+        self._counted = Counted(modules=False)
+        self._last: Optional[Dict[str, Any]] = None
+        self._peaks: Dict[str, Optional[float]] = {}
+        self._warned = False
+        self._open = False
+
+    def start(self) -> None:
+        if not self._open:
+            self._open = True
+            self._counted.__enter__()
+            self._last = self._reading()
+
+    def stop(self) -> None:
+        if self._open:
+            self._open = False
+            self._counted.__exit__()
+
+    @property
+    def counted(self) -> Counted:
+        """Everything since start()."""
+        return self._counted
+
+    def _reading(self) -> Dict[str, Any]:
+        counted = self._counted
+        totals = counted._totals()
+        reading = {"time": time.perf_counter(), "types": counted.by_dtype}
+        for name in ("model_flop", "hardware_flop", "tokens", "steps"):
+            reading[name] = getattr(totals, name) if totals is not None else 0
+        return reading
+
+    def window(self, steps: Optional[int] = None) -> Dict[str, float]:
+        """Metrics since the last call; empty where nothing was counted."""
+        try:
+            return self._window(steps)
+        except Exception as error:
+            self._warn(f"no metrics: {error}")
+            return {}
+
+    def _window(self, steps: Optional[int]) -> Dict[str, float]:
+        before, now = self._last, self._reading()
+        self._last = now
+        if before is None or not self._open or self._counted.problem or now["time"] <= before["time"]:
+            return {}
+        seconds = now["time"] - before["time"]
+        model_flop = now["model_flop"] - before["model_flop"]
+        if model_flop == 0:
+            return {}
+        metrics = {"perf/flop_per_s": model_flop / seconds}
+        done = steps if steps is not None else now["steps"] - before["steps"]
+        if done:
+            metrics["perf/step_time"] = seconds / done
+            metrics["perf/steps_per_second"] = done / seconds
+        if now["tokens"] > before["tokens"]:
+            metrics["perf/tokens_per_second"] = (now["tokens"] - before["tokens"]) / seconds
+        types = {name: flop - before["types"].get(name, 0) for name, flop in now["types"].items()}
+        peak = self._peak(self._dtype or max(types, key=lambda name: types[name]))
+        if peak:
+            metrics["perf/mfu"] = model_flop / seconds / peak
+            metrics["perf/mfu_percent"] = 100 * metrics["perf/mfu"]
+            metrics["perf/hfu"] = (now["hardware_flop"] - before["hardware_flop"]) / seconds / peak
+        return metrics
+
+    def _peak(self, dtype: str) -> Optional[float]:
+        if self._given:
+            return self._given
+        if dtype not in self._peaks:
+            try:
+                self._peaks[dtype] = self._find_peak(dtype)
+            except Exception as error:
+                self._peaks[dtype] = None
+                self._warn(f"no MFU: {error}. Give device= or peak= to the callback")
+        return self._peaks[dtype]
+
+    def _find_peak(self, dtype: str) -> float:
+        from ._hardware import machine, peak
+
+        import torch
+
+        name = self._device
+        if name is None and torch.cuda.is_available():
+            name = torch.cuda.get_device_name()
+        if dtype == "fp32" and name is not None and torch.get_float32_matmul_precision() != "highest":
+            dtype = "tf32"
+        if name is not None:
+            return float(peak(name)[dtype]["flop_per_s"])
+        # The processor is one device, whoever shares it.
+        share = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1))
+        return float(machine()["devices"][-1][dtype]["flop_per_s"]) / share
+
+    def _warn(self, text: str) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(f"mfu: {text}", RuntimeWarning, stacklevel=4)
+
+
+def _trainer_callback(base: type) -> type:
+    class TrainerCallback(base):  # type: ignore[misc]
+        """For transformers' Trainer: puts the metrics into every log. attach(trainer) places it before the loggers."""
+
+        def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> None:
+            self.meter = Meter(device, dtype, peak)
+            self._step = 0
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self.meter.start()
+            self._step = state.global_step
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **kwargs: Any) -> None:
+            if logs is None or "loss" not in logs:  # an evaluation's, or the summary at the end
+                return
+            metrics = self.meter.window(state.global_step - self._step)
+            self._step = state.global_step
+            logs.update(metrics)
+            if state.log_history and state.log_history[-1].get("step") == state.global_step:
+                state.log_history[-1].update(metrics)
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            self.meter.stop()
+
+    return TrainerCallback
+
+
+def _lightning_callback(base: type) -> type:
+    class LightningCallback(base):  # type: ignore[misc]
+        """For lightning.Trainer: logs every log_every_n_steps."""
+
+        def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> None:
+            super().__init__()
+            self.meter = Meter(device, dtype, peak)
+            self._step = 0
+
+        def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+            self.meter.start()
+            self._step = trainer.global_step
+
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *rest: Any) -> None:
+            done = trainer.global_step - self._step
+            if done < max(1, trainer.log_every_n_steps):
+                return
+            metrics = self.meter.window(done)
+            self._step = trainer.global_step
+            trainer.callback_metrics.update({name: _tensor(value) for name, value in metrics.items()})
+            for logger in trainer.loggers:
+                logger.log_metrics(metrics, step=trainer.global_step)
+
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            self.meter.stop()
+    return LightningCallback
+
+
+def _tensor(value: float) -> Any:
+    import torch
+
+    return torch.tensor(value)
+
+
+class AcceleratorMeter:
+    """For Accelerate: `step()` after each optimizer step logs through accelerator.log every `every` steps."""
+
+    def __init__(self, accelerator: Any, every: int = 10, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> None:
+        self.meter = Meter(device, dtype, peak)
+        self.latest: Dict[str, float] = {}
+        self._accelerator, self._every, self._steps, self._since = accelerator, max(1, every), 0, 0
+        self.meter.start()
+
+    def step(self) -> None:
+        self._steps += 1
+        self._since += 1
+        if self._since < self._every:
+            return
+        self.latest = self.meter.window(self._since)
+        self._since = 0
+        if self.latest:
+            self._accelerator.log(self.latest, step=self._steps)
+
+    def stop(self) -> None:
+        self.meter.stop()
+
+
+def attach(trainer: Any, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> Any:
+    """The metrics in a transformers Trainer's logs, before W&B, TensorBoard and the rest get them. Returns the callback."""
+    callback = __getattr__("TrainerCallback")(device, dtype, peak)
+    trainer.callback_handler.callbacks.insert(0, callback)
+    return callback
+
+
+_made: Dict[str, type] = {}
+
+
+def __getattr__(name: str) -> Any:
+    """The callbacks' base classes belong to frameworks that are imported only where they are used."""
+    if name in _made:
+        return _made[name]
+    if name == "TrainerCallback":
+        from transformers import TrainerCallback as base
+
+        _made[name] = _trainer_callback(base)
+    elif name == "LightningCallback":
+        try:
+            from lightning.pytorch import Callback as base
+        except ImportError:
+            from pytorch_lightning import Callback as base
+        _made[name] = _lightning_callback(base)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return _made[name]
