@@ -105,7 +105,7 @@ struct Thread {
   std::uint32_t host_begin = 0, host_end = 0;      // its rows of Trace::host
   std::uint32_t launch_begin = 0, launch_end = 0;  // its rows of Trace::launches
 };
-struct Step {  // ProfilerStep#number, by start
+struct ProfilerStep {  // ProfilerStep#number, by start
   std::int64_t number = 0, start_ns = 0, duration_ns = 0;
   std::uint32_t host = kNone;
 };
@@ -170,7 +170,7 @@ class Trace {
   HostEvents host;
   std::vector<Lane> lanes;
   std::vector<Thread> threads;
-  std::vector<Step> steps;
+  std::vector<ProfilerStep> steps;
   std::vector<Collective> collectives;
   Column<Clip> clips;  // by event
   TraceCoverage coverage;

@@ -152,12 +152,12 @@ Result<WindowQuestion> parse_window(std::string_view text) {
 }
 
 std::optional<std::size_t> step_at(const Trace& trace, std::int64_t ns) {
-  auto after =
-      std::upper_bound(trace.steps.begin(), trace.steps.end(), ns,
-                       [](std::int64_t each, const Step& step) { return each < step.start_ns; });
+  auto after = std::upper_bound(
+      trace.steps.begin(), trace.steps.end(), ns,
+      [](std::int64_t each, const ProfilerStep& step) { return each < step.start_ns; });
   if (after == trace.steps.begin()) return std::nullopt;
   std::size_t index = static_cast<std::size_t>(after - trace.steps.begin()) - 1;
-  const Step& step = trace.steps[index];
+  const ProfilerStep& step = trace.steps[index];
   if (ns - step.start_ns >= step.duration_ns) return std::nullopt;
   return index;
 }

@@ -290,7 +290,7 @@ void Recorder::carry(RegionBlock& block, RegionWord& low, RegionWord& high, std:
   block.carries.store(before + 2, std::memory_order_release);
 }
 
-void Recorder::count_slowly(unsigned operator_id, unsigned type_id, const OperatorCost& cost) {
+void Recorder::count_slowly(unsigned operator_id, unsigned type_id, const CallCost& cost) {
   if (!started()) return;
   Region* region = nullptr;
   std::uint16_t cell = 0;

@@ -22,7 +22,7 @@
 namespace mfu {
 
 // Of one call.
-struct OperatorCost {
+struct CallCost {
   std::uint64_t hardware_flop = 0;
   std::uint64_t model_flop = 0;
   std::uint64_t recomputed_flop = 0;
@@ -57,7 +57,7 @@ class Recorder {
   unsigned type_id(std::string_view name);
 
   // The hot path: no lock, no contended atomic, no allocation after a thread's first call.
-  void count(unsigned operator_id, unsigned type_id, const OperatorCost& cost) {
+  void count(unsigned operator_id, unsigned type_id, const CallCost& cost) {
     RegionBlock* block = block_;
     std::uint16_t cell = cell_of_[operator_id % kRegionOperators][type_id % kRegionTypes].load(
         std::memory_order_relaxed);
@@ -100,7 +100,7 @@ class Recorder {
   struct Lease;
 
   Region* live_region();  // made where a forked child has none yet; null: not started
-  void count_slowly(unsigned operator_id, unsigned type_id, const OperatorCost& cost);
+  void count_slowly(unsigned operator_id, unsigned type_id, const CallCost& cost);
   static void carry(RegionBlock& block, RegionWord& low, RegionWord& high, std::uint64_t sum);
 
   static void add(RegionBlock& block, RegionWord& low, RegionWord& high, std::uint64_t more) {
@@ -115,7 +115,7 @@ class Recorder {
   static void add(RegionWord& word, std::uint64_t more) {
     word.store(word.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
-  static void add(RegionBlock& block, RegionCell& cell, const OperatorCost& cost) {
+  static void add(RegionBlock& block, RegionCell& cell, const CallCost& cost) {
     add(cell.calls, 1);
     add(block, cell.hardware_low, cell.hardware_high, cost.hardware_flop);
     add(block, cell.model_low, cell.model_high, cost.model_flop);

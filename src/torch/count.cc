@@ -75,7 +75,7 @@ void count_call(Thread& thread, const Call& call) noexcept {
   if (thread.checking) [[unlikely]]
     return;
   bool again = enter(thread, call.leading);
-  mfu::OperatorCost cost{.hardware_flop = call.hardware_flop,
+  mfu::CallCost cost{.hardware_flop = call.hardware_flop,
                          .model_flop = again ? 0 : call.model_flop,
                          .recomputed_flop = again ? call.hardware_flop : 0,
                          .bytes = call.bytes};
@@ -86,7 +86,7 @@ void count_call(Thread& thread, const Call& call) noexcept {
 
 void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {
   bool again = enter(thread, call.leading);
-  mfu::OperatorCost cost{.hardware_flop = call.hardware_flop,
+  mfu::CallCost cost{.hardware_flop = call.hardware_flop,
                          .model_flop = again ? 0 : call.model_flop,
                          .recomputed_flop = again ? call.hardware_flop : many.recomputed_flop};
   thread.calls += many.calls;

@@ -192,7 +192,7 @@ void find_steps(Trace& trace) {
                            .host = row});
   }
   std::sort(trace.steps.begin(), trace.steps.end(),
-            [](const Step& a, const Step& b) { return a.start_ns < b.start_ns; });
+            [](const ProfilerStep& a, const ProfilerStep& b) { return a.start_ns < b.start_ns; });
 }
 
 void link_trace(Trace& trace, Unlinked& unlinked, const std::atomic<bool>* cancel) {
