@@ -99,6 +99,16 @@ TEST(Document, MendsANameWithABareQuote) {
   EXPECT_EQ(outcome.counts.malformed, 0u);
 }
 
+TEST(Document, MendingNeverReachesIntoTheNextEvent) {
+  Outcome outcome = read_in_pieces(
+      "[{\"name\":\"a\",\"args\":{5}},{\"ph\":\"X\",\"name\":\"b\"},\n"
+      "{\"name\":\"c\"d,\n\"ts\":1},{\"ph\":\"X\",\"name\":\"e\"}]",
+      1000);
+  EXPECT_EQ(outcome.names, (Names{"b", "e"}));
+  EXPECT_EQ(outcome.counts.repaired, 0u);
+  EXPECT_EQ(outcome.counts.malformed, 2u);
+}
+
 TEST(Document, GoesOnAfterAnEventThatIsNone) {
   for (const char* broken :
        {"{\"ph\" \"X\"}", "{1: 2}", "17", "\"text\"", "{\"ph\":}", "[[]]", "{,}", "nonsense"}) {
