@@ -87,7 +87,9 @@ TEST(Document, SaysWhatIsNoTrace) {
   EXPECT_EQ(read_in_pieces("{\"a\": 1}", 4).end, DocumentEnd::no_document);
   EXPECT_EQ(read_in_pieces("{\"traceEvents\": 5}", 4).end, DocumentEnd::no_document);
   EXPECT_EQ(read_in_pieces(std::string(3, '\0'), 4).end, DocumentEnd::no_document);
-  EXPECT_EQ(read_in_pieces("\xef\xbb\xbf[]", 8).end, DocumentEnd::whole);
+  for (std::size_t piece : {1, 2, 3, 8}) {
+    EXPECT_EQ(read_in_pieces("\xef\xbb\xbf[]", piece).end, DocumentEnd::whole) << piece;
+  }
 }
 
 TEST(Document, MendsANameWithABareQuote) {
