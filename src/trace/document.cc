@@ -16,7 +16,7 @@ const char* DocumentReader::take(const char* at, const char* end, bool last) {
     State state = state_;
     switch (state_) {
       case State::start:
-        at = start(at, end);
+        at = start(at, end, last);
         break;
       case State::members:
         at = members(at, end, last);
@@ -37,8 +37,10 @@ const char* DocumentReader::take(const char* at, const char* end, bool last) {
   return at;
 }
 
-const char* DocumentReader::start(const char* at, const char* end) {
+const char* DocumentReader::start(const char* at, const char* end, bool last) {
   std::string_view text(at, static_cast<std::size_t>(end - at));
+  bool mark_may_follow = text.size() < kByteOrderMark.size() && kByteOrderMark.starts_with(text);
+  if (mark_may_follow && !last) return at;
   if (text.starts_with(kByteOrderMark)) at += kByteOrderMark.size();
   at = skip_space(at, end);
   if (at == end) return at;

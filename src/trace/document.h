@@ -51,7 +51,7 @@ class DocumentReader {
 
  private:
   enum class State : std::uint8_t { start, members, skipping, events, after, refused };
-  const char* start(const char* at, const char* end);
+  const char* start(const char* at, const char* end, bool last);
   const char* members(const char* at, const char* end, bool last);
   const char* events(const char* at, const char* end, bool last);
   const char* one_event(const char* at, const char* end, bool last);

@@ -87,7 +87,9 @@ TEST(Document, SaysWhatIsNoTrace) {
   EXPECT_EQ(read_in_pieces("{\"a\": 1}", 4).end, DocumentEnd::no_document);
   EXPECT_EQ(read_in_pieces("{\"traceEvents\": 5}", 4).end, DocumentEnd::no_document);
   EXPECT_EQ(read_in_pieces(std::string(3, '\0'), 4).end, DocumentEnd::no_document);
-  EXPECT_EQ(read_in_pieces("\xef\xbb\xbf[]", 8).end, DocumentEnd::whole);
+  for (std::size_t piece : {1, 2, 3, 8}) {
+    EXPECT_EQ(read_in_pieces("\xef\xbb\xbf[]", piece).end, DocumentEnd::whole) << piece;
+  }
 }
 
 TEST(Document, MendsANameWithABareQuote) {
@@ -97,6 +99,16 @@ TEST(Document, MendsANameWithABareQuote) {
   EXPECT_EQ(outcome.names, (Names{"a \"quoted\" name", "x\", y", "z"}));
   EXPECT_EQ(outcome.counts.repaired, 2u);
   EXPECT_EQ(outcome.counts.malformed, 0u);
+}
+
+TEST(Document, MendingNeverReachesIntoTheNextEvent) {
+  Outcome outcome = read_in_pieces(
+      "[{\"name\":\"a\",\"args\":{5}},{\"ph\":\"X\",\"name\":\"b\"},\n"
+      "{\"name\":\"c\"d,\n\"ts\":1},{\"ph\":\"X\",\"name\":\"e\"}]",
+      1000);
+  EXPECT_EQ(outcome.names, (Names{"b", "e"}));
+  EXPECT_EQ(outcome.counts.repaired, 0u);
+  EXPECT_EQ(outcome.counts.malformed, 2u);
 }
 
 TEST(Document, GoesOnAfterAnEventThatIsNone) {

@@ -117,7 +117,7 @@ class ObjectReader {
         if (at == end_) break;
       }
       if (!is_key || (*at != '}' && *at != ',')) {
-        at = repair();
+        at = repair(at);
         if (at == nullptr) return nullptr;
       }
       if (*at == '}') return at + 1;
@@ -157,13 +157,18 @@ class ObjectReader {
 
   // The last string ended too early. It ends at a later quote, after which the object closes or
   // goes on with another key. Returns where that separator stands.
-  const char* repair() {
+  const char* repair(const char* stuck) {
     if (last_value_ == nullptr || *last_value_ != '"') return malformed();
+    // Only a string that stands right before the trouble can have caused it.
+    const char* after = skip_space(last_end_, end_);
+    if (after < stuck && *after == ',') after = skip_space(after + 1, end_);
+    if (after != stuck) return malformed();
     constexpr std::ptrdiff_t kFarthest = 16 << 10;
     if (event_.repairs_left == 0) return malformed();
     --event_.repairs_left;
     const char* limit = end_ - last_value_ > kFarthest ? last_value_ + kFarthest : end_;
     for (const char* at = last_end_; at < limit; ++at) {
+      if (*at == '\n') return malformed();
       if (*at != '"') continue;
       const char* separator = skip_space(at + 1, end_);
       if (separator == end_) return out_of_text();

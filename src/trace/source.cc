@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <vector>
 
 #include "trace/decoder.h"
 
@@ -64,18 +63,17 @@ class FileSource : public ByteSource {
 // they ask for one.
 class SniffedSource : public ByteSource {
  public:
-  explicit SniffedSource(std::unique_ptr<ByteSource> inner)
-      : inner_(std::move(inner)), buffer_(kBufferBytes) {
+  explicit SniffedSource(std::unique_ptr<ByteSource> inner) : inner_(std::move(inner)) {
     while (filled_ < 4 && fill()) {
     }
-    decoder_ = decoder_for({buffer_.data(), filled_});
+    decoder_ = decoder_for({buffer_.get(), filled_});
   }
 
   std::size_t read(char* to, std::size_t most) override {
     if (!decoder_) return read_plain(to, most);
     while (!decoder_->problem()) {
       if (at_ == filled_) fill();
-      std::string_view in(buffer_.data() + at_, filled_ - at_);
+      std::string_view in(buffer_.get() + at_, filled_ - at_);
       Decoder::Step step = decoder_->decode(in, to, most);
       at_ += step.taken;
       if (step.given > 0) return step.given;
@@ -102,21 +100,21 @@ class SniffedSource : public ByteSource {
 
   bool fill() {
     if (at_ == filled_) at_ = filled_ = 0;
-    std::size_t size = inner_->read(buffer_.data() + filled_, buffer_.size() - filled_);
+    std::size_t size = inner_->read(buffer_.get() + filled_, kBufferBytes - filled_);
     filled_ += size;
     return size > 0;
   }
   std::size_t read_plain(char* to, std::size_t most) {
     if (at_ == filled_) return inner_->read(to, most);
     std::size_t size = std::min(most, filled_ - at_);
-    std::memcpy(to, buffer_.data() + at_, size);
+    std::memcpy(to, buffer_.get() + at_, size);
     at_ += size;
     return size;
   }
 
   std::unique_ptr<ByteSource> inner_;
   std::unique_ptr<Decoder> decoder_;
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   std::size_t at_ = 0, filled_ = 0;
   std::optional<std::string> ended_;
 };
