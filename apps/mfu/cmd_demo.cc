@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "commands.h"
+#include "demo_training.h"
+#include "explain_options.h"
 #include "progress.h"
 
 namespace mfu::app {
@@ -11,6 +13,27 @@ namespace {
 
 void say(const Context& context, std::string_view text) {
   context.print("\n" + inked(text, Ink::bold, context.style()) + "\n");
+}
+
+// What keeps the last part from working is said, and the tour goes on.
+void explain_training(Context& context) {
+  say(context,
+      "4. And a training run? A small one is profiled here, on the processor.   mfu explain "
+      "trace.json.gz");
+  Result<std::string> path = profile_training(context.python());
+  if (!path.has_value()) {
+    context.print("   left out: " + path.error().message);
+    return;
+  }
+  ExplainOptions options;
+  options.device = "this";
+  Result<ExplainReport> report = options.explain(context, {*path});
+  remove_profile(*path);
+  if (report.has_value()) {
+    context.print(to_text(*report, context.style()));
+  } else {
+    context.print("   left out: " + report.error().message);
+  }
 }
 
 Result<int> run(Context& context, double seconds) {
@@ -46,7 +69,8 @@ Result<int> run(Context& context, double seconds) {
   say(context,
       "3. And elsewhere? Peaks as drivers name the devices, with their sources.   mfu peak h100");
   context.print(to_text(report_devices(match_devices(context.catalog(), "h100")), style));
-  say(context, "Next: mfu peak --list · mfu doctor · mfu --help");
+  explain_training(context);
+  say(context, "Next: mfu explain TRACE · mfu peak --list · mfu doctor · mfu --help");
   return kGood;
 }
 
@@ -56,8 +80,9 @@ Command demo_command() {
   auto seconds = std::make_shared<double>(6);
   CommandText text{"demo",
                    "A short tour of what there is, on this machine",
-                   "Detects the devices, measures the processor's ceiling and looks a GPU up. "
-                   "Nothing is downloaded.",
+                   "Detects the devices, measures the processor's ceiling, looks a GPU up, and "
+                   "profiles and explains a small training run where there is PyTorch. Nothing is "
+                   "downloaded.",
                    {{"mfu demo", "the tour"}}};
   auto add = [seconds](CLI::App& app) {
     app.add_option("--seconds", *seconds, "About how long the measurement may take (default 6)")
