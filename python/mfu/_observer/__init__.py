@@ -69,20 +69,20 @@ def _install(torch, loaded):
 
     for name, install in (
         ("torch.utils.checkpoint", checkpoint.install), ("torch.autograd.graph", checkpoint.install_engine), ("torch.optim.optimizer", boundaries.install_optimizer),
-        ("torch.amp.grad_scaler", boundaries.install_scaler), ("torch.serialization", boundaries.install_save), ("torch._inductor.compile_fx", _compiled("install_compiler")),
-        ("torch._inductor.output_code", _compiled("install_graphs")), ("torch._inductor.codecache", _compiled("install_graphs")),
-        ("torch.distributed.distributed_c10d", boundaries.install_ranks),
+        ("torch.amp.grad_scaler", boundaries.install_scaler), ("torch.serialization", boundaries.install_save), ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
+        ("torch._inductor.output_code", _later("compiled", "install_graphs")), ("torch._inductor.codecache", _later("compiled", "install_graphs")),
+        ("torch._inductor.package", _later("packages", "install")), ("torch.distributed.distributed_c10d", boundaries.install_ranks),
     ):
         imports.when_imported(name, _guarded(name, install, loaded))
 
 
-def _compiled(function):
+def _later(part, function):
     """Inductor is imported by few programs: its glue comes when it does."""
 
     def install(module, loaded):
-        from . import compiled
+        from importlib import import_module
 
-        getattr(compiled, function)(module, loaded)
+        getattr(import_module(f"{__name__}.{part}"), function)(module, loaded)
 
     return install
 

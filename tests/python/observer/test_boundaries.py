@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from test_manners import run_program
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -73,45 +74,35 @@ def test_a_step_that_the_scaler_skips_counts(count, fresh):
     assert count(lambda: (run(1), run(float("inf")), run(1))).steps == 3
 
 
-def test_tokens_and_samples_of_a_wider_table_win(count):
-    words, kinds = nn.Embedding(5000, 4), nn.Embedding(3, 4)
-    ids = torch.randint(0, 3, (6, 7))
-
-    def run():
+def test_tokens_are_those_of_the_table_with_the_most_rows():
+    # A process of its own: the widest table is the process's.
+    program = """
+    import torch
+    from mfu import _observer
+    words, kinds, ids = torch.nn.Embedding(5000, 4), torch.nn.Embedding(3, 4), torch.randint(0, 3, (6, 7))
+    _observer.start(region_folder="")
+    for _ in range(2):
         (kinds(ids) + words(ids)).sum().backward()
-        words.weight.grad = None
-        torch.mm(torch.randn(2, 2), torch.randn(2, 2))
-
-    before = count(lambda: words(ids))
-    assert before.token_rows == 5000
-    got = count(run)
-    assert got.tokens == 42
+    got = _observer.totals()
+    print(got.token_rows, got.tokens, got.samples)
+    """
+    assert run_program(program) == "5000 84 12\n"
 
 
-def test_a_batch_fetched_is_a_pass_of_its_own(observer):
-    """Samples of evaluation without a vocabulary: one batch after the other."""
-    import subprocess
-    import sys
-    import textwrap
-
-    from test_manners import HERE, ROOT
-
-    program = f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]\n" + textwrap.dedent(
-        """
-        import torch
-        from mfu import _observer
-        from torch.utils.data import DataLoader, TensorDataset
-        _observer.start(region_folder="")
-        layer = torch.nn.Linear(3, 2)
-        with torch.no_grad():
-            for (x,) in DataLoader(TensorDataset(torch.randn(10, 3)), batch_size=4):
-                layer(x)
-        _observer.stop()
-        print(_observer.totals().samples)
-        """
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
-    assert done.stdout == "10\n", done.stderr
+def test_a_batch_fetched_is_a_pass_of_its_own():
+    # Samples of an evaluation without a vocabulary: one batch after the other.
+    program = """
+    import torch
+    from mfu import _observer
+    from torch.utils.data import DataLoader, TensorDataset
+    _observer.start(region_folder="")
+    layer = torch.nn.Linear(3, 2)
+    with torch.no_grad():
+        for (x,) in DataLoader(TensorDataset(torch.randn(10, 3)), batch_size=4):
+            layer(x)
+    print(_observer.totals().samples)
+    """
+    assert run_program(program) == "10\n"
 
 
 def test_loading_and_saving_do_not_end_steps(count, fresh, tmp_path):

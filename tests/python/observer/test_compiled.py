@@ -35,3 +35,17 @@ def test_what_a_compiled_checkpoint_runs_again_is_recomputed(tmp_path):
     assert got["first"]["model_flop"] == got["eager"]["model_flop"]
     # The partitioner may run the last layer again as well, which eager does not.
     assert got["first"]["recomputed_flop"] >= got["eager"]["recomputed_flop"] > 0
+
+
+def test_a_package_made_without_mfu_is_counted_when_it_runs(tmp_path):
+    program, path = str(HERE / "package_program.py"), str(tmp_path / "model.pt2")
+    import torch
+
+    if not hasattr(torch._inductor, "aoti_compile_and_package"):
+        pytest.skip("this torch makes no packages")
+    environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, program, "make", path], check=True, timeout=1500, env=environment, capture_output=True)
+    done = subprocess.run([sys.executable, program, "run", path], timeout=600, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    eager, package = json.loads(done.stdout.splitlines()[-1])
+    assert package == eager and eager["hardware_flop"] == 2 * 4 * (16 * 32 + 32 * 8)
