@@ -106,7 +106,8 @@ def test_a_python_that_ignores_its_environment_is_said(script, tmp_path):
 
 
 def test_a_program_that_counts_itself_under_observation(tmp_path):
-    program = "import torch, mfu\ntorch.set_num_threads(1)\nwith mfu.count() as c:\n    torch.mm(torch.ones(8, 8), torch.ones(8, 8))\ntorch.mm(torch.ones(8, 8), torch.ones(8, 8))\nprint(c.model_flop)\n"
+    product = "torch.mm(torch.ones(8, 8), torch.ones(8, 8))"
+    program = f"import torch, mfu\ntorch.set_num_threads(1)\nwith mfu.count() as c:\n    {product}\n{product}\nprint(c.model_flop)\n"
     done, report = observed(tmp_path, sys.executable, "-c", program)
     assert (done.stdout, report["model_flop"]) == ("1024\n", 2048), done.stderr
 
