@@ -55,7 +55,7 @@ struct RunType {
   std::string against;  // the type whose peak it is, where that is another; else empty
 };
 
-struct RankReport {
+struct RunRankReport {
   std::optional<std::uint32_t> rank;
   std::string host, device;
   std::uint32_t pid = 0;
@@ -91,7 +91,7 @@ struct RunReport {
   std::string peak_source, ceiling_source, device, dtype;
   std::uint64_t devices = 1;
   std::optional<Fraction> phase[kStepPhases];  // of step time, over all ranks
-  std::vector<RankReport> by_rank;
+  std::vector<RunRankReport> by_rank;
   std::optional<std::uint32_t> slowest_rank;  // where one stands out
   std::vector<Suggestion> suggestions;        // best first
   bool partial = false;

@@ -41,7 +41,7 @@ void add_slow_rank(const RunReport& report, std::vector<Suggestion>& suggestions
   if (!report.slowest_rank) return;
   std::vector<double> own;
   double slowest = 0;
-  for (const RankReport& each : report.by_rank) {
+  for (const RunRankReport& each : report.by_rank) {
     if (!each.own) continue;
     own.push_back(static_cast<double>(each.own->count()));
     if (each.rank == report.slowest_rank) slowest = own.back();

@@ -263,9 +263,9 @@ void add_wall(const RunRecord& record, RunReport& report) {
   if (needed) report.mfu_wall = Fraction{*needed / (seconds_of(*report.wall) * devices)};
 }
 
-RankReport rank_report(const Rank& rank) {
+RunRankReport rank_report(const Rank& rank) {
   const ProcessRecord& process = *rank.process;
-  RankReport report;
+  RunRankReport report;
   report.rank = process.rank;
   report.host = process.host;
   report.pid = process.pid;
@@ -294,10 +294,10 @@ RankReport rank_report(const Rank& rank) {
 
 // Ranks in lockstep all take as long as the slowest; what tells them apart is how long they are at
 // work and not waiting in a collective. One stands out from a tenth above the middle one on.
-std::optional<std::uint32_t> slowest_of(const std::vector<RankReport>& ranks) {
+std::optional<std::uint32_t> slowest_of(const std::vector<RunRankReport>& ranks) {
   std::vector<nanoseconds> own;
-  const RankReport* slowest = nullptr;
-  for (const RankReport& each : ranks) {
+  const RunRankReport* slowest = nullptr;
+  for (const RunRankReport& each : ranks) {
     if (!each.own || !each.rank) continue;
     own.push_back(*each.own);
     if (slowest == nullptr || *each.own > *slowest->own) slowest = &each;

@@ -101,7 +101,7 @@ void write_utilization(JsonWriter& json, const RunReport& report) {
 
 void write_ranks(JsonWriter& json, const RunReport& report) {
   json.key("by_rank").begin_array();
-  for (const RankReport& each : report.by_rank) {
+  for (const RunRankReport& each : report.by_rank) {
     json.begin_object();
     json.member("rank", each.rank ? std::optional<std::uint64_t>(*each.rank) : std::nullopt);
     json.member("host", each.host).member("pid", std::uint64_t{each.pid});

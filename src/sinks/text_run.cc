@@ -114,7 +114,7 @@ std::string ranks_table(const RunReport& report, const TextStyle& style) {
   auto share = [](const std::optional<Fraction>& each) {
     return each ? percent(each->value) : std::string("-");
   };
-  for (const RankReport& each : report.by_rank) {
+  for (const RunRankReport& each : report.by_rank) {
     bool slow = each.rank && each.rank == report.slowest_rank;
     table.add({each.rank ? fmt::format("{}", *each.rank) : fmt::format("pid {}", each.pid),
                each.step ? duration_text(each.step->median) : "-",
