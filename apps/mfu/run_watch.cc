@@ -82,6 +82,10 @@ void RunWatch::State::show() {
   RunRecord recent = drainer.recent();
   std::erase_if(recent.processes, [](const ProcessRecord& each) { return each.steps.empty(); });
   if (recent.processes.empty()) return;
+  for (ProcessRecord& each : recent.processes) {
+    // The first step pays for everything that happens once.
+    if (each.steps.size() > 1 && each.steps[0].sequence == 0) each.steps.erase(each.steps.begin());
+  }
   if (!device_known) {
     // The processor's peak was measured while nothing ran; measuring it now would disturb.
     const std::string* said = recent.processes[0].fact("device");
