@@ -135,7 +135,7 @@ void Arguments::add(const c10::IValue& value) {
     return push({.kind = Argument::Kind::integers, .integers = room});
   }
   if (value.isString()) {
-    return push({.kind = Argument::Kind::text, .text = value.toStringView()});
+    return push({.kind = Argument::Kind::text, .text = value.toStringRef()});
   }
   push({.kind = Argument::Kind::unknown});
 }
