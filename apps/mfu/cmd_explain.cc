@@ -15,9 +15,10 @@ struct Options {
 
 Result<int> run(Context& context, const Options& options) {
   if (options.paths.empty()) {
-    return fail(ErrorCode::invalid_argument,
-                "name a profiler trace: a .json or .json.gz of torch.profiler, or a folder of them; "
-                "- reads standard input");
+    return fail(
+        ErrorCode::invalid_argument,
+        "name a profiler trace: a .json or .json.gz of torch.profiler, or a folder of them; "
+        "- reads standard input");
   }
   if (options.markdown && options.csv) {
     return fail(ErrorCode::invalid_argument, "--markdown and --csv: one of them");
@@ -42,7 +43,8 @@ Command explain_command() {
   CommandText text{
       "explain",
       "Why is it low? Where each nanosecond of a profiler trace went",
-      "Reads traces of torch.profiler (Kineto, plain, gzip or zstd; a file a rank, or a folder) and "
+      "Reads traces of torch.profiler (Kineto, plain, gzip or zstd; a file a rank, or a folder) "
+      "and "
       "gives MFU, a ledger whose lines add up to the window to the nanosecond, and what to change, "
       "ranked by what it could win at most.\n\n"
       "The device's peak is looked up by the name in the trace; record_shapes=True is needed for "

@@ -51,10 +51,10 @@ std::string operator_table(const RankAttribution& rank) {
       "|---|---|---|---:|---:|---:|\n";
   for (std::size_t i = 0; i < std::min(kShown, rank.operators.size()); ++i) {
     const OperatorLine& line = rank.operators[i];
-    text += fmt::format("| {} | {} | {} | {} | {} | {} |\n", escaped(line.name),
-                        escaped(line.shapes), line.dtype, line.calls,
-                        duration_text(static_cast<double>(line.duration_ns)),
-                        line.peak_fraction ? percent(line.peak_fraction->value) : "");
+    text +=
+        fmt::format("| {} | {} | {} | {} | {} | {} |\n", escaped(line.name), escaped(line.shapes),
+                    line.dtype, line.calls, duration_text(static_cast<double>(line.duration_ns)),
+                    line.peak_fraction ? percent(line.peak_fraction->value) : "");
   }
   return text;
 }

@@ -38,10 +38,9 @@ Ink ink_of(LedgerLine line) {
 
 std::string_view label_of(LedgerLine line) {
   static constexpr std::string_view kLabels[] = {
-      "matmul at peak",        "matmul below peak",    "matmul, FLOPs unknown",
-      "recomputation",         "other kernels",        "waiting for a rank",
-      "exposed communication", "exposed copies",       "idle: data",
-      "idle: launch",          "idle: synchronisation", "idle: unknown"};
+      "matmul at peak", "matmul below peak",  "matmul, FLOPs unknown", "recomputation",
+      "other kernels",  "waiting for a rank", "exposed communication", "exposed copies",
+      "idle: data",     "idle: launch",       "idle: synchronisation", "idle: unknown"};
   return kLabels[static_cast<std::size_t>(line)];
 }
 
@@ -72,8 +71,8 @@ std::string right(std::string_view text, std::size_t width) {
 
 std::string ledger_text(const std::vector<LedgerRow>& rows, const TextStyle& style) {
   constexpr std::size_t kNumbers = 2 + kLabelWidth + 8 + 10 + 2;
-  std::size_t room = style.width > kNumbers + 10 ? std::min<std::size_t>(style.width - kNumbers, 60)
-                                                 : 10;
+  std::size_t room =
+      style.width > kNumbers + 10 ? std::min<std::size_t>(style.width - kNumbers, 60) : 10;
   double most = 0;
   for (const LedgerRow& row : rows) most = std::max(most, row.fraction);
   double scale = most > 0 ? 1 / std::max(most, 0.25) : 1;
@@ -113,10 +112,11 @@ std::string findings_text(const std::vector<Finding>& findings, std::optional<do
             inked(wrapped(finding.title, style.width, head.size()), Ink::bold, style) + "\n";
     text += "   " + inked(gain_text(finding, mfu), Ink::dim, style) + "\n";
     for (const std::string& line : finding.evidence) {
-      text += "   " + std::string(style.unicode ? "· " : "- ") + wrapped(line, style.width, 5) + "\n";
+      text +=
+          "   " + std::string(style.unicode ? "· " : "- ") + wrapped(line, style.width, 5) + "\n";
     }
-    text += "   " + inked("fix", Ink::green, style) + " " + wrapped(finding.fix, style.width, 7) +
-            "\n";
+    text +=
+        "   " + inked("fix", Ink::green, style) + " " + wrapped(finding.fix, style.width, 7) + "\n";
   }
   return text;
 }
@@ -134,7 +134,7 @@ std::string mfu_line(std::optional<double> mfu, std::optional<double> hfu,
   if (!mfu) return inked("MFU unknown", Ink::bold, style) + "\n";
   std::string text = inked(fmt::format("MFU {}", percent(*mfu)), Ink::bold, style);
   if (rating) {
-    Ink ink = *rating == Rating::good ? Ink::green
+    Ink ink = *rating == Rating::good   ? Ink::green
               : *rating == Rating::fair ? Ink::yellow
                                         : Ink::red;
     text += "  " + inked(name_of(*rating), ink, style);
@@ -242,20 +242,21 @@ std::string to_text(const ExplainReport& report, const TextStyle& style) {
   std::string what = several ? fmt::format("{} devices", report.ranks.size())
                              : first.found.path.substr(first.found.path.rfind('/') + 1);
   text += mfu_line(report.mfu, several ? std::nullopt : first.found.hfu, report.rating, style);
-  text += wrapped(fmt::format("{}: {}; {}", what, device_text(first.found),
-                              several ? fmt::format("Σ of windows {}",
-                                                    duration_text(static_cast<double>(
-                                                        report.duration_ns)))
-                                      : window_text(first.found.window)),
+  text += wrapped(fmt::format(
+                      "{}: {}; {}", what, device_text(first.found),
+                      several ? fmt::format("Σ of windows {}",
+                                            duration_text(static_cast<double>(report.duration_ns)))
+                              : window_text(first.found.window)),
                   style.width, 0) +
           "\n";
   text += published_text(report, style);
   text += "\n" + inked("Where the time went", Ink::bold, style) + "\n";
   text += ledger_text(report.rows, style);
   if (several) text += "\n" + ranks_text(report, style);
-  text += "\n" + inked(report.findings.empty() ? "Nothing stands out to change"
-                                               : "What to change, by what it could win at most",
-                       Ink::bold, style) +
+  text += "\n" +
+          inked(report.findings.empty() ? "Nothing stands out to change"
+                                        : "What to change, by what it could win at most",
+                Ink::bold, style) +
           "\n";
   text += findings_text(report.findings, report.mfu, style);
   if (!several) text += operators_text(first.found, style);
@@ -269,7 +270,9 @@ std::string to_text(const ExplainReport& report, const TextStyle& style) {
 
 std::string to_text(const ComparisonReport& report, const TextStyle& style) {
   std::string text;
-  auto change = [](double share) { return fmt::format("{}{:.1f}%", share > 0 ? "+" : "", share * 100); };
+  auto change = [](double share) {
+    return fmt::format("{}{:.1f}%", share > 0 ? "+" : "", share * 100);
+  };
   double slower = report.slower_fraction;
   Ink ink = slower > 0.01 ? Ink::red : slower < -0.01 ? Ink::green : Ink::bold;
   text += inked(fmt::format("{} {} → {}  ({})", report.by_step ? "step" : "window",
