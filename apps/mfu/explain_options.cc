@@ -22,8 +22,8 @@ class ReadingBar {
       return;
     }
     if (!bar_) bar_ = std::make_unique<ProgressBar>("reading");
-    double done = static_cast<double>(progress.bytes_done) /
-                  static_cast<double>(*progress.bytes_whole);
+    double done =
+        static_cast<double>(progress.bytes_done) / static_cast<double>(*progress.bytes_whole);
     bar_->show({done}, fmt::format("{} of {}", bytes_text({progress.bytes_done}),
                                    bytes_text({*progress.bytes_whole})));
   }
@@ -63,7 +63,8 @@ void ExplainOptions::add_to(CLI::App& app) {
       ->type_name("N");
   app.add_option("--model", model, "config.json of the model: MFU of what it needs")
       ->type_name("CONFIG");
-  app.add_option("--tokens", tokens, "With --model: tokens each device worked through in the window")
+  app.add_option("--tokens", tokens,
+                 "With --model: tokens each device worked through in the window")
       ->type_name("N");
   app.add_option("--seq", sequence, "With --model: length of a sequence (default 2048)")
       ->type_name("N")

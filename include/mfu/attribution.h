@@ -123,10 +123,10 @@ struct IdleLine {  // idle time of one cause, by what came after it or what the 
 
 struct Gap {  // one stretch with nothing on the device
   std::int64_t start_ns = 0, end_ns = 0;
-  Ledger ledger;        // its idle lines
-  std::string next;     // kernel or copy that ended it; empty: none
-  std::string host;     // operator that launched it
-  std::string reason;   // why part of it is unknown; empty: none is
+  Ledger ledger;       // its idle lines
+  std::string next;    // kernel or copy that ended it; empty: none
+  std::string host;    // operator that launched it
+  std::string reason;  // why part of it is unknown; empty: none is
 };
 
 struct LaneSpan {  // what a lane was seen doing; neighbours of one line may have been joined

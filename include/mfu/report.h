@@ -157,7 +157,7 @@ struct RankReport {
 // What `mfu explain` tells: where the time went, on each device of each file and over all.
 struct ExplainReport {
   std::vector<RankReport> ranks;
-  std::vector<LedgerRow> rows;  // over all ranks
+  std::vector<LedgerRow> rows;   // over all ranks
   std::int64_t duration_ns = 0;  // Σ of the windows
   std::optional<double> mfu;
   std::optional<Rating> rating;

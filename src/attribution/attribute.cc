@@ -16,10 +16,8 @@ namespace {
 
 constexpr std::array<LedgerLine, kLevelCount> kLineOfLevel = {
     LedgerLine::matmul_below_peak,  // settled by the book
-    LedgerLine::matmul_flop_unknown,
-    LedgerLine::recomputation,
-    LedgerLine::other_kernels,
-    LedgerLine::exposed_communication_transfer,
+    LedgerLine::matmul_flop_unknown, LedgerLine::recomputation,
+    LedgerLine::other_kernels,       LedgerLine::exposed_communication_transfer,
     LedgerLine::exposed_copy};
 
 std::vector<std::int64_t> devices_of(const Trace& trace) {
@@ -63,8 +61,7 @@ void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
     if (span.level == Level::matmul) {
       book.charge_matmul(from_ns, to_ns, span.call);
     } else if (span.level == Level::communication && span.call != kNone) {
-      std::int64_t waited_ns =
-          std::clamp(span.start_ns + works.waits[span.call], from_ns, to_ns);
+      std::int64_t waited_ns = std::clamp(span.start_ns + works.waits[span.call], from_ns, to_ns);
       book.charge(from_ns, waited_ns, LedgerLine::exposed_communication_wait);
       book.charge(waited_ns, to_ns, LedgerLine::exposed_communication_transfer);
     } else {
@@ -105,7 +102,8 @@ void count_flop(const Works& works, RankAttribution& rank) {
   for (const Call& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
     if (!entry.cost || call.inside <= 0) continue;
-    FlopCount model = call.recomputed ? FlopCount(0) : share_of(entry.cost->model_flop, call.inside);
+    FlopCount model =
+        call.recomputed ? FlopCount(0) : share_of(entry.cost->model_flop, call.inside);
     FlopCount hardware = share_of(entry.cost->hardware_flop, call.inside);
     rank.model_flop = rank.model_flop.value_or(FlopCount(0)) + model;
     rank.hardware_flop = rank.hardware_flop.value_or(FlopCount(0)) + hardware;
@@ -118,9 +116,8 @@ void count_flop(const Works& works, RankAttribution& rank) {
     type.flop += hardware.to_double();
     type.peak = *peak;
   }
-  auto most = std::max_element(by_type.begin(), by_type.end(), [](const auto& a, const auto& b) {
-    return a.flop < b.flop;
-  });
+  auto most = std::max_element(by_type.begin(), by_type.end(),
+                               [](const auto& a, const auto& b) { return a.flop < b.flop; });
   if (!compared || most->flop <= 0) return;
   rank.precision = most->peak.precision;
   rank.peak = most->peak.rate;
@@ -194,11 +191,12 @@ void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
   } else if (static_cast<double>(unknown) > 0.05 * window && !rank.gaps.empty()) {
     for (const Gap& gap : rank.gaps) {
       if (gap.reason.empty()) continue;
-      rank.notes.push_back(fmt::format("{:.1f} ms idle for no reason the trace shows; the longest: "
-                                       "{:.1f} ms before {}, {}",
-                                       static_cast<double>(unknown) * 1e-6,
-                                       static_cast<double>(gap.end_ns - gap.start_ns) * 1e-6,
-                                       gap.next.substr(0, 60), gap.reason));
+      rank.notes.push_back(
+          fmt::format("{:.1f} ms idle for no reason the trace shows; the longest: "
+                      "{:.1f} ms before {}, {}",
+                      static_cast<double>(unknown) * 1e-6,
+                      static_cast<double>(gap.end_ns - gap.start_ns) * 1e-6, gap.next.substr(0, 60),
+                      gap.reason));
       break;
     }
   }

@@ -82,7 +82,8 @@ class RandomTrace {
         break;
       case 2:
         text_.op("aten::item", now, duration + 4, thread);
-        if (chance(2)) text_.call("cudaStreamSynchronize", now + 1, duration, thread, ++correlation_);
+        if (chance(2))
+          text_.call("cudaStreamSynchronize", now + 1, duration, thread, ++correlation_);
         now += 4;
         break;
       default:

@@ -30,7 +30,8 @@ void Book::by_step(std::int64_t from_ns, std::int64_t to_ns, Part part) {
 }
 
 void Book::charge(std::int64_t from_ns, std::int64_t to_ns, LedgerLine line) {
-  by_step(from_ns, to_ns, [&](std::size_t step, std::int64_t ns) { steps_[step].ledger[line] += ns; });
+  by_step(from_ns, to_ns,
+          [&](std::size_t step, std::int64_t ns) { steps_[step].ledger[line] += ns; });
 }
 
 void Book::charge_matmul(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t call) {

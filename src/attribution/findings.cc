@@ -41,9 +41,9 @@ std::optional<double> mfu_gain(std::optional<double> mfu, std::int64_t window_ns
 std::vector<Finding> findings_of(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::vector<Finding> findings;
-  for (Rule rule : {data_rule, preprocessing_rule, launch_rule, synchronization_rule,
-                    waiting_rule, transfer_rule, copies_rule, recomputation_rule, precision_rule,
-                    matmul_rule, kernels_rule}) {
+  for (Rule rule : {data_rule, preprocessing_rule, launch_rule, synchronization_rule, waiting_rule,
+                    transfer_rule, copies_rule, recomputation_rule, precision_rule, matmul_rule,
+                    kernels_rule}) {
     std::optional<Finding> finding = rule(situation);
     if (!finding) continue;
     bool good = rank.mfu && *rank.mfu >= kGoodMfu;
@@ -99,10 +99,10 @@ std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
       finding.title = fmt::format("{}: {:.1f}% of all ranks' time", finding.title.substr(0, colon),
                                   100 * share);
     }
-    finding.evidence.insert(finding.evidence.begin(),
-                            fmt::format("on {} of {} ranks; worst on rank {}:", sum.count,
-                                        ranks.size(),
-                                        sum.rank->rank ? std::to_string(*sum.rank->rank) : "?"));
+    finding.evidence.insert(
+        finding.evidence.begin(),
+        fmt::format("on {} of {} ranks; worst on rank {}:", sum.count, ranks.size(),
+                    sum.rank->rank ? std::to_string(*sum.rank->rank) : "?"));
   }
   rank_and_cut(findings);
   return findings;

@@ -118,8 +118,7 @@ std::vector<std::uint32_t> HostStates::waiting_operators(std::uint32_t thread) {
   const Thread& rows = trace_.threads[thread];
   for (std::uint32_t i = rows.launch_begin; i < rows.launch_end; ++i) {
     if (!waits(i)) continue;
-    for (std::uint32_t row = trace_.launches.host[i]; row != kNone;
-         row = trace_.host.parent[row]) {
+    for (std::uint32_t row = trace_.launches.host[i]; row != kNone; row = trace_.host.parent[row]) {
       bool op = trace_.host.kind[row] == HostKind::op;
       if (op && fact_of(trace_.host.name[row]) == TextFact::synchronizing) waiting.push_back(row);
     }
@@ -182,8 +181,8 @@ std::vector<HostSpan> HostStates::spans_of(std::uint32_t thread, bool python) {
   return flat;
 }
 
-void HostStates::visit(const std::vector<HostSpan>& spans, std::int64_t from_ns,
-                       std::int64_t to_ns, const Visit& visit) {
+void HostStates::visit(const std::vector<HostSpan>& spans, std::int64_t from_ns, std::int64_t to_ns,
+                       const Visit& visit) {
   auto span = std::partition_point(spans.begin(), spans.end(),
                                    [&](const HostSpan& each) { return each.end_ns <= from_ns; });
   while (from_ns < to_ns) {

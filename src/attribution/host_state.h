@@ -46,8 +46,15 @@ class HostStates {
   std::uint32_t main_thread() const { return main_thread_; }
 
  private:
-  enum class TextFact : std::uint8_t { unknown, nothing, data, blocking, synchronizing, copying,
-                                      bookkeeping };
+  enum class TextFact : std::uint8_t {
+    unknown,
+    nothing,
+    data,
+    blocking,
+    synchronizing,
+    copying,
+    bookkeeping
+  };
   TextFact fact_of(std::uint32_t name);
   std::vector<HostSpan> spans_of(std::uint32_t thread, bool python);
   std::vector<std::uint32_t> waiting_operators(std::uint32_t thread);

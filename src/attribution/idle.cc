@@ -24,8 +24,8 @@ constexpr const char* kUnseenReason =
     "the launching thread was in no operator, call or frame that was recorded";
 
 bool is_framework_frame(std::string_view name) {
-  return name.starts_with("torch/") || name.starts_with("nn.Module") ||
-         name.starts_with("<") || name.find(".py(") == std::string_view::npos ||
+  return name.starts_with("torch/") || name.starts_with("nn.Module") || name.starts_with("<") ||
+         name.find(".py(") == std::string_view::npos ||
          name.find("site-packages/torch/") != std::string_view::npos ||
          name.find("dist-packages/torch/") != std::string_view::npos ||
          name.starts_with("threading.py") || name.starts_with("contextlib.py") ||
@@ -247,8 +247,8 @@ std::vector<Gap> IdleSplitter::gaps() const {
     gap.ledger = kept.ledger;
     if (kept.next != kNone) {
       std::uint32_t event = works_.spans[kept.next].event;
-      gap.next = printable(trace_.text(cpu_ ? trace_.host.name[event] : trace_.device.name[event]),
-                           160);
+      gap.next =
+          printable(trace_.text(cpu_ ? trace_.host.name[event] : trace_.device.name[event]), 160);
     }
     std::uint32_t outer = kept.host == kNone ? kNone : trace_.outermost_operator(kept.host);
     if (outer != kNone) gap.host = printable(trace_.text(trace_.host.name[outer]), 160);

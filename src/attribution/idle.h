@@ -18,12 +18,12 @@ namespace mfu {
 struct IdleTally {
   std::int64_t launch_after_synchronization_ns = 0;  // of idle_launch: the host had just waited
   std::int64_t cpu_work_ns = 0;                      // of idle_launch: in operators of the CPU
-  std::int64_t graph_unknown_ns = 0;  // of idle_unknown: after a graph launch, before its first
-                                      // recorded kernel
+  std::int64_t graph_unknown_ns = 0;     // of idle_unknown: after a graph launch, before its first
+                                         // recorded kernel
   std::int64_t queued_unknown_ns = 0;    // … launched long ago, no graph
   std::int64_t unlinked_unknown_ns = 0;  // … what came next has no launch record
   std::int64_t unseen_unknown_ns = 0;    // … the launching thread was in nothing recorded
-  std::int64_t slow_call_ns = 0;         // of idle_launch: inside launch calls of a millisecond or more
+  std::int64_t slow_call_ns = 0;  // of idle_launch: inside launch calls of a millisecond or more
   std::uint64_t slow_calls = 0;
   std::uint64_t gaps = 0;
 };

@@ -21,28 +21,27 @@ bool has_any(std::string_view text, const std::array<std::string_view, N>& parts
 
 std::string lower(std::string_view text) {
   std::string low(text);
-  for (char& letter : low) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  for (char& letter : low)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return low;
 }
 
 // Lower case. cuBLAS, cuDNN, CUTLASS, hipBLASLt and Tensile, composable kernel, MIOpen, Triton's
 // and vLLM's templates, flash and memory-efficient attention.
 constexpr std::array<std::string_view, 35> kMatmulParts = {
-    "gemm",       "gemv",         "nvjet",         "cutlass",     "cublas",        "wgmma",
-    "cijk_",      "matmul",       "scudnn",        "dgrad",       "wgrad",         "fprop",
-    "winograd",   "conv2d",       "conv3d",        "convolve",    "convolution",   "implicit_con",
-    "conv_depth", "conv_fwd",     "conv_bwd",      "_conv",       "xdlops",        "flash_fwd",
-    "flash_bwd",  "flash_attn",   "fmha",          "attn_fwd",    "attn_bwd",      "attention",
-    "sage_fwd",   "triton_tem_",  "bwd_kernel_dk", "triton_mm",
-    "bmm_"};
+    "gemm",       "gemv",        "nvjet",         "cutlass",   "cublas",      "wgmma",
+    "cijk_",      "matmul",      "scudnn",        "dgrad",     "wgrad",       "fprop",
+    "winograd",   "conv2d",      "conv3d",        "convolve",  "convolution", "implicit_con",
+    "conv_depth", "conv_fwd",    "conv_bwd",      "_conv",     "xdlops",      "flash_fwd",
+    "flash_bwd",  "flash_attn",  "fmha",          "attn_fwd",  "attn_bwd",    "attention",
+    "sage_fwd",   "triton_tem_", "bwd_kernel_dk", "triton_mm", "bmm_"};
 // What holds such a word and is something else: fbgemm's table lookups, Inductor's fused
 // element-wise and reduction kernels (named after what they fuse), the cache writes of paged
 // attention, norms of ck_tile, layout changes of a convolution that stands alone.
 constexpr std::array<std::string_view, 17> kNotMatmulParts = {
-    "fbgemm",      "triton_poi_", "triton_red_", "triton_per_", "reshape_and_cache",
-    "norm",        "softmax",     "convert",     "elementwise", "reduce_kernel",
-    "transpose",   "nchwtonhwc",  "nhwctonchw",  "rotary",      "memset",
-    "quantize",    "copy_kernel"};
+    "fbgemm",     "triton_poi_", "triton_red_", "triton_per_",   "reshape_and_cache", "norm",
+    "softmax",    "convert",     "elementwise", "reduce_kernel", "transpose",         "nchwtonhwc",
+    "nhwctonchw", "rotary",      "memset",      "quantize",      "copy_kernel"};
 
 }  // namespace
 
@@ -54,7 +53,8 @@ bool names_matmul(std::string_view kernel) {
 bool names_tf32(std::string_view kernel) {
   // cuBLAS and CUTLASS call a TF32 multiply by its instruction, s1688, and name fp16 and bf16
   // operands where the same instruction shape takes those.
-  bool half = has(kernel, "fp16") || has(kernel, "bf16") || has(kernel, "f16") || has(kernel, "h1688");
+  bool half =
+      has(kernel, "fp16") || has(kernel, "bf16") || has(kernel, "f16") || has(kernel, "h1688");
   return has(kernel, "tf32") || has(kernel, "TF32") || (has(kernel, "s1688") && !half);
 }
 
@@ -64,8 +64,8 @@ bool names_data_loading(std::string_view range) {
     return has(range, "torch/utils/data/dataloader.py") && has(range, "__next__");
   }
   static constexpr std::array<std::string_view, 9> kParts = {
-      "dataloader", "data_loader", "data loading", "load_batch", "next_batch",
-      "fetch_batch", "get_batch",  "load_data",    "_next_data"};
+      "dataloader",  "data_loader", "data loading", "load_batch", "next_batch",
+      "fetch_batch", "get_batch",   "load_data",    "_next_data"};
   return has_any(lower(range), kParts);
 }
 
@@ -78,7 +78,7 @@ bool names_blocking_call(std::string_view frame) {
 
 bool names_synchronizing_operator(std::string_view op) {
   static constexpr std::array<std::string_view, 7> kNames = {
-      "aten::item",  "aten::_local_scalar_dense", "aten::nonzero",       "aten::is_nonzero",
+      "aten::item",  "aten::_local_scalar_dense", "aten::nonzero", "aten::is_nonzero",
       "aten::equal", "aten::masked_select",       "aten::_unique2"};
   return std::find(kNames.begin(), kNames.end(), op) != kNames.end();
 }

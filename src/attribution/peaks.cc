@@ -63,8 +63,7 @@ Peaks::Peaks(const AttributionOptions& options, const std::string& named) : opti
 }
 
 std::optional<Peaks::Choice> Peaks::of(ElementType type, bool tf32) const {
-  std::optional<Precision> precision =
-      options_.precision ? options_.precision : precision_of(type);
+  std::optional<Precision> precision = options_.precision ? options_.precision : precision_of(type);
   if (!precision) return std::nullopt;
   if (!options_.precision && *precision == Precision::fp32 && tf32) precision = Precision::tf32;
   if (options_.peak) return Choice{*precision, *options_.peak, "given with --peak"};
@@ -72,8 +71,8 @@ std::optional<Peaks::Choice> Peaks::of(ElementType type, bool tf32) const {
   std::optional<Precision> used = precision;
   while (used) {
     if (const Peak* peak = device_->peak(*used)) {
-      std::string source = fmt::format("{}, {} dense: {}", device_->name, name_of(*used),
-                                       peak->source);
+      std::string source =
+          fmt::format("{}, {} dense: {}", device_->name, name_of(*used), peak->source);
       if (*used != *precision) {
         source += fmt::format(" (it has no unit for {})", name_of(*precision));
       }

@@ -13,7 +13,8 @@ constexpr std::size_t kNowhere = SIZE_MAX;
 // Of each trace, the rank and span a device event became.
 class Places {
  public:
-  Places(std::span<const Trace> traces, std::span<const RankWork> ranks) : by_trace_(traces.size()) {
+  Places(std::span<const Trace> traces, std::span<const RankWork> ranks)
+      : by_trace_(traces.size()) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (ranks[rank].cpu) continue;
       const std::vector<Span>& spans = ranks[rank].works.spans;

@@ -88,10 +88,12 @@ class Reference {
   }
 
   static LedgerLine line_of(int level) {
-    static const LedgerLine kLines[] = {
-        LedgerLine::matmul_below_peak,  LedgerLine::matmul_flop_unknown,
-        LedgerLine::recomputation,      LedgerLine::other_kernels,
-        LedgerLine::exposed_communication_transfer, LedgerLine::exposed_copy};
+    static const LedgerLine kLines[] = {LedgerLine::matmul_below_peak,
+                                        LedgerLine::matmul_flop_unknown,
+                                        LedgerLine::recomputation,
+                                        LedgerLine::other_kernels,
+                                        LedgerLine::exposed_communication_transfer,
+                                        LedgerLine::exposed_copy};
     return kLines[level];
   }
 

@@ -7,6 +7,7 @@
 namespace mfu {
 
 // Of the trace's device 0 with one peak for every type. Slow: quadratic in events × nanoseconds.
-Ledger reference_ledger(const Trace& trace, const Window& window, const AttributionOptions& options);
+Ledger reference_ledger(const Trace& trace, const Window& window,
+                        const AttributionOptions& options);
 
 }  // namespace mfu

@@ -62,9 +62,8 @@ std::int64_t kernel_ns(const Situation& situation, std::string_view kind,
   std::int64_t ns = 0;
   for (const KernelLine& kernel : situation.rank.kernels) {
     if (kernel.kind != kind) continue;
-    bool fits = std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
-      return has(kernel.name, part);
-    });
+    bool fits = std::any_of(parts.begin(), parts.end(),
+                            [&](std::string_view part) { return has(kernel.name, part); });
     if (fits) ns += kernel.duration_ns;
   }
   return ns;
@@ -83,11 +82,10 @@ std::optional<Finding> waiting_rule(const Situation& situation) {
   std::int64_t ns = situation.rank.ledger[LedgerLine::exposed_communication_wait];
   if (ns <= 0) return std::nullopt;
   Finding finding{"rank_wait", Cause::communication, {}, {}, {}, {}, ns};
-  finding.title = fmt::format("This rank waits for others in collectives: {}",
-                              share_text(situation, ns));
-  finding.evidence.push_back(
-      "in " + kernel_list(situation, {"communication"}, 2) +
-      "; the wait is what it stayed longer than the rank that came last");
+  finding.title =
+      fmt::format("This rank waits for others in collectives: {}", share_text(situation, ns));
+  finding.evidence.push_back("in " + kernel_list(situation, {"communication"}, 2) +
+                             "; the wait is what it stayed longer than the rank that came last");
   finding.fix =
       "Balance the ranks: equal batches and sequence lengths, no rank that logs, loads or "
       "checkpoints more than others; look at the slowest rank's own ledger.";
@@ -102,8 +100,8 @@ std::optional<Finding> transfer_rule(const Situation& situation) {
   finding.title = fmt::format("Communication that nothing hides: {}", share_text(situation, ns));
   std::int64_t all = rank.intervals.communication_ns;
   if (all > 0) {
-    double hidden = 1 - static_cast<double>(rank.intervals.exposed_communication_ns) /
-                            static_cast<double>(all);
+    double hidden =
+        1 - static_cast<double>(rank.intervals.exposed_communication_ns) / static_cast<double>(all);
     finding.evidence.push_back(fmt::format("{} of communication, {:.0f}% of it behind computation",
                                            time_text(static_cast<double>(all)), 100 * hidden));
   }
@@ -167,8 +165,8 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
     return std::nullopt;
   }
   Finding finding{"other_kernels", Cause::implementation, {}, {}, {}, {}, ns};
-  finding.title = fmt::format("{} that are no matmuls: {}",
-                              rank.cpu ? "Operators" : "Kernels", share_text(situation, ns));
+  finding.title = fmt::format("{} that are no matmuls: {}", rank.cpu ? "Operators" : "Kernels",
+                              share_text(situation, ns));
   finding.evidence.push_back("longest: " + kernel_list(situation, {"compute"}, 3));
   std::vector<std::string> fixes;
   std::int64_t softmax = kernel_ns(situation, "compute", {"oftMax", "oftmax"});
@@ -180,8 +178,8 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
   }
   std::int64_t optimizer = kernel_ns(situation, "compute", {"multi_tensor_apply", "dam"});
   if (10 * optimizer > ns) {
-    finding.evidence.push_back(fmt::format("{} of it in the optimizer",
-                                           time_text(static_cast<double>(optimizer))));
+    finding.evidence.push_back(
+        fmt::format("{} of it in the optimizer", time_text(static_cast<double>(optimizer))));
     fixes.emplace_back("a fused optimizer (fused=True)");
   }
   std::int64_t layout = kernel_ns(situation, "compute", {"nchwToNhwc", "nhwcToNchw", "transpose"});

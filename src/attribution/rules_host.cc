@@ -15,8 +15,8 @@ std::string time_text(double ns) {
 }
 
 std::string share_text(const Situation& situation, std::int64_t ns) {
-  double window = static_cast<double>(std::max<std::int64_t>(
-      situation.rank.window.duration_ns(), 1));
+  double window =
+      static_cast<double>(std::max<std::int64_t>(situation.rank.window.duration_ns(), 1));
   return fmt::format("{:.1f}% of the window ({})", 100 * static_cast<double>(ns) / window,
                      time_text(static_cast<double>(ns)));
 }
@@ -121,8 +121,8 @@ std::optional<Finding> preprocessing_rule(const Situation& situation) {
   std::int64_t ns = situation.idle.cpu_work_ns;
   if (ns <= 0 || situation.rank.cpu) return std::nullopt;
   Finding finding{"cpu_operators", Cause::cpu_preprocessing, {}, {}, {}, {}, ns};
-  finding.title = fmt::format("The device waits for work done on the CPU: {}",
-                              share_text(situation, ns));
+  finding.title =
+      fmt::format("The device waits for work done on the CPU: {}", share_text(situation, ns));
   std::string list;
   for (const IdleLine& line : situation.rank.idle) {
     if (!line.cpu_work || list.size() > 120) continue;
@@ -149,11 +149,10 @@ std::optional<Finding> launch_rule(const Situation& situation) {
   if (mean.events == 0) return std::nullopt;
   double wait_ns = static_cast<double>(ns) / static_cast<double>(mean.events);
   if (rank.cpu) {
-    finding.title =
-        fmt::format("The CPU is between operators: {}", share_text(situation, ns));
-    finding.evidence.push_back(fmt::format(
-        "{} operators of {} on average, {} of Python and dispatch for each", mean.events,
-        time_text(mean.mean_ns), time_text(wait_ns)));
+    finding.title = fmt::format("The CPU is between operators: {}", share_text(situation, ns));
+    finding.evidence.push_back(
+        fmt::format("{} operators of {} on average, {} of Python and dispatch for each",
+                    mean.events, time_text(mean.mean_ns), time_text(wait_ns)));
     finding.fix = "torch.compile, a larger batch, fewer and larger operators.";
     add_code(situation, LedgerLine::idle_launch, finding);
     return finding;
@@ -167,18 +166,16 @@ std::optional<Finding> launch_rule(const Situation& situation) {
   if (!list.empty()) finding.evidence.push_back("longest waits before " + list);
   add_code(situation, LedgerLine::idle_launch, finding);
   if (2 * situation.idle.slow_call_ns > ns) {
-    finding.evidence.push_back(
-        fmt::format("{} of it in {} launch calls that took a millisecond or more: the driver loads "
-                    "code at its first use",
-                    time_text(static_cast<double>(situation.idle.slow_call_ns)),
-                    situation.idle.slow_calls));
+    finding.evidence.push_back(fmt::format(
+        "{} of it in {} launch calls that took a millisecond or more: the driver loads "
+        "code at its first use",
+        time_text(static_cast<double>(situation.idle.slow_call_ns)), situation.idle.slow_calls));
     finding.fix =
         "Profile after a few warm-up steps (torch.profiler.schedule(warmup=…)); this is the start, "
         "not the run.";
     return finding;
   }
-  finding.fix =
-      "torch.compile(mode=\"reduce-overhead\") or CUDA graphs, a larger batch";
+  finding.fix = "torch.compile(mode=\"reduce-overhead\") or CUDA graphs, a larger batch";
   finding.fix += has_optimizer(situation.trace) ? ", a fused optimizer (fused=True)." : ".";
   return finding;
 }

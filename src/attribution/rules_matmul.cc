@@ -24,23 +24,22 @@ std::vector<Loss> losses_of(const RankAttribution& rank) {
     double ideal = line.flop->to_double() / line.peak->per_s * 1e9;
     losses.push_back({&line, static_cast<double>(line.duration_ns) - ideal});
   }
-  std::sort(losses.begin(), losses.end(),
-            [](const Loss& a, const Loss& b) { return a.ns > b.ns; });
+  std::sort(losses.begin(), losses.end(), [](const Loss& a, const Loss& b) { return a.ns > b.ns; });
   return losses;
 }
 
 // A dimension of a matmul that tensor cores cannot tile evenly.
 bool is_uneven(const OperatorLine& line) {
-  bool matrix = line.name == "aten::mm" || line.name == "aten::addmm" ||
-                line.name == "aten::bmm" || line.name == "aten::baddbmm";
+  bool matrix = line.name == "aten::mm" || line.name == "aten::addmm" || line.name == "aten::bmm" ||
+                line.name == "aten::baddbmm";
   bool tensor_cores = line.dtype == "bf16" || line.dtype == "fp16" || line.dtype == "fp8";
   if (!matrix || !tensor_cores) return false;
   for (std::string_view shape : split(line.shapes, ' ')) {
     std::size_t comma = shape.rfind(',');
     if (comma == std::string_view::npos || !shape.ends_with(']')) continue;
     std::size_t start = shape.find_last_of(",[", comma - 1) + 1;
-    for (std::string_view size : {shape.substr(start, comma - start),
-                                  shape.substr(comma + 1, shape.size() - comma - 2)}) {
+    for (std::string_view size :
+         {shape.substr(start, comma - start), shape.substr(comma + 1, shape.size() - comma - 2)}) {
       std::optional<std::uint64_t> count = parse_count(size);
       if (count && *count > 8 && *count % 8 != 0) return true;
     }
@@ -94,26 +93,25 @@ std::optional<Finding> precision_rule(const Situation& situation) {
   std::optional<Peaks::Choice> faster = situation.peaks.faster_than(*rank.precision);
   if (!faster) return std::nullopt;
   double ratio = rank.peak->per_s / faster->rate.per_s;
-  std::int64_t matmul = rank.ledger[LedgerLine::matmul_at_peak] +
-                        rank.ledger[LedgerLine::matmul_below_peak];
+  std::int64_t matmul =
+      rank.ledger[LedgerLine::matmul_at_peak] + rank.ledger[LedgerLine::matmul_below_peak];
   std::int64_t ns = static_cast<std::int64_t>(static_cast<double>(matmul) * (1 - ratio));
   if (ns <= 0) return std::nullopt;
   Finding finding{"precision", Cause::precision, {}, {}, {}, {}, ns};
-  finding.title = fmt::format("Matmuls run in {}: {}", name_of(*rank.precision),
-                              share_text(situation, matmul));
-  finding.evidence.push_back(
-      fmt::format("{} has {:.1f} TFLOP/s in {} and {:.1f} in {}", rank.device->name,
-                  rank.peak->per_s / 1e12, name_of(*rank.precision), faster->rate.per_s / 1e12,
-                  name_of(faster->precision)));
+  finding.title =
+      fmt::format("Matmuls run in {}: {}", name_of(*rank.precision), share_text(situation, matmul));
+  finding.evidence.push_back(fmt::format(
+      "{} has {:.1f} TFLOP/s in {} and {:.1f} in {}", rank.device->name, rank.peak->per_s / 1e12,
+      name_of(*rank.precision), faster->rate.per_s / 1e12, name_of(faster->precision)));
   finding.evidence.emplace_back(
       "MFU would then be measured against the higher peak: the step gets shorter, MFU need not "
       "rise");
-  finding.fix = fmt::format("{}/mixed precision (torch.autocast){}.",
-                            faster->precision == Precision::bf16 ? "BF16" : "FP16",
-                            *rank.precision == Precision::fp32 &&
-                                    rank.device->peak(Precision::tf32) != nullptr
-                                ? ", or TF32: torch.set_float32_matmul_precision(\"high\")"
-                                : "");
+  finding.fix = fmt::format(
+      "{}/mixed precision (torch.autocast){}.",
+      faster->precision == Precision::bf16 ? "BF16" : "FP16",
+      *rank.precision == Precision::fp32 && rank.device->peak(Precision::tf32) != nullptr
+          ? ", or TF32: torch.set_float32_matmul_precision(\"high\")"
+          : "");
   double window = static_cast<double>(rank.window.duration_ns());
   if (rank.mfu && static_cast<double>(ns) < window) {
     double then = *rank.mfu * ratio * window / (window - static_cast<double>(ns));
@@ -130,25 +128,25 @@ std::optional<Finding> matmul_rule(const Situation& situation) {
   std::int64_t ns = matmul - static_cast<std::int64_t>(reachable);
   if (ns <= 0 || at_peak <= 0) return std::nullopt;
   Finding finding{"matmul_below_peak", Cause::implementation, {}, {}, {}, {}, ns};
-  finding.title =
-      fmt::format("Matmuls reach {:.0f}% of the peak in the {} they take",
-                  100 * static_cast<double>(at_peak) / static_cast<double>(matmul),
-                  share_text(situation, matmul));
+  finding.title = fmt::format("Matmuls reach {:.0f}% of the peak in the {} they take",
+                              100 * static_cast<double>(at_peak) / static_cast<double>(matmul),
+                              share_text(situation, matmul));
   finding.evidence.emplace_back(
       "what is counted as winnable stops at 80% of the peak, which large matmuls reach");
   std::vector<Loss> losses = losses_of(rank);
   for (std::size_t i = 0; i < std::min<std::size_t>(3, losses.size()); ++i) {
     const OperatorLine& line = *losses[i].line;
-    finding.evidence.push_back(fmt::format(
-        "{} {} {}: {}×, {}, {:.0f}% of peak{}", line.name, line.shapes.substr(0, 60),
-        line.dtype, line.calls, time_text(static_cast<double>(line.duration_ns)),
-        100 * (line.peak_fraction ? line.peak_fraction->value : 0),
-        line.code.empty() ? "" : ", " + line.code));
+    finding.evidence.push_back(
+        fmt::format("{} {} {}: {}×, {}, {:.0f}% of peak{}", line.name, line.shapes.substr(0, 60),
+                    line.dtype, line.calls, time_text(static_cast<double>(line.duration_ns)),
+                    100 * (line.peak_fraction ? line.peak_fraction->value : 0),
+                    line.code.empty() ? "" : ", " + line.code));
   }
   Advice advice = advice_of(situation, losses);
   std::vector<std::string> fixes;
   if (advice.small || advice.memory) fixes.emplace_back("larger batch (larger matmuls)");
-  if (advice.uneven) fixes.emplace_back("shapes that are multiples of 8, better 64 (pad the vocabulary)");
+  if (advice.uneven)
+    fixes.emplace_back("shapes that are multiples of 8, better 64 (pad the vocabulary)");
   if (advice.convolution) fixes.emplace_back("channels-last (memory_format=torch.channels_last)");
   if (advice.convolution) fixes.emplace_back("torch.backends.cudnn.benchmark=True");
   fixes.emplace_back("torch.compile(mode=\"max-autotune\")");

@@ -126,8 +126,7 @@ OperatorLine line_of(const Trace& trace, const CostEntry& entry, bool tf32,
 
 }  // namespace
 
-std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works,
-                                       const Window&) {
+std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works, const Window&) {
   std::unordered_map<std::uint64_t, OperatorSum> sums;
   for (const Call& call : works.calls) {
     if (call.inside <= 0) continue;
@@ -186,8 +185,8 @@ std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const
   if (order.size() > kKernelsKept) order.resize(kKernelsKept);
   std::vector<KernelLine> lines;
   for (const auto& [name, sum] : order) {
-    lines.push_back({printable(trace.text(name), 400), std::string(sum.kind), sum.calls,
-                     sum.duration_ns});
+    lines.push_back(
+        {printable(trace.text(name), 400), std::string(sum.kind), sum.calls, sum.duration_ns});
   }
   return lines;
 }

@@ -17,7 +17,7 @@ std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const
 AttributionCoverage coverage_of(const Trace& trace, const Works& works, const Window& window,
                                 bool cpu);
 // What each stream was seen doing; the streams' spans joined to what a picture can show.
-std::vector<LaneTimeline> timeline_of(const Trace& trace, const Works& works,
-                                      const Window& window, bool cpu);
+std::vector<LaneTimeline> timeline_of(const Trace& trace, const Works& works, const Window& window,
+                                      bool cpu);
 
 }  // namespace mfu

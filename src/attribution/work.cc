@@ -111,7 +111,7 @@ Works works_of(const Trace& trace, std::int64_t device) {
   works.spans = device_spans(trace, device);
   CostTable table(trace);
   std::vector<Served> served;
-  std::vector<Served> undecided;  // a matmul by its kernel's name, inside a wrapper
+  std::vector<Served> undecided;      // a matmul by its kernel's name, inside a wrapper
   std::vector<std::uint32_t> opened;  // wrappers inside of which something was counted
   std::map<std::uint32_t, UncountedLine> uncounted;
   std::uint32_t last_unknown = kNone;

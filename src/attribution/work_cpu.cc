@@ -62,8 +62,7 @@ class CpuWorks {
       inherited_[row] = state;
       return;
     }
-    bool communication =
-        table_.is_communication(name) && trace_.host.kind[row] != HostKind::python;
+    bool communication = table_.is_communication(name) && trace_.host.kind[row] != HostKind::python;
     if (counts_[row] != 0 && state.call == kNone) {
       state.call = add_call(row, state.recomputed || recomputed);
     } else if (recomputed && !state.recomputed && state.call == kNone) {

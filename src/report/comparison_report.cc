@@ -48,8 +48,7 @@ ComparisonReport report_comparison(const ExplainReport& before, const ExplainRep
   std::uint64_t steps_before = steps_of(before);
   std::uint64_t steps_after = steps_of(after);
   report.by_step = steps_before > 0 && steps_after > 0;
-  double parts_before =
-      static_cast<double>(report.by_step ? steps_before : before.ranks.size());
+  double parts_before = static_cast<double>(report.by_step ? steps_before : before.ranks.size());
   double parts_after = static_cast<double>(report.by_step ? steps_after : after.ranks.size());
   if (!report.by_step) {
     report.notes.emplace_back(
@@ -57,8 +56,8 @@ ComparisonReport report_comparison(const ExplainReport& before, const ExplainRep
         "the same work");
   }
   if (before.ranks.size() != after.ranks.size()) {
-    report.notes.push_back(fmt::format("{} ranks against {}", before.ranks.size(),
-                                       after.ranks.size()));
+    report.notes.push_back(
+        fmt::format("{} ranks against {}", before.ranks.size(), after.ranks.size()));
   }
   report.before_ns = static_cast<double>(before.duration_ns) / parts_before;
   report.after_ns = static_cast<double>(after.duration_ns) / parts_after;

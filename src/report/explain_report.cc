@@ -66,8 +66,8 @@ ExplainReport report_explanation(Attribution attribution) {
   }
   report.rows = rows_of(attribution.ledger, report.duration_ns);
   // A rating of what is mostly not counted would mislead.
-  bool mostly_unknown = 2 * attribution.ledger[LedgerLine::matmul_flop_unknown] >
-                        attribution.ledger.matmul_ns();
+  bool mostly_unknown =
+      2 * attribution.ledger[LedgerLine::matmul_flop_unknown] > attribution.ledger.matmul_ns();
   if (mostly_unknown) {
     report.rating.reset();
     for (RankReport& rank : report.ranks) rank.rating.reset();
