@@ -38,6 +38,7 @@ const char* DocumentReader::take(const char* at, const char* end, bool last) {
 }
 
 const char* DocumentReader::start(const char* at, const char* end, bool last) {
+  at = skip_space(at, end);
   std::string_view text(at, static_cast<std::size_t>(end - at));
   bool mark_may_follow = text.size() < kByteOrderMark.size() && kByteOrderMark.starts_with(text);
   if (mark_may_follow && !last) return at;
