@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import checks
 import cli
+import page
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "tidy"))
@@ -115,7 +116,7 @@ def main():
         kinds = [(f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets]
         kinds += [("fuzz corpus", lambda: corpus_replays("asan")), ("command line", cli.tests),
                   ("Python", lambda: python_tests(options.names)),
-                  ("layout and names", tidy.tests), ("the rest of the product", checks.tests)]
+                  ("layout and names", tidy.tests), ("the HTML report", page.tests), ("the rest of the product", checks.tests)]
         if options.sanitize or "lint" in options.names:  # minutes of work: not on every run
             kinds.append(("clang-tidy", lint.tests))
         for kind, tests in kinds:

@@ -5,7 +5,7 @@ const report = data.explain, ranks = report.ranks;
 let chosen = 0;
 
 const LINES = {
-  matmul_at_peak: ["matmul, at peak", "what the useful matrix multiplies need at the device's peak: this share is the MFU"],
+  matmul_at_peak: ["matmul, at peak", "what the useful matrix multiplies would have taken at the device's peak"],
   matmul_below_peak: ["matmul, below peak", "the rest of the time those multiplies took"],
   matmul_flop_unknown: ["matmul, FLOP unknown", "matrix multiplies whose shapes, or whose peak, are not known"],
   recomputation: ["recomputation", "activation checkpointing running the forward again"],
@@ -69,7 +69,7 @@ function drawFindings(rank) {
   const findings = rank.findings.length ? rank.findings : [];
   const cards = findings.map((finding, index) => element("article", { class: "finding", "data-cause": finding.cause },
     element("h3", {}, element("span", {}, `${index + 1}. ${finding.title}`),
-      element("span", { class: "gain" }, finding.gain_ceiling_mfu !== null && finding.gain_ceiling_mfu !== undefined
+      element("span", { class: "gain" }, finding.gain_ceiling_mfu >= 0.0005
         ? `up to +${(100 * finding.gain_ceiling_mfu).toFixed(1)} points of MFU` : finding.gain_ceiling_ns ? `up to ${time(finding.gain_ceiling_ns)}` : "")),
     element("ul", {}, ...finding.evidence.map((line) => element("li", {}, line))),
     element("p", { class: "fix" }, finding.fix)));
