@@ -15,7 +15,7 @@ MARK = "_mfu_graph"
 VERSION = 1
 # Operators that hold a graph of their own.
 SUBGRAPHS = {"invoke_subgraph"}
-# An operator run with a random state of its own: where in its arguments the operator stands.
+# An operator run with a random state of its own (where in its arguments the operator stands): saved in forward, given back where it runs again.
 SEEDED = {"run_and_save_rng_state": 0, "run_with_rng_state": 1, "graphsafe_run_with_rng_state": 0}
 # Work that only a kernel template or the user's own kernel knows.
 OPAQUE = {
@@ -83,20 +83,20 @@ def _walk(module, is_backward, library, found):
         if name in SUBGRAPHS and node.args and hasattr(node.args[0], "target"):
             _walk(getattr(module, node.args[0].target), is_backward, library, found)
         elif name in SEEDED and len(node.args) > SEEDED[name] and hasattr(node.args[SEEDED[name]], "_schema"):
-            _record(node.args[SEEDED[name]], node.args[SEEDED[name] + 1 :], node.kwargs, node, is_backward, library, found)
+            _record(node.args[SEEDED[name]], node.args[SEEDED[name] + 1 :], node.kwargs, is_backward, library, found)
         elif name in OPAQUE or getattr(node.target, "_name", "") in OPAQUE:
             found["unknown"].append((f"torch::{name or node.target._name}", OPAQUE.get(name) or OPAQUE[node.target._name]))
         elif hasattr(node.target, "_schema"):
-            _record(node.target, node.args, node.kwargs, node, is_backward, library, found)
+            _record(node.target, node.args, node.kwargs, _runs_again(node, is_backward), library, found)
 
 
-def _record(target, args, kwargs, node, is_backward, library, found):
+def _record(target, args, kwargs, again, library, found):
     schema = target._schema
     full = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     if schema.name == "aten::embedding":
         found["lookups"].append(_arguments(target, args, kwargs))
     elif library.cost_of(full.encode(), None, 0, types.Cost()) != 1:
-        found["nodes"].append((full, _arguments(target, args, kwargs), _runs_again(node, is_backward)))
+        found["nodes"].append((full, _arguments(target, args, kwargs), again))
 
 
 def describe(module, is_backward, library):
