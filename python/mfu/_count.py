@@ -117,8 +117,8 @@ class Counted:
             totals = self._totals()
             if totals is None:
                 return None
-            if name == "tokens" and totals.token_rows == 0:
-                return None  # no embedding table was seen
+            if name == "tokens" and totals.tokens <= 0:
+                return None  # nothing was looked up in an embedding table
             return getattr(totals, name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 

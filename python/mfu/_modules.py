@@ -10,7 +10,7 @@ import ctypes
 import threading
 import weakref
 from collections import Counter
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Set, Tuple
 
 GLOBAL = "Global"
 Chain = Tuple[str, ...]  # modules by name, outermost first
@@ -189,7 +189,7 @@ def rolled_up(counts: Dict[Chain, int], total: int) -> Dict[str, int]:
     """Each module with what is inside it, by attribute or by call; Global is the whole."""
     found: "Counter[str]" = Counter()
     for chain, flop in counts.items():
-        names = set()
+        names: Set[str] = set()
         for name in chain:
             parts = name.split(".")
             names.update(".".join(parts[:depth]) for depth in range(1, len(parts) + 1))

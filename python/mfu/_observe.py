@@ -67,7 +67,9 @@ def _begin(directory: Optional[str], step_marker: Optional[str], children: bool)
         from . import _core
 
         observer().library(_torch())  # a torch that cannot be observed makes no run directory
-        place, region = _core.create_run(directory or "", _command())
+        place, region, notes = _core.create_run(directory or "", _command())
+        for note in notes:
+            warnings.warn(f"mfu.observe: {note}", RuntimeWarning, stacklevel=4)
         _drain(place, region)
         if children:
             _reach_children(place, region)

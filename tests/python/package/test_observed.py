@@ -127,10 +127,18 @@ def test_observe_writes_a_run_directory(tmp_path):
     assert (report["model_flop"], report["steps"]) == (4 * STEP, 4)
 
 
-def test_observe_where_nothing_can_be_written_goes_on(tmp_path):
+def test_observe_where_the_directory_cannot_be_made_goes_on_elsewhere(tmp_path):
     (tmp_path / "file").write_text("")
-    done = run([sys.executable, "-c", f"import mfu\nrun = mfu.observe({str(tmp_path / 'file')!r})\nprint(run.directory, run.problem != '')\nmfu.mark_step()\n"])
-    assert (done.returncode, done.stdout) == (0, "None True\n"), done.stderr
+    script = f"import mfu\nrun = mfu.observe({str(tmp_path / 'file')!r})\nprint(run.directory is not None, run.problem == '')\nmfu.mark_step()\n"
+    done = run([sys.executable, "-c", script], TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, "True True\n") and "RuntimeWarning" in done.stderr, done.stderr
+
+
+def test_observe_where_torch_cannot_be_observed_goes_on(tmp_path):
+    script = "import mfu\nrun = mfu.observe('here')\nprint(run.directory, run.problem != '')\nmfu.mark_step()\n"
+    (tmp_path / "broken.so").write_text("no library")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, env=dict(os.environ, MFU_OBSERVER_LIBRARY=str(tmp_path / "broken.so")))
+    assert (done.returncode, done.stdout) == (0, "None True\n") and "RuntimeWarning" in done.stderr and not (tmp_path / "here").exists(), done.stderr
 
 
 def test_mark_step_is_free_where_nothing_is_counted():
