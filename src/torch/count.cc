@@ -76,9 +76,9 @@ void count_call(Thread& thread, const Call& call) noexcept {
     return;
   bool again = enter(thread, call.leading);
   mfu::CallCost cost{.hardware_flop = call.hardware_flop,
-                         .model_flop = again ? 0 : call.model_flop,
-                         .recomputed_flop = again ? call.hardware_flop : 0,
-                         .bytes = call.bytes};
+                     .model_flop = again ? 0 : call.model_flop,
+                     .recomputed_flop = again ? call.hardware_flop : 0,
+                     .bytes = call.bytes};
   thread.model_flop += cost.model_flop;
   thread.recomputed_flop += cost.recomputed_flop;
   recorder().count(call.operator_id, call.type_id, cost);
@@ -87,8 +87,8 @@ void count_call(Thread& thread, const Call& call) noexcept {
 void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {
   bool again = enter(thread, call.leading);
   mfu::CallCost cost{.hardware_flop = call.hardware_flop,
-                         .model_flop = again ? 0 : call.model_flop,
-                         .recomputed_flop = again ? call.hardware_flop : many.recomputed_flop};
+                     .model_flop = again ? 0 : call.model_flop,
+                     .recomputed_flop = again ? call.hardware_flop : many.recomputed_flop};
   thread.calls += many.calls;
   thread.hardware_flop += cost.hardware_flop;
   thread.model_flop += cost.model_flop;
