@@ -20,11 +20,11 @@ STAGES = {
 }
 # Which public header belongs to which stage, so that the same arrows hold for them.
 HEADERS = {
-    "result": "base", "units": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base",
+    "result": "base", "units": "base", "clock": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base",
     "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "model": "model", "convention": "model", "workload": "model", "ops": "ops",
-    "record": "record", "trace": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
-    "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
-    "observer": "torch", "c": "serve", "mfu": None,
+    "record": "record", "trace": "trace", "measure": "measure", "counters": "measure", "tokens": "measure", "utilization": "utilization", "plan": "utilization",
+    "attribution": "attribution", "report": "report", "step_report": "report", "sink": "sinks", "monitor": "monitor", "monitor_config": "monitor", "serve": "serve",
+    "observer": "torch", "c": "monitor", "mfu": None,
 }
 # A library stays in its room.
 ROOMS = {
