@@ -84,10 +84,11 @@ Result<double> flop_by_phase(const ModelSpec& model, const TokenPeriod& period) 
     flop += MFU_TRY(flop_per_step(model, prefill)).model_flop.to_double();
   }
   if (period.decode_tokens != 0) {
-    flop += MFU_TRY(
-        over_contexts(period, period.decode_tokens, [&](const Workload& work) -> Result<double> {
-          return MFU_TRY(flop_per_step(model, work)).model_flop.to_double();
-        }));
+    auto need = [&](const Workload& work) -> Result<double> {
+      FlopNeed found = MFU_TRY(flop_per_step(model, work));
+      return found.model_flop.to_double();
+    };
+    flop += MFU_TRY(over_contexts(period, period.decode_tokens, need));
   }
   std::uint64_t unplaced = period.generated - period.decode_tokens;
   if (unplaced != 0) {
@@ -101,11 +102,11 @@ Result<double> flop_by_phase(const ModelSpec& model, const TokenPeriod& period) 
 Result<std::optional<Bytes>> bytes_moved(const ModelSpec& model, const TokenPeriod& period) {
   if (period.decode_steps == 0 || period.decode_tokens == 0) return std::optional<Bytes>();
   std::uint64_t batch = (period.decode_tokens + period.decode_steps / 2) / period.decode_steps;
-  double step = MFU_TRY(
-      over_contexts(period, batch == 0 ? 1 : batch, [&](const Workload& work) -> Result<double> {
-        ByteNeed need = MFU_TRY(bytes_per_step(model, work));
-        return static_cast<double>(need.step_read.value_or(0) + need.step_written.value_or(0));
-      }));
+  auto traffic = [&](const Workload& work) -> Result<double> {
+    ByteNeed need = MFU_TRY(bytes_per_step(model, work));
+    return static_cast<double>(need.step_read.value_or(0) + need.step_written.value_or(0));
+  };
+  double step = MFU_TRY(over_contexts(period, batch == 0 ? 1 : batch, traffic));
   return std::optional<Bytes>(
       Bytes{static_cast<std::uint64_t>(step * static_cast<double>(period.decode_steps))});
 }

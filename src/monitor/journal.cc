@@ -33,16 +33,20 @@ std::string record_of(const JournalEntry& entry) {
 void recover(const std::string& facts_path) {
   Result<std::string> text = read_file(facts_path);
   if (!text.has_value()) return;
-  Result<JournalFacts> facts = parse_facts(*text, facts_path);
-  if (!facts.has_value() || facts->ended || facts->queue.empty()) return;
-  bool gone = ::kill(static_cast<pid_t>(facts->pid), 0) != 0 && errno == ESRCH;
-  if (facts->host != this_host() || !gone) return;
+  Result<JournalFacts> parsed = parse_facts(*text, facts_path);
+  if (!parsed.has_value()) return;
+  JournalFacts facts = std::move(parsed).value();
+  if (facts.ended || facts.queue.empty()) return;
+  bool gone = ::kill(static_cast<pid_t>(facts.pid), 0) != 0 && errno == ESRCH;
+  if (facts.host != this_host() || !gone) return;
   std::string bin = facts_path.substr(0, facts_path.size() - 5) + ".bin";
-  Result<LeftInQueue> left = read_queue(facts->queue);
+  Result<LeftInQueue> left = read_queue(facts.queue);
   Result<JournalContent> content = read_journal(bin);
   if (!left.has_value() || !content.has_value()) return;
   std::set<std::uint64_t> known;
-  for (const JournalEntry& entry : content->entries) known.insert(entry.position);
+  for (const JournalEntry& entry : content->entries) {
+    if (!entry.beside()) known.insert(entry.position);
+  }
   std::string records;
   for (const LeftInQueue::Entry& entry : left->entries) {
     if (!known.contains(entry.position)) records += record_of({entry.position, entry.step});
@@ -55,9 +59,9 @@ void recover(const std::string& facts_path) {
   std::uintmax_t size = std::filesystem::file_size(bin, error);
   if (!error && size % kRecordBytes != 0)
     records.insert(0, kRecordBytes - size % kRecordBytes, '\0');
-  if (!Result<AppendFile>(std::move(file)).value().append(records).has_value()) return;
-  facts->ended = true;
-  if (write_file(facts_path, to_json(*facts)).has_value()) ::unlink(facts->queue.c_str());
+  if (!file.value().append(records).has_value()) return;
+  facts.ended = true;
+  if (write_file(facts_path, to_json(facts)).has_value()) ::unlink(facts.queue.c_str());
 }
 
 }  // namespace

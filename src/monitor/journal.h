@@ -29,6 +29,11 @@ Result<JournalFacts> parse_facts(std::string_view json, std::string_view name);
 struct JournalEntry {
   std::uint64_t position = 0;  // in the queue; of what the background thread adds: of the next step
   LoggedStep step;
+
+  // Made by the background thread, never in a queue.
+  bool beside() const {
+    return step.kind == LoggedKind::period || step.kind == LoggedKind::hardware;
+  }
 };
 
 class Journal {

@@ -36,9 +36,7 @@ Result<std::vector<JournalEntry>> entries_of(const std::string& facts_path,
   std::vector<JournalEntry> entries = std::move(content.entries);
   std::set<std::uint64_t> known;
   for (const JournalEntry& entry : entries) {
-    if (entry.step.kind != LoggedKind::period && entry.step.kind != LoggedKind::hardware) {
-      known.insert(entry.position);
-    }
+    if (!entry.beside()) known.insert(entry.position);
   }
   for (const LeftInQueue::Entry& entry : left.entries) {
     if (!known.contains(entry.position)) entries.push_back({entry.position, entry.step});
@@ -47,9 +45,7 @@ Result<std::vector<JournalEntry>> entries_of(const std::string& facts_path,
   // What the background thread found out for a step stands before it.
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     auto order = [](const JournalEntry& entry) {
-      bool beside =
-          entry.step.kind == LoggedKind::period || entry.step.kind == LoggedKind::hardware;
-      return std::pair(entry.position, beside ? 0 : 1);
+      return std::pair(entry.position, entry.beside() ? 0 : 1);
     };
     return order(a) < order(b);
   });
@@ -57,7 +53,8 @@ Result<std::vector<JournalEntry>> entries_of(const std::string& facts_path,
 }
 
 Result<void> replay(const std::string& facts_path, RecordedSteps& all) {
-  JournalFacts facts = MFU_TRY(parse_facts(MFU_TRY(read_file(facts_path)), facts_path));
+  std::string text = MFU_TRY(read_file(facts_path));
+  JournalFacts facts = MFU_TRY(parse_facts(text, facts_path));
   std::vector<JournalEntry> entries = MFU_TRY(entries_of(facts_path, facts, all));
   PipelineOptions options = facts.pipeline;
   if (!facts.model_json.empty()) {

@@ -79,6 +79,15 @@ StepQueue::StepQueue(StepQueue&& other) noexcept
       slots_(other.slots_),
       mask_(other.mask_) {}
 
+StepQueue& StepQueue::operator=(StepQueue&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(bytes_, other.bytes_);
+  header_ = other.header_;
+  slots_ = other.slots_;
+  mask_ = other.mask_;
+  return *this;
+}
+
 StepQueue::~StepQueue() {
   if (memory_ != nullptr) ::munmap(memory_, bytes_);
 }

@@ -38,7 +38,7 @@ class StepQueue {
   // there before this returns: a store cannot fault or fail later.
   static Result<StepQueue> create(const std::string& path, std::size_t capacity);
   StepQueue(StepQueue&& other) noexcept;
-  StepQueue& operator=(StepQueue&&) = delete;
+  StepQueue& operator=(StepQueue&& other) noexcept;
   ~StepQueue();
 
   // A slot to fill, null where the queue is full; publish() hands it over.

@@ -280,7 +280,10 @@ std::vector<std::string> Worker::warnings() const {
 
 MonitorStatus Worker::status() const {
   std::lock_guard lock(mutex_);
-  MonitorStatus status{.dropped = queue_.dropped(), .reported = reported_, .unsent = unsent_};
+  MonitorStatus status;
+  status.dropped = queue_.dropped();
+  status.reported = reported_;
+  status.unsent = unsent_;
   if (journal_) status.run_directory = config_.run_dir;
   return status;
 }
