@@ -10,7 +10,7 @@ die() { printf 'mfu set-up: %s\n' "$*" >&2; exit 2; }
 # Packages: without the first list nothing builds; each of the others serves one part, which says so itself
 # when it is missing.
 BUILD_PACKAGES="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev python3 python3-venv"
-RUN_PACKAGES="libopenblas0-pthread libdnnl2"
+RUN_PACKAGES="libopenblas0-pthread libdnnl2 libcurl4"
 TEST_PACKAGES="git libgtest-dev clang-format-19 clang-tidy-19 man-db zsh fish"
 FUZZ_PACKAGES="clang-19 libclang-rt-19-dev"
 
@@ -85,9 +85,9 @@ setup_python() {
 }
 
 # What only the tests need of Python.
-TEST_PYTHON_PACKAGES="pytest transformers==5.22.2 diffusers==0.42.1"
+TEST_PYTHON_PACKAGES="pytest tensorboard transformers==5.22.2 diffusers==0.42.1"
 setup_test_python() {
-  local stamp="$MFU_VENV/.tests-ready-2"
+  local stamp="$MFU_VENV/.tests-ready-3"
   { [ -e "$stamp" ] || [ ! -x "$MFU_VENV/bin/python" ]; } && return
   say "installing $TEST_PYTHON_PACKAGES into .venv"
   "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check $TEST_PYTHON_PACKAGES >"$MFU_ROOT/build/pip.log" 2>&1 ||

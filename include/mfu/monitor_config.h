@@ -64,6 +64,9 @@ Result<ConfigReading> read_monitor_config(std::string_view text, std::string_vie
 // The same, failed by any problem.
 Result<MonitorConfig> parse_monitor_config(std::string_view text, std::string_view name);
 
+// mfu.config_check/1
+std::string to_json(const ConfigReading& reading);
+
 // Whether the file has settings of the monitor at all.
 bool has_monitor_settings(std::string_view text);
 

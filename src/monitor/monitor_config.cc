@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json.h"
 #include "base/text.h"
 #include "base/yaml.h"
 #include "mfu/suggest.h"
@@ -146,6 +147,23 @@ Result<MonitorConfig> parse_monitor_config(std::string_view text, std::string_vi
   ConfigReading reading = MFU_TRY(read_monitor_config(text, name));
   if (reading.problems.empty()) return reading.config;
   return fail(ErrorCode::malformed, join(reading.problems, "\n"));
+}
+
+std::string to_json(const ConfigReading& reading) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mfu.config_check/1");
+  json.member("good", reading.problems.empty());
+  json.key("settings").begin_array();
+  for (const ConfigSetting& setting : reading.settings) {
+    json.begin_object();
+    json.member("key", setting.key).member("value", setting.value);
+    json.member("line", static_cast<std::uint64_t>(setting.line));
+    json.member("meaning", setting.meaning);
+    json.end_object();
+  }
+  json.end_array().strings("problems", reading.problems);
+  json.end_object();
+  return json.text();
 }
 
 bool has_monitor_settings(std::string_view text) {

@@ -20,16 +20,10 @@ TEST(MonitorConfig, TheDocumentsFilesMeanWhatTheySay) {
   EXPECT_EQ(good("monitoring:\n  # every 500 steps\n  flops_profile_freq: 500\n").schedule.fixed,
             500u);
   EXPECT_EQ(good("monitor:\n  freq:\n    flops_profile_freq: 50  # E\n").schedule.fixed, 50u);
-  MonitorConfig smart = good(R"(
-monitoring:
-  mfu_calculation_mode: "smart"
-  performance_monitoring:
-    measure_flops_frequency: 500
-    smart_mode:
-      initial_profiling: true
-      calibration_enabled: true
-      recalibration_frequency: 1000
-)");
+  MonitorConfig smart = good(
+      "monitoring:\n  mfu_calculation_mode: \"smart\"\n  performance_monitoring:\n"
+      "    measure_flops_frequency: 500\n    smart_mode:\n      initial_profiling: true\n"
+      "      calibration_enabled: true\n      recalibration_frequency: 1000\n");
   ASSERT_TRUE(std::holds_alternative<SmartMode>(smart.mode));
   EXPECT_EQ(std::get<SmartMode>(smart.mode).recalibration_frequency, 1000u);
   MonitorConfig profiler = good(

@@ -172,7 +172,7 @@ TEST_F(StepSinks, BodiesForTheWebAreJson) {
 TEST_F(StepSinks, ALineForPeopleSaysWhereTheNumberComesFrom) {
   EXPECT_EQ(console_line(report(7)),
             "step 7  loss 2.5  MFU 40.0% (calibrated)  4000 tokens/s  0.25 s  generated 150 "
-            "tokens/s (MFU 0.00%)");
+            "tokens/s (MFU 0.21%)");
 }
 
 TEST_F(StepSinks, FailWithAMessageWhereTheDiskIsFullOrNotOurs) {
