@@ -48,6 +48,11 @@ class CounterSource {
 // one of them, never ran in between, or ran too little to scale (under 5%): a part is no whole.
 Result<FlopCount> counted_between(const CounterSample& before, const CounterSample& after);
 
+// The floating-point events of this process's threads, and of those they begin later, by
+// perf_event_open; `unsupported` with the reason where the processor or the system has none. Sums
+// over threads: what took turns is scaled by the time all of them ran.
+Result<std::shared_ptr<CounterSource>> open_cpu_counters();
+
 // Asks a source again and again. The first answer is `not_found`: a rate needs two samples.
 class CounterSampler {
  public:

@@ -16,11 +16,11 @@ namespace mfu {
 
 // What a reader must know beside the records.
 struct JournalFacts {
-  std::string host;
+  std::string host{};
   std::uint32_t pid = 0;
-  std::string queue;         // the memory-backed file; may outlive the process
-  PipelineOptions pipeline;  // without its model
-  std::string model_json;    // empty: FLOPs cannot be estimated again
+  std::string queue{};         // the memory-backed file; may outlive the process
+  PipelineOptions pipeline{};  // without its model
+  std::string model_json{};    // empty: FLOPs cannot be estimated again
   bool ended = false;        // everything is in the journal
 };
 std::string to_json(const JournalFacts& facts);

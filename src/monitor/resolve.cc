@@ -49,6 +49,19 @@ Result<Device> detected_device(const WarnFunction& warn) {
   return fail(ErrorCode::not_found, "no device with a known peak was found: give peak in FLOP/s");
 }
 
+// The processor's own counters are the step's FLOPs only where the processor does the work.
+void resolve_counters(MonitorOptions& options, const Device& device, const WarnFunction& warn) {
+  const auto* hybrid = std::get_if<HybridMode>(&options.config.mode);
+  bool wanted = hybrid != nullptr && hybrid->hardware_counters_enabled;
+  if (!wanted || options.counters != nullptr || device.kind != "cpu") return;
+  Result<std::shared_ptr<CounterSource>> counters = open_cpu_counters();
+  if (counters.has_value()) {
+    options.counters = *counters;
+  } else {
+    warn(fmt::format("hybrid mode falls back: {}", counters.error().message));
+  }
+}
+
 void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
   MonitorConfig& config = options.config;
   if (!options.peak && config.peak) {
@@ -63,6 +76,7 @@ void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
     warn(fmt::format("MFU is left out: {}", device.error().message));
     return;
   }
+  resolve_counters(options, *device, warn);
   if (!config.precision) {
     config.precision = device->kind == "cpu" ? Precision::fp32 : Precision::bf16;
     warn(fmt::format("dtype is not set: the peak of {} is taken for {}", device->name,

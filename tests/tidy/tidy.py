@@ -22,7 +22,7 @@ STAGES = {
 HEADERS = {
     "result": "base", "units": "base", "clock": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base",
     "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "model": "model", "convention": "model", "workload": "model", "ops": "ops",
-    "record": "record", "trace": "trace", "measure": "measure", "counters": "measure", "tokens": "measure", "utilization": "utilization", "plan": "utilization",
+    "record": "record", "trace": "trace", "measure": "measure", "counters": "hardware", "tokens": "measure", "utilization": "utilization", "plan": "utilization",
     "attribution": "attribution", "report": "report", "step_report": "report", "sink": "sinks", "monitor": "monitor", "monitor_config": "monitor", "serve": "serve",
     "observer": "torch", "c": "monitor", "mfu": None,
 }

@@ -4,6 +4,8 @@
 
 #include <deque>
 
+#include "hardware/counters_perf.h"
+
 namespace mfu {
 namespace {
 
@@ -76,6 +78,31 @@ TEST(CounterSampler, NeedsTwoSamplesAndStartsAnewAfterAFailure) {
   source->samples = {sample(milliseconds(900), 5000), sample(milliseconds(900), 5001)};
   EXPECT_EQ(sampler.rate().error().code, ErrorCode::not_found);
   EXPECT_EQ(sampler.rate().error().code, ErrorCode::unsupported);  // no time in between
+}
+
+TEST(PerfCounters, AreKnownByProcessor) {
+  EXPECT_EQ(flop_events("amd", 0x17, 0x31, false)[0].config, 0xf03u);  // Rome
+  EXPECT_EQ(flop_events("amd", 0x19, 0x01, false)[0].config, 0xf03u);  // Milan
+  EXPECT_EQ(flop_events("amd", 0x19, 0x11, true)[0].config, 0x1f03u);  // Genoa
+  EXPECT_TRUE(flop_events("amd", 0x17, 0x01, false).empty());          // Naples
+  EXPECT_EQ(flop_events("intel", 6, 0x55, true).size(), 8u);           // Skylake-SP
+  EXPECT_EQ(flop_events("intel", 6, 0x9e, false).size(), 6u);          // Coffee Lake
+  EXPECT_TRUE(flop_events("intel", 6, 0x3f, false).empty());           // Haswell-EP
+  EXPECT_TRUE(flop_events("arm", 0, 0, false).empty());
+  // An event of 512 bits of single precision is 16 operations.
+  EXPECT_EQ(flop_events("intel", 6, 0x55, true)[7].flop_per_count, 16u);
+}
+
+TEST(PerfCounters, OpenOrSayWhyNot) {
+  Result<std::shared_ptr<CounterSource>> counters = open_cpu_counters();
+  if (!counters.has_value()) {
+    EXPECT_EQ(counters.error().code, ErrorCode::unsupported);
+    EXPECT_GT(counters.error().message.size(), 20u);
+    return;
+  }
+  Result<CounterSample> sample = (*counters)->sample();
+  ASSERT_TRUE(sample.has_value()) << sample.error().message;
+  EXPECT_FALSE(sample->values.empty());
 }
 
 }  // namespace
