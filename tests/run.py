@@ -62,7 +62,7 @@ def unit_tests(preset, wanted):
 def python_tests(wanted):
     """pytest over tests/python, in our environment."""
     python = os.environ.get("MFU_PYTHON", sys.executable)
-    if wanted and not any("python" in name or "model" in name for name in wanted):
+    if wanted and not any("python" in name or "model" in name or "monitor" in name for name in wanted):
         return
     probe = ROOT / "build" / "release" / "src" / "model" / "mfu_model_probe"
     with tempfile.TemporaryDirectory() as folder:

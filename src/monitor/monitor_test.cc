@@ -190,6 +190,13 @@ TEST_F(MonitorTest, SaysWhenAMeasurementIsDue) {
   EXPECT_EQ(monitor->status().logged, 1u);
 }
 
+TEST_F(MonitorTest, NeverMeansNeverAlsoInSmartMode) {
+  options_.config.mode = SmartMode{};
+  options_.config.schedule.fixed = 0;
+  std::unique_ptr<Monitor> monitor = open();
+  EXPECT_FALSE(monitor->measurement_due(0));
+}
+
 TEST_F(MonitorTest, HybridTakesHardwareSamplesAndFallsBack) {
   class Source : public CounterSource {
    public:

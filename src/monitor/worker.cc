@@ -260,6 +260,7 @@ void Worker::close() {
 
 bool Worker::measurement_due(std::uint64_t step, TrainingPhase phase) const {
   if (!config_.enabled || std::holds_alternative<EstimateMode>(config_.mode)) return false;
+  if (config_.schedule.fixed == 0u) return false;  // never
   return config_.schedule.due(step, phase) || wants_reading_.load(std::memory_order_relaxed);
 }
 
