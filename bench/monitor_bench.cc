@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
       },
       flush);
   std::uint64_t dropped = monitor.status().dropped;
-  // Nobody drains: the queue is full, as behind a disk that stalls.
+  // Faster than anybody drains: the queue is full, as behind a disk that stalls.
   Times full =
       timed([&](std::uint64_t n) { monitor.log_step({.step = n, .shape = shape}); }, [] {});
   struct Plain {
@@ -126,7 +126,7 @@ int main(int argc, char** argv) {
   std::printf("%-44s %8s %8s %8s   %s\n", "ns a call", "best", "p50", "p99.9", "target");
   print("empty loop (p50, p99.9: with two clock calls)", empty, "");
   print("log_step, five sinks and a run directory", logged, "best <= 150, p99.9 <= empty + 5000");
-  print("log_step, nobody drains", full, "same");
+  print("log_step, the queue is full", full, "same");
   print("a mutex and a deque", beside, "");
   std::printf("steps dropped while somebody drained: %llu\n",
               static_cast<unsigned long long>(dropped));
