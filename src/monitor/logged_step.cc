@@ -1,4 +1,6 @@
 // How readings, calibrations, periods and hardware rates are kept in the same 120 bytes as a step.
+#include <algorithm>
+
 #include "monitor/pipeline.h"
 
 namespace mfu {

@@ -1,6 +1,8 @@
 // MLflow's REST interface, runs/log-batch: at most 1000 metrics a request, and that many are sent.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "mfu/sink.h"
 #include "sinks/http.h"

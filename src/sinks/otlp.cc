@@ -2,6 +2,8 @@
 // metric, one data point a step, and how a utilization was made as its attributes.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "mfu/sink.h"
 #include "sinks/http.h"
