@@ -21,7 +21,7 @@ struct JournalFacts {
   std::string queue{};         // the memory-backed file; may outlive the process
   PipelineOptions pipeline{};  // without its model
   std::string model_json{};    // empty: FLOPs cannot be estimated again
-  bool ended = false;        // everything is in the journal
+  bool ended = false;          // everything is in the journal
 };
 std::string to_json(const JournalFacts& facts);
 Result<JournalFacts> parse_facts(std::string_view json, std::string_view name);
