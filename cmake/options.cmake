@@ -1,5 +1,6 @@
 # Warnings and sanitizers, the same for every target.
-add_compile_options(-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wconversion
+add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
+                    $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -Wconversion
                     -Wno-sign-conversion -Wno-restrict)
 if(MFU_SANITIZE)
   add_compile_options(-fsanitize=${MFU_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -63,7 +63,7 @@ def unit_tests(preset, wanted):
 def python_tests(wanted):
     """pytest over tests/python, in our environment."""
     python = os.environ.get("MFU_PYTHON", sys.executable)
-    if wanted and not any(word in name for name in wanted for word in ("python", "model", "ops", "package")):
+    if wanted and not any(word in name for name in wanted for word in ("python", "model", "ops", "package", "monitor")):
         return
     probes = ROOT / "build" / "release" / "src"
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fstream>
+#include <sstream>
 
 #include "commands.h"
 
@@ -34,20 +38,41 @@ Result<int> show(Context& context, bool origin) {
   return kGood;
 }
 
+Result<std::string> text_of(const std::string& file) {
+  std::ifstream stream(file);
+  std::ostringstream text;
+  if (stream.is_open()) text << stream.rdbuf();
+  if (!stream) return fail(ErrorCode::not_found, fmt::format("cannot open {}", file));
+  return text.str();
+}
+
+// A training program's YAML: what each setting of the monitor means now.
+Result<int> check_monitor(Context& context, const std::string& file, const std::string& text) {
+  ConfigReading reading = MFU_TRY(read_monitor_config(text, file));
+  if (!reading.problems.empty()) {
+    return fail(ErrorCode::malformed, fmt::format("{}", fmt::join(reading.problems, "\n")));
+  }
+  if (context.json()) {
+    context.print(to_json(reading));
+    return kGood;
+  }
+  // Not a table: keys are long, and what they mean is a sentence.
+  std::string shown;
+  for (const ConfigSetting& setting : reading.settings) {
+    shown += fmt::format("{}: {}\n    {}\n", setting.key, setting.value, setting.meaning);
+  }
+  context.print(shown + file + ": good");
+  return kGood;
+}
+
 Result<int> check(Context& context, const std::string& file) {
   if (file.empty())
     return fail(ErrorCode::invalid_argument, "mfu config check FILE: name the file to check");
+  std::string text = MFU_TRY(text_of(file));
+  if (has_monitor_settings(text)) return check_monitor(context, file, text);
   Result<Settings> settings = Settings::resolve(setting_keys(), {}, file);
   if (!settings.has_value()) return Failure{settings.error()};
   MFU_TRY(check_values(*settings));
-  Result<int> exists = [&]() -> Result<int> {
-    if (std::FILE* opened = std::fopen(file.c_str(), "r")) {
-      std::fclose(opened);
-      return kGood;
-    }
-    return fail(ErrorCode::not_found, fmt::format("cannot open {}", file));
-  }();
-  if (!exists.has_value()) return exists;
   context.print(context.json() ? R"({"schema":"mfu.config_check/1","good":true})"
                                : file + ": good");
   return kGood;
@@ -71,7 +96,9 @@ Command config_command() {
       "Which settings hold, and where does each come from?",
       "A setting given as an option wins over its environment variable, that over the file, that "
       "over the "
-      "default. The file is YAML, one `key: value` a line.",
+      "default. The file is YAML, one `key: value` a line.\n\nWith check, a training program's own "
+      "YAML may be named too: the settings below `monitoring:` or `monitor:` are shown with what "
+      "each means now.",
       {{"mfu config show --origin", "every setting with its value and where it comes from"},
        {"mfu config check my.yaml", "exit status 2 and the line and column where it is wrong"},
        {"mfu config path", "where the file is looked for"}}};

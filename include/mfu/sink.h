@@ -1,15 +1,26 @@
 // Reports as text and JSON (schemas in docs/formats/). A sink formats, it never computes.
 //
 //   std::fputs(mfu::to_text(report, {.width = 100}).c_str(), stdout);
+//
+// Steps of a live run go to a Sink each:
+//
+//   std::unique_ptr<mfu::Sink> sink = mfu::make_tensorboard_sink("runs/today");
+//   auto opened = sink->open();
+//   auto written = sink->write(std::span(&report, 1));
 #pragma once
 
+#include <cstdio>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "mfu/report.h"
 #include "mfu/result.h"
 #include "mfu/run.h"
 #include "mfu/settings.h"
+#include "mfu/step_report.h"
 #include "mfu/table.h"
 
 namespace mfu {
@@ -60,5 +71,47 @@ std::string bandwidth_text(ByteRate rate);
 std::string bytes_text(Bytes bytes);
 // "284 ms", "12.3 µs".
 std::string duration_text(double ns);
+
+// Where the steps of a live run go. Used by one thread; may block, which is why no training loop
+// calls it (Monitor has a thread for that).
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual std::string name() const = 0;  // "TensorBoard in runs/today"
+  // Makes folders and files ready; called again after a failure.
+  virtual Result<void> open() = 0;
+  // All of them or none: after a failure the same may be written again. Files only ever grow by
+  // whole records, so that what a killed process leaves is a valid prefix.
+  virtual Result<void> write(std::span<const StepReport> reports) = 0;
+  virtual Result<void> close() = 0;
+};
+
+// One JSON object a line (docs/formats/training_log.md); also the documented training_log.json.
+std::unique_ptr<Sink> make_jsonl_sink(std::string path);
+std::unique_ptr<Sink> make_csv_sink(std::string path);
+// An event file of its own in `folder`.
+std::unique_ptr<Sink> make_tensorboard_sink(std::string folder);
+// The newest step, in the text format of Prometheus, replaced at once (node_exporter's textfile).
+std::unique_ptr<Sink> make_prometheus_sink(std::string path);
+struct WebTarget {
+  std::string url;                     // "http://localhost:4318"
+  std::vector<std::string> headers{};  // "Authorization: Bearer …"
+  std::string run{};                   // MLflow's run id; OTLP: service.name, "mfu" where empty
+  double patience_s = 10;
+};
+// OTLP/HTTP with JSON bodies, to URL/v1/metrics; MLflow's REST, to
+// URL/api/2.0/mlflow/runs/log-batch. Both need libcurl, opened at run time: open() says so where it
+// is not there.
+std::unique_ptr<Sink> make_otlp_sink(WebTarget target);
+std::unique_ptr<Sink> make_mlflow_sink(WebTarget target);
+// A line for people: step, loss, MFU and where it comes from, tokens a second.
+std::unique_ptr<Sink> make_console_sink(std::FILE* stream);
+
+// What those write.
+std::string to_json(const StepReport& report);  // one line, without the newline
+std::string prometheus_text(const StepReport& report);
+std::string otlp_body(std::span<const StepReport> reports, std::string_view service);
+std::string mlflow_body(std::span<const StepReport> reports, std::string_view run_id);
+std::string console_line(const StepReport& report);
 
 }  // namespace mfu

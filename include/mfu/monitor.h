@@ -1,0 +1,125 @@
+// The monitor in the training loop: a step is logged in the time of a clock call, and one
+// background thread makes MFU of it and feeds the sinks.
+//
+//   auto monitor = mfu::Monitor::open({.config = *config, .model = *model, .peak = {{989.4e12}}});
+//   for (std::uint64_t step = 0; step < steps; ++step) {
+//     train();
+//     (*monitor)->log_step({.step = step, .loss = loss, .shape = mfu::StepShape::of(8, 4096)});
+//   }
+//
+// Nothing here throws, blocks or fails into the loop: what is wrong with a number is said once, by
+// warnings(), and the number is left out. Everything but close() and the destructor may be called
+// from several threads; in a forked child every call does nothing.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "mfu/clock.h"
+#include "mfu/samples.h"
+#include "mfu/diagnostics.h"
+#include "mfu/monitor_config.h"
+#include "mfu/sink.h"
+#include "mfu/step_report.h"
+#include "mfu/tokens.h"
+
+namespace mfu {
+
+// What a loop says of a step of its rank; what it does not know it leaves out.
+struct StepInfo {
+  std::uint64_t step = 0;
+  std::optional<double> epoch{}, loss{}, grad_norm{}, learning_rate{};
+  std::optional<double> duration_s{};       // none: since the last log_step
+  StepShape shape{};                        // lengths that ran; also gives tokens and samples
+  std::uint64_t samples = 0;                // 0: shape.sequences
+  std::optional<FlopCount> counted_flop{};  // somebody counted this step: see also add_reading
+};
+
+struct MonitorOptions {
+  MonitorConfig config{};
+  std::optional<ModelSpec> model{};  // none: config.model is read, where it names one
+  // The text of its config.json, where that is what the model was made from: with it a run
+  // directory can be replayed, FLOPs included.
+  std::string model_json{};
+  std::optional<TrainingPlan> training{};
+  Recompute recompute = Recompute::none;
+  std::optional<FlopRate> peak{};  // of one device; none: config.peak, then that of config.device
+  std::string peak_source{};
+  std::optional<ByteRate> bandwidth{};
+  std::optional<double> flop_per_token{};  // of generation, instead of the model's
+  std::optional<std::uint32_t> rank{};
+  std::vector<std::unique_ptr<Sink>> sinks{};  // beside those of the config
+  std::shared_ptr<CounterSource> counters{};   // hybrid mode
+  std::size_t queue_capacity = 4096;           // steps; a power of two
+  // Called once a warning, from the background thread or the one that opens.
+  std::function<void(const std::string&)> on_warning{};
+};
+
+struct MonitorStatus {
+  std::uint64_t logged = 0;   // calls of log_step that were taken
+  std::uint64_t dropped = 0;  // calls that were not: the queue was full
+  std::uint64_t reported = 0;
+  std::uint64_t unsent = 0;   // reports that a sink lost, summed over the sinks
+  std::string run_directory;  // where steps survive a kill -9; empty: nowhere
+};
+
+class Monitor {
+ public:
+  // Fails where options contradict each other (a capacity that is no power of two). What is merely
+  // missing (an unreadable model, an unknown device, a directory that cannot be written) is a
+  // warning: the loop goes on with the numbers that are left.
+  static Result<std::unique_ptr<Monitor>> open(MonitorOptions options,
+                                               const Clock& clock = Clock::system());
+  ~Monitor();
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
+
+  // The hot path: a clock call and 128 bytes into memory prepared for it. A full queue drops the
+  // step and counts that.
+  void log_step(const StepInfo& info) noexcept;
+  // FLOPs that were counted for a step, before that step is logged.
+  void add_reading(const FlopReading& reading) noexcept;
+  // Another rank's calibration (calibration() there).
+  void add_calibration(const Calibration& calibration) noexcept;
+  void set_phase(TrainingPhase phase) noexcept;
+  // Whether this step's FLOPs are worth measuring: by the schedule, or because smart mode has
+  // nothing to go by. Two loads.
+  bool measurement_due(std::uint64_t step) const noexcept;
+
+  // Generation, from any thread.
+  TokenTracker& tokens() noexcept;
+  void count_tokens(std::uint64_t tokens) noexcept { this->tokens().add(tokens); }
+
+  std::optional<StepReport> last_report() const;
+  Calibration calibration() const;
+  std::vector<std::string> warnings() const;
+  MonitorStatus status() const;
+
+  // Waits until what was logged so far has been offered to every sink once; false: not in time.
+  // Not for loops.
+  bool flush(std::chrono::milliseconds patience);
+  // Everything to the sinks, the thread ended. The destructor does so too.
+  void close();
+
+ private:
+  struct State;
+  explicit Monitor(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// The steps that monitors left in a run directory, as reports; those that only a killed process's
+// memory-backed queue still held are among them.
+struct RecordedSteps {
+  std::vector<StepReport> reports;  // by process, in the order they were logged
+  std::uint64_t dropped = 0;
+  std::vector<std::string> notes;  // what was damaged or cannot be known
+};
+Result<RecordedSteps> read_recorded_steps(const std::string& directory);
+
+}  // namespace mfu

@@ -1,0 +1,101 @@
+#include "base/append.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace mfu {
+
+namespace {
+
+std::string reason(int number) {
+  return std::error_code(number, std::generic_category()).message();
+}
+
+// Where the last whole line ends. Looks at the last 16 MiB at most: a longer line is not ours.
+off_t end_of_last_line(int file, off_t size) {
+  constexpr off_t kBlock = 65536;
+  char block[kBlock];
+  for (off_t end = size; end > 0 && size - end < (16 << 20);) {
+    off_t from = end > kBlock ? end - kBlock : 0;
+    ssize_t count = ::pread(file, block, static_cast<std::size_t>(end - from), from);
+    if (count != end - from) return size;
+    for (ssize_t at = count; at > 0; --at) {
+      if (block[at - 1] == '\n') return from + at;
+    }
+    end = from;
+  }
+  return size < (16 << 20) ? 0 : size;
+}
+
+}  // namespace
+
+AppendFile::AppendFile(AppendFile&& other) noexcept
+    : file_(std::exchange(other.file_, -1)),
+      was_empty_(other.was_empty_),
+      path_(std::move(other.path_)) {}
+
+AppendFile& AppendFile::operator=(AppendFile&& other) noexcept {
+  close();
+  file_ = std::exchange(other.file_, -1);
+  was_empty_ = other.was_empty_;
+  path_ = std::move(other.path_);
+  return *this;
+}
+
+void AppendFile::close() {
+  if (file_ >= 0) ::close(file_);
+  file_ = -1;
+}
+
+Result<AppendFile> AppendFile::open(const std::string& path, bool lines) {
+  std::error_code error;
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) {
+    return fail(ErrorCode::io,
+                fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+  }
+  AppendFile opened;
+  opened.path_ = path;
+  opened.file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (opened.file_ < 0) {
+    return fail(ErrorCode::io, fmt::format("cannot write {}: {}", path, reason(errno)));
+  }
+  struct stat status = {};
+  if (::fstat(opened.file_, &status) != 0 || !S_ISREG(status.st_mode)) return opened;
+  off_t size = status.st_size;
+  if (lines && size > 0) {
+    off_t whole = end_of_last_line(opened.file_, size);
+    if (whole != size && ::ftruncate(opened.file_, whole) == 0) size = whole;
+  }
+  opened.was_empty_ = size == 0;
+  return opened;
+}
+
+Result<void> AppendFile::append(std::string_view bytes) {
+  struct stat before = {};
+  bool regular = ::fstat(file_, &before) == 0 && S_ISREG(before.st_mode);
+  std::string_view rest = bytes;
+  while (!rest.empty()) {
+    ssize_t written = ::write(file_, rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) {
+      int number = errno;
+      bool taken_back =
+          rest.size() == bytes.size() || (regular && ::ftruncate(file_, before.st_size) == 0);
+      return fail(ErrorCode::io, fmt::format("cannot write {}: {}{}", path_, reason(number),
+                                             taken_back ? "" : ", and half a record stands there"));
+    }
+    rest.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+}  // namespace mfu

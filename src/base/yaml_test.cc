@@ -1,0 +1,35 @@
+#include "base/yaml.h"
+
+#include <gtest/gtest.h>
+
+namespace mfu {
+namespace {
+
+TEST(Yaml, KnowsThePlacesOfItsNodes) {
+  Result<YamlNode> node = parse_yaml("a: 1\nb:\n  c: \"2\"\n  d: [x, y]\n", "f.yaml");
+  ASSERT_TRUE(node.has_value());
+  ASSERT_EQ(node->members.size(), 2u);
+  const YamlNode& inner = node->members[1].second;
+  EXPECT_EQ(place_of(inner.members[0].second, "f.yaml"), "f.yaml:3:6");
+  EXPECT_TRUE(inner.members[0].second.quoted);
+  EXPECT_FALSE(node->members[0].second.quoted);
+  EXPECT_EQ(inner.members[1].second.elements.size(), 2u);
+}
+
+TEST(Yaml, RefusesWhatIsNoneOrGrowsWithoutEnd) {
+  EXPECT_EQ(parse_yaml("a: {", "f").error().code, ErrorCode::malformed);
+  EXPECT_EQ(parse_yaml("? [a, b]\n: c", "f").error().code, ErrorCode::malformed);
+  // Each line doubles the one above it.
+  std::string bomb = "a0: &a0 [x, x]\n";
+  for (int i = 1; i < 40; ++i) {
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [*a" + std::to_string(i - 1) +
+            ", *a" + std::to_string(i - 1) + "]\n";
+  }
+  EXPECT_EQ(parse_yaml(bomb, "f").error().code, ErrorCode::unsupported);
+  EXPECT_EQ(parse_yaml(std::string(200, '[') + std::string(200, ']'), "f").error().code,
+            ErrorCode::unsupported);
+  EXPECT_TRUE(parse_yaml("", "f").has_value());
+}
+
+}  // namespace
+}  // namespace mfu

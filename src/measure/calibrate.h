@@ -1,0 +1,36 @@
+// Calibration as arithmetic on plain numbers: what was measured, beside what was estimated for the
+// same steps, gives the factor of each term.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "mfu/measure.h"
+
+namespace mfu {
+
+// A step's FLOPs as estimated, by how they grow: with the tokens, and with the pairs of tokens that
+// attend, or with all pairs.
+struct FlopTerms {
+  double linear = 0, attended = 0, square = 0;
+  double total() const { return linear + attended; }
+  double attention_share() const { return total() > 0 ? attended / total() : 0; }
+};
+
+struct CalibrationPoint {
+  std::uint64_t step = 0;
+  FlopTerms terms;
+  double measured = 0;
+  std::optional<double> measured_attention{};
+};
+
+// From at least one point, oldest first. The newest decides where they disagree.
+Calibration calibrate(std::span<const CalibrationPoint> points);
+
+double calibrated_flop(const Calibration& calibration, const FlopTerms& terms);
+
+// Whether a step of such terms is outside what the calibration's readings cover.
+bool leaves(const Calibration& calibration, const FlopTerms& terms);
+
+}  // namespace mfu

@@ -1,0 +1,67 @@
+#include "monitor/feeder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mfu {
+
+namespace {
+
+constexpr std::chrono::nanoseconds kFirstPause = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kLongestPause = std::chrono::seconds(60);
+
+}  // namespace
+
+SinkFeeder::SinkFeeder(std::unique_ptr<Sink> sink, const Clock& clock, std::uint64_t batch,
+                       std::function<void(std::string)> warn)
+    : sink_(std::move(sink)), clock_(clock), batch_(batch), warn_(std::move(warn)) {}
+
+void SinkFeeder::offer(const StepReport& report) {
+  if (waiting_.size() == kMostWaiting) {
+    waiting_.pop_front();
+    ++lost_;
+  }
+  waiting_.push_back(report);
+}
+
+bool SinkFeeder::attempt(const Result<void>& result) {
+  if (result.has_value()) {
+    pause_ = {};
+    return true;
+  }
+  pause_ = pause_.count() == 0 ? kFirstPause : std::min(pause_ * 2, kLongestPause);
+  next_ = clock_.now() + pause_;
+  if (!warned_) {
+    warned_ = true;
+    warn_(fmt::format("{}: {}; it is tried again in the background, training goes on",
+                      sink_->name(), result.error().message));
+  }
+  return false;
+}
+
+void SinkFeeder::pump(bool all) {
+  bool due = all || (batch_ != 0 && waiting_.size() >= batch_) || waiting_.size() == kMostWaiting;
+  if (waiting_.empty() || !due) return;
+  if (pause_.count() != 0 && !all && clock_.now() < next_) return;
+  if (!open_) {
+    open_ = attempt(sink_->open());
+    if (!open_) return;
+  }
+  while (!waiting_.empty()) {
+    std::size_t count = std::min(waiting_.size(), kMostAtOnce);
+    std::vector<StepReport> batch(waiting_.begin(), waiting_.begin() + static_cast<long>(count));
+    if (!attempt(sink_->write(batch))) return;
+    waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<long>(count));
+  }
+}
+
+void SinkFeeder::close() {
+  pump(true);
+  lost_ += waiting_.size();
+  waiting_.clear();
+  if (open_) attempt(sink_->close());
+  open_ = false;
+}
+
+}  // namespace mfu

@@ -1,0 +1,48 @@
+// Reports to one sink, whatever it does: what it refuses is kept (bounded) and offered again with
+// growing pauses; its failure is said once and reaches nobody else.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mfu/clock.h"
+#include "mfu/sink.h"
+
+namespace mfu {
+
+class SinkFeeder {
+ public:
+  static constexpr std::size_t kMostWaiting = 4096;  // reports
+  static constexpr std::size_t kMostAtOnce = 512;
+
+  // `batch`: as many reports are gathered before they are written; 0: until the end.
+  SinkFeeder(std::unique_ptr<Sink> sink, const Clock& clock, std::uint64_t batch,
+             std::function<void(std::string)> warn);
+
+  void offer(const StepReport& report);
+  // Writes what is due. With `all`, also an incomplete batch, and without waiting for the pause
+  // after a failure.
+  void pump(bool all);
+  void close();
+
+  std::uint64_t lost() const { return lost_; }
+  std::size_t waiting() const { return waiting_.size(); }
+
+ private:
+  bool attempt(const Result<void>& result);
+
+  std::unique_ptr<Sink> sink_;
+  const Clock& clock_;
+  std::uint64_t batch_;
+  std::function<void(std::string)> warn_;
+  std::deque<StepReport> waiting_;
+  bool open_ = false, warned_ = false;
+  std::chrono::nanoseconds pause_{}, next_{};
+  std::uint64_t lost_ = 0;
+};
+
+}  // namespace mfu

@@ -1,0 +1,133 @@
+#include "monitor/journal.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "monitor/step_queue.h"
+
+namespace mfu {
+
+namespace {
+
+// One record: position, step, CRC-32C of both, zeros to a multiple of eight.
+constexpr std::size_t kRecordBytes = 136, kSummedBytes = 128;
+
+std::string record_of(const JournalEntry& entry) {
+  std::string record(kRecordBytes, '\0');
+  std::memcpy(record.data(), &entry.position, 8);
+  std::memcpy(record.data() + 8, &entry.step, sizeof entry.step);
+  std::uint32_t sum = crc32c(std::string_view(record).substr(0, kSummedBytes));
+  std::memcpy(record.data() + kSummedBytes, &sum, 4);
+  return record;
+}
+
+void recover(const std::string& facts_path) {
+  Result<std::string> text = read_file(facts_path);
+  if (!text.has_value()) return;
+  Result<JournalFacts> parsed = parse_facts(*text, facts_path);
+  if (!parsed.has_value()) return;
+  JournalFacts facts = std::move(parsed).value();
+  if (facts.ended || facts.queue.empty()) return;
+  bool gone = ::kill(static_cast<pid_t>(facts.pid), 0) != 0 && errno == ESRCH;
+  if (facts.host != this_host() || !gone) return;
+  std::string bin = facts_path.substr(0, facts_path.size() - 5) + ".bin";
+  Result<LeftInQueue> left = read_queue(facts.queue);
+  Result<JournalContent> content = read_journal(bin);
+  if (!left.has_value() || !content.has_value()) return;
+  std::set<std::uint64_t> known;
+  for (const JournalEntry& entry : content->entries) {
+    if (!entry.beside()) known.insert(entry.position);
+  }
+  std::string records;
+  for (const LeftInQueue::Entry& entry : left->entries) {
+    if (!known.contains(entry.position)) records += record_of({entry.position, entry.step});
+  }
+  Result<AppendFile> file = AppendFile::open(bin, false);
+  if (!file.has_value()) return;
+  // A record that a killed process left half written is filled up, so that those behind it stand
+  // where a reader looks.
+  std::error_code error;
+  std::uintmax_t size = std::filesystem::file_size(bin, error);
+  if (!error && size % kRecordBytes != 0)
+    records.insert(0, kRecordBytes - size % kRecordBytes, '\0');
+  if (!file.value().append(records).has_value()) return;
+  facts.ended = true;
+  if (write_file(facts_path, to_json(facts)).has_value()) ::unlink(facts.queue.c_str());
+}
+
+}  // namespace
+
+std::string this_host() {
+  char host[65] = "localhost";
+  ::gethostname(host, sizeof host - 1);
+  std::string name = host;
+  std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c <= ' '; }, '_');
+  return name;
+}
+
+std::vector<std::string> facts_files(const std::string& directory) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    std::string name = entry.path().filename().string();
+    if (name.starts_with("steps-") && name.ends_with(".json")) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Result<Journal> Journal::create(const std::string& directory, const std::string& name,
+                                JournalFacts facts) {
+  Journal journal;
+  journal.path_ = directory + "/" + name;
+  journal.facts_ = std::move(facts);
+  journal.file_ = MFU_TRY(AppendFile::open(journal.path_ + ".bin", false));
+  MFU_TRY(write_file(journal.path_ + ".json", to_json(journal.facts_)));
+  return journal;
+}
+
+Result<void> Journal::append(std::span<const JournalEntry> entries) {
+  std::string records;
+  records.reserve(entries.size() * kRecordBytes);
+  for (const JournalEntry& entry : entries) records += record_of(entry);
+  return file_.append(records);
+}
+
+Result<void> Journal::end() {
+  facts_.ended = true;
+  return write_file(path_ + ".json", to_json(facts_));
+}
+
+Result<JournalContent> read_journal(const std::string& path) {
+  std::string bytes = MFU_TRY(read_file(path, 1ull << 36));
+  JournalContent content;
+  for (std::size_t at = 0; at + kRecordBytes <= bytes.size(); at += kRecordBytes) {
+    std::string_view record = std::string_view(bytes).substr(at, kRecordBytes);
+    std::uint32_t sum = 0;
+    std::memcpy(&sum, record.data() + kSummedBytes, 4);
+    if (sum != crc32c(record.substr(0, kSummedBytes))) {
+      ++content.damaged;
+      continue;
+    }
+    JournalEntry entry;
+    std::memcpy(&entry.position, record.data(), 8);
+    std::memcpy(static_cast<void*>(&entry.step), record.data() + 8, sizeof entry.step);
+    content.entries.push_back(entry);
+  }
+  return content;
+}
+
+void recover_journals(const std::string& directory) {
+  for (const std::string& path : facts_files(directory)) recover(path);
+}
+
+}  // namespace mfu

@@ -1,0 +1,212 @@
+#include "monitor/journal.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "mfu/monitor.h"
+
+namespace mfu {
+namespace {
+
+constexpr const char* kModel =
+    R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":64,)"
+    R"("intermediate_size":256,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":1000,)"
+    R"("num_key_value_heads":4,"max_position_embeddings":512,"tie_word_embeddings":false})";
+
+class JournalTest : public testing::Test {
+ protected:
+  JournalTest() : folder_(testing::TempDir() + "journal." + std::to_string(::getpid())) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_ + "/region");
+    ::setenv("MFU_REGION_DIR", (folder_ + "/region").c_str(), 1);
+  }
+  ~JournalTest() override {
+    ::unsetenv("MFU_REGION_DIR");
+    std::filesystem::remove_all(folder_);
+  }
+  bool regions_left() const { return !std::filesystem::is_empty(folder_ + "/region"); }
+  std::string folder_;
+};
+
+TEST_F(JournalTest, FactsReadBackTheSame) {
+  JournalFacts facts{.host = "h", .pid = 7, .queue = "/x", .pipeline = {}, .model_json = kModel};
+  facts.pipeline.meter.mode = SmartMode{.initial_profiling = false, .recalibration_frequency = 3};
+  facts.pipeline.meter.recompute = Recompute::selective;
+  facts.pipeline.basis = {.precision = Precision::bf16,
+                          .peak = FlopRate{3e12},
+                          .peak_source = "a \"quoted\" sheet",
+                          .bandwidth = ByteRate{5e9},
+                          .devices = 4,
+                          .rank = 2,
+                          .zero_where_unmeasured = true};
+  facts.pipeline.flop_per_token = 12.5;
+  facts.pipeline.realtime_offset = std::chrono::nanoseconds(-1'234'567'890'123'456'789);
+  Result<JournalFacts> read = parse_facts(to_json(facts), "facts");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(to_json(*read), to_json(facts));
+  EXPECT_EQ(read->pipeline.realtime_offset, facts.pipeline.realtime_offset);
+  EXPECT_FALSE(parse_facts("{}", "facts").has_value());
+  EXPECT_FALSE(parse_facts("{", "facts").has_value());
+}
+
+TEST_F(JournalTest, DamageCostsWhatWasDamaged) {
+  Result<Journal> journal = Journal::create(folder_, "steps-a-1-0", {.host = "a", .ended = true});
+  ASSERT_TRUE(journal.has_value()) << journal.error().message;
+  std::vector<JournalEntry> entries(10);
+  for (std::size_t i = 0; i < 10; ++i) {
+    entries[i].position = i;
+    entries[i].step.kind = LoggedKind::step;
+    entries[i].step.step = i;
+  }
+  ASSERT_TRUE(journal.value().append(entries).has_value());
+  std::string path = folder_ + "/steps-a-1-0.bin", bytes = *read_file(path);
+  bytes[136 * 4 + 20] ^= 1;
+  ASSERT_TRUE(write_file(path, bytes.substr(0, bytes.size() - 50)).has_value());
+  Result<JournalContent> read = read_journal(path);
+  EXPECT_EQ(read->damaged, 1u);
+  ASSERT_EQ(read->entries.size(), 8u);
+  EXPECT_EQ(read->entries[4].step.step, 5u);
+}
+
+TEST_F(JournalTest, AReplayedRunGivesTheSameReports) {
+  std::string log = folder_ + "/log.jsonl";
+  {
+    FakeClock clock;
+    MonitorOptions options;
+    options.config.run_dir = folder_ + "/run";
+    options.config.jsonl = log;
+    options.config.generation_every = 3;
+    options.model_json = kModel;
+    options.peak = FlopRate{1e12};
+    options.rank = 3;
+    auto opened = Monitor::open(std::move(options), clock);
+    ASSERT_TRUE(opened.has_value());
+    Monitor& monitor = **opened;
+    EXPECT_EQ(monitor.status().run_directory, folder_ + "/run");
+    monitor.add_reading({.step = 2,
+                         .shape = StepShape::of(4, 128),
+                         .flop = 900'000'000,
+                         .attention_flop = FlopCount(90'000'000)});
+    for (std::uint64_t step = 0; step < 20; ++step) {
+      clock.advance(std::chrono::milliseconds(100 + step));
+      monitor.tokens().add_decode(2, 100);
+      monitor.log_step({.step = step,
+                        .loss = 1.0 / static_cast<double>(step + 1),
+                        .shape = StepShape::of(4, 64 + 16 * step)});
+      if (step % 7 == 0) monitor.flush(std::chrono::seconds(60));
+    }
+    monitor.close();
+    EXPECT_FALSE(regions_left());
+  }
+  Result<RecordedSteps> steps = read_recorded_steps(folder_ + "/run");
+  ASSERT_TRUE(steps.has_value()) << steps.error().message;
+  std::string replayed;
+  for (const StepReport& report : steps->reports) replayed += to_json(report) + '\n';
+  EXPECT_EQ(replayed, *read_file(log));
+  EXPECT_NE(replayed.find("calibrated"), std::string::npos);
+  EXPECT_NE(replayed.find("mfu/mfu_percentage"), std::string::npos);
+  EXPECT_TRUE(steps->notes.empty()) << steps->notes[0];
+}
+
+TEST_F(JournalTest, SaysWhatIsNoRun) {
+  EXPECT_EQ(read_recorded_steps(folder_ + "/nowhere").error().code, ErrorCode::not_found);
+  EXPECT_EQ(read_recorded_steps(folder_).error().code, ErrorCode::not_found);
+  ASSERT_TRUE(write_file(folder_ + "/steps-x-1-0.json", "{}").has_value());
+  EXPECT_EQ(read_recorded_steps(folder_)->notes.size(), 1u);
+}
+
+// Logs until it is killed, and says each step that it was told is logged.
+[[noreturn]] void log_until_killed(const std::string& folder, int acknowledge) {
+  MonitorOptions options;
+  options.config.mode = EstimateMode{};
+  options.config.run_dir = folder;
+  options.config.output_dir = folder;
+  options.config.tensorboard = folder + "/board";
+  options.model_json = kModel;
+  options.peak = FlopRate{1e12};
+  options.queue_capacity = 1 << 14;
+  auto monitor = Monitor::open(std::move(options));
+  for (std::uint64_t step = 0; monitor.has_value(); ++step) {
+    (*monitor)->log_step({.step = step, .loss = 1.0, .shape = StepShape::of(1, 8)});
+    if (::write(acknowledge, &step, sizeof step) != sizeof step) break;
+    if (step % 16 == 15) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  ::_exit(3);
+}
+
+// The last step the child said was logged, after it was killed some time into its work.
+std::uint64_t kill_some_time(const std::string& folder, std::chrono::microseconds after) {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(::pipe(ends), 0);
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    log_until_killed(folder, ends[1]);
+  }
+  ::close(ends[1]);
+  std::uint64_t last = 0, got = 0;
+  EXPECT_EQ(::read(ends[0], &got, sizeof got), static_cast<ssize_t>(sizeof got));
+  std::this_thread::sleep_for(after);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  while (::read(ends[0], &got, sizeof got) == sizeof got) last = got;
+  ::close(ends[0]);
+  return last;
+}
+
+// Whole lines of JSON with steps in order; the last may be half.
+void expect_valid_prefix(const std::string& path) {
+  Result<std::string> text = read_file(path);
+  if (!text.has_value()) return;  // killed before the first was written
+  std::uint64_t next = 0;
+  std::vector<std::string_view> lines = split(*text, '\n');
+  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+    Result<Json> line = parse_json(lines[i], path);
+    ASSERT_TRUE(line.has_value()) << line.error().message;
+    ASSERT_EQ(line->find("step")->count(), next++);
+  }
+}
+
+TEST_F(JournalTest, NoStepThatWasLoggedIsLostToAKill) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a forked child with threads of its own is beyond this sanitizer";
+#endif
+  constexpr int kRounds = 200;
+  std::mt19937 random(7);
+  std::uint64_t recovered = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::string run = folder_ + "/run" + std::to_string(round);
+    std::uint64_t last = kill_some_time(run, std::chrono::microseconds(random() % 30'000));
+    Result<RecordedSteps> steps = read_recorded_steps(run);
+    ASSERT_TRUE(steps.has_value()) << steps.error().message;
+    ASSERT_EQ(steps->dropped, 0u);
+    ASSERT_GT(steps->reports.size(), last);
+    for (std::size_t i = 0; i < steps->reports.size(); ++i) {
+      ASSERT_EQ(steps->reports[i].step, i) << "round " << round;
+    }
+    expect_valid_prefix(run + "/training_log.json");
+    if (round % 20 == 0) {
+      recover_journals(run);
+      ASSERT_EQ(read_recorded_steps(run)->reports.size(), steps->reports.size());
+    } else {
+      std::filesystem::remove_all(folder_ + "/region");
+      std::filesystem::create_directories(folder_ + "/region");
+    }
+    ASSERT_FALSE(regions_left());
+    recovered += steps->reports.size();
+    std::filesystem::remove_all(run);
+  }
+  RecordProperty("steps", static_cast<int>(recovered));
+}
+
+}  // namespace
+}  // namespace mfu

@@ -1,0 +1,69 @@
+// How readings, calibrations, periods and hardware rates are kept in the same 120 bytes as a step.
+#include <algorithm>
+
+#include "monitor/pipeline.h"
+
+namespace mfu {
+
+void keep_shape(LoggedStep& logged, const StepShape& shape) {
+  logged.sequences = shape.sequences;
+  logged.tokens = shape.tokens;
+  logged.squares = shape.squares;
+  logged.padded_length =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(shape.padded_length, ~0u));
+  logged.images = static_cast<std::uint32_t>(std::min<std::uint64_t>(shape.images, ~0u));
+}
+
+LoggedStep logged_reading(const FlopReading& reading) {
+  LoggedStep logged;
+  logged.kind = LoggedKind::reading;
+  logged.step = reading.step;
+  keep_shape(logged, reading.shape);
+  logged.flop_low = reading.flop.low();
+  logged.flop_high = reading.flop.high();
+  if (reading.attention_flop) {
+    logged.has = has_attention_flop;
+    logged.word[0] = reading.attention_flop->low();
+    logged.word[1] = reading.attention_flop->high();
+  }
+  return logged;
+}
+
+LoggedStep logged_calibration(const Calibration& calibration) {
+  LoggedStep logged;
+  logged.kind = LoggedKind::calibration;
+  logged.step = calibration.step;
+  logged.number[0] = calibration.linear;
+  logged.number[1] = calibration.quadratic;
+  logged.number[2] = calibration.least_share;
+  logged.number[3] = calibration.most_share;
+  logged.samples = calibration.readings;
+  logged.sequences = (calibration.square ? 1u : 0u) | (calibration.apart ? 2u : 0u);
+  return logged;
+}
+
+LoggedStep logged_period(const TokenPeriod& period) {
+  LoggedStep logged;
+  logged.kind = LoggedKind::period;
+  logged.end_ns = period.elapsed.count();
+  logged.word[0] = period.generated;
+  logged.word[1] = period.decode_steps;
+  logged.word[2] = period.decode_tokens;
+  logged.word[3] = period.decode_context;
+  logged.sequences = period.prompts;
+  logged.tokens = period.prompt_tokens;
+  logged.squares = period.prompt_squares;
+  return logged;
+}
+
+LoggedStep logged_hardware(const Result<FlopRate>& rate) {
+  LoggedStep logged;
+  logged.kind = LoggedKind::hardware;
+  if (rate.has_value()) {
+    logged.has = has_flop;
+    logged.number[0] = rate->per_s;
+  }
+  return logged;
+}
+
+}  // namespace mfu

@@ -1,0 +1,56 @@
+// What travels from the loop to the background thread, and as it is to the run directory: 120
+// bytes, plain. docs/formats/steps.md describes it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+namespace mfu {
+
+enum class LoggedKind : std::uint8_t {
+  none,
+  step,         // log_step
+  reading,      // FLOPs somebody counted
+  calibration,  // of another rank
+  period,       // of generation; written by the background thread
+  hardware,     // what the counters said; written by the background thread
+};
+
+// Which of the fields were given.
+enum LoggedHas : std::uint16_t {
+  has_epoch = 1,
+  has_loss = 2,
+  has_grad_norm = 4,
+  has_learning_rate = 8,
+  has_duration = 16,
+  has_flop = 32,
+  has_attention_flop = 64,
+};
+
+struct LoggedStep {
+  LoggedKind kind = LoggedKind::none;
+  std::uint8_t phase = 0;  // TrainingPhase
+  std::uint16_t has = 0;
+  std::uint32_t padded_length = 0;
+  std::uint64_t step = 0;
+  std::int64_t end_ns = 0;  // the monitor's clock
+  double duration_s = 0;
+  // Of a step. A reading keeps its attention FLOPs in the first two; a calibration, a period and
+  // hardware use them as pipeline.cc says.
+  union {
+    struct {
+      double epoch, loss, grad_norm, learning_rate;
+    } of;
+    std::uint64_t word[4];
+    double number[4];
+  };
+  std::uint64_t samples = 0, sequences = 0, tokens = 0, squares = 0;
+  std::uint32_t images = 0;
+  std::uint32_t reserved = 0;
+  std::uint64_t flop_low = 0, flop_high = 0;
+
+  LoggedStep() : of{} {}
+};
+static_assert(sizeof(LoggedStep) == 120 && std::is_trivially_copyable_v<LoggedStep>);
+
+}  // namespace mfu

@@ -1,0 +1,195 @@
+#include "mfu/monitor.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "monitor/worker.h"
+
+namespace mfu {
+
+namespace {
+
+// Grows in every forked child: the thread and the queue of a monitor are its parent's.
+std::atomic<unsigned> g_forks = 0;  // NOLINT(readability-identifier-naming): global, and says so
+
+void watch_forks() {
+  static const int kWatched =
+      ::pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); });
+  (void)kWatched;
+}
+
+}  // namespace
+
+struct Monitor::State {
+  State(std::unique_ptr<Worker> made, const Clock& its_clock)
+      : worker(std::move(made)), clock(its_clock) {}
+
+  bool ours() const { return forks == g_forks.load(std::memory_order_relaxed); }
+
+  // Into the queue, or dropped and counted.
+  void push(const LoggedStep& logged) noexcept {
+    if (!ours() || !worker->enabled()) return;
+    std::uint64_t position = 0;
+    LoggedStep* slot = worker->queue().claim(position);
+    if (slot == nullptr) return;
+    *slot = logged;
+    worker->queue().publish(position);
+    beside.fetch_add(1, std::memory_order_relaxed);
+  }
+
+  std::unique_ptr<Worker> worker;
+  const Clock& clock;
+  unsigned forks = g_forks.load();
+  std::atomic<TrainingPhase> phase = TrainingPhase::main;
+  std::atomic<std::uint64_t> beside = 0;  // queued, and no step
+  std::mutex mutex;
+  std::condition_variable wake, done;
+  bool stop = false;
+  std::uint64_t flush_wanted = 0, flush_done = 0;
+  std::thread thread;
+
+  // The background thread. It looks every 20 ms: a loop that woke it at each step would pay for a
+  // system call.
+  void run() {
+    std::unique_lock lock(mutex);
+    while (true) {
+      wake.wait_for(lock, std::chrono::milliseconds(20),
+                    [&] { return stop || flush_wanted > flush_done; });
+      bool ending = stop;
+      std::uint64_t wanted = flush_wanted;
+      bool all = ending || wanted > flush_done;
+      lock.unlock();
+      worker->drain(all);
+      if (ending) worker->close();
+      lock.lock();
+      flush_done = wanted;
+      done.notify_all();
+      if (ending) return;
+    }
+  }
+};
+
+Monitor::Monitor(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<std::unique_ptr<Monitor>> Monitor::open(MonitorOptions options, const Clock& clock) {
+  watch_forks();
+  std::unique_ptr<Worker> worker = MFU_TRY(Worker::create(std::move(options), clock));
+  auto state = std::make_unique<State>(std::move(worker), clock);
+  State* running = state.get();
+  if (running->worker->enabled()) running->thread = std::thread([running] { running->run(); });
+  return std::unique_ptr<Monitor>(new Monitor(std::move(state)));
+}
+
+Monitor::~Monitor() {
+  if (state_->ours()) {
+    close();
+    return;
+  }
+  // A forked child: there is no thread to join, and the queue is the parent's.
+  (void)state_.release();
+}
+
+void Monitor::log_step(const StepInfo& info) noexcept {
+  State& state = *state_;
+  if (!state.ours() || !state.worker->enabled()) return;
+  std::uint64_t position = 0;
+  LoggedStep* slot = state.worker->queue().claim(position);
+  if (slot == nullptr) return;
+  LoggedStep& logged = *slot;
+  std::uint16_t has = 0;
+  auto keep = [&](double& to, const std::optional<double>& value, LoggedHas bit) {
+    to = value.value_or(0);
+    if (value) has = static_cast<std::uint16_t>(has | bit);
+  };
+  logged.kind = LoggedKind::step;
+  logged.phase = static_cast<std::uint8_t>(state.phase.load(std::memory_order_relaxed));
+  logged.step = info.step;
+  keep(logged.of.epoch, info.epoch, has_epoch);
+  keep(logged.of.loss, info.loss, has_loss);
+  keep(logged.of.grad_norm, info.grad_norm, has_grad_norm);
+  keep(logged.of.learning_rate, info.learning_rate, has_learning_rate);
+  keep(logged.duration_s, info.duration_s, has_duration);
+  keep_shape(logged, info.shape);
+  logged.samples = info.samples;
+  if (info.counted_flop) has |= has_flop;
+  logged.flop_low = info.counted_flop ? info.counted_flop->low() : 0;
+  logged.flop_high = info.counted_flop ? info.counted_flop->high() : 0;
+  logged.has = has;
+  logged.end_ns = state.clock.now().count();
+  state.worker->queue().publish(position);
+  // Half full: worth a system call now and then.
+  std::uint64_t half = state.worker->queue().capacity() / 2;
+  if ((position & (half - 1)) == half - 1) state.wake.notify_one();
+}
+
+void Monitor::add_reading(const FlopReading& reading) noexcept {
+  state_->push(logged_reading(reading));
+}
+
+void Monitor::add_calibration(const Calibration& calibration) noexcept {
+  state_->push(logged_calibration(calibration));
+}
+
+void Monitor::set_phase(TrainingPhase phase) noexcept {
+  state_->phase.store(phase, std::memory_order_relaxed);
+}
+
+bool Monitor::measurement_due(std::uint64_t step) const noexcept {
+  if (!state_->ours()) return false;
+  return state_->worker->measurement_due(step, state_->phase.load(std::memory_order_relaxed));
+}
+
+TokenTracker& Monitor::tokens() noexcept {
+  return state_->worker->tokens();
+}
+
+std::optional<StepReport> Monitor::last_report() const {
+  if (!state_->ours()) return std::nullopt;
+  return state_->worker->last_report();
+}
+
+Calibration Monitor::calibration() const {
+  if (!state_->ours()) return {};
+  return state_->worker->calibration();
+}
+
+std::vector<std::string> Monitor::warnings() const {
+  if (!state_->ours()) return {};
+  return state_->worker->warnings();
+}
+
+MonitorStatus Monitor::status() const {
+  if (!state_->ours()) return {};
+  MonitorStatus status = state_->worker->status();
+  status.logged = state_->worker->queue().head() - state_->beside.load();
+  return status;
+}
+
+bool Monitor::flush(std::chrono::milliseconds patience) {
+  State& state = *state_;
+  if (!state.ours() || !state.thread.joinable()) return false;
+  std::unique_lock lock(state.mutex);
+  std::uint64_t mine = ++state.flush_wanted;
+  state.wake.notify_one();
+  return state.done.wait_for(lock, patience, [&] { return state.flush_done >= mine; });
+}
+
+void Monitor::close() {
+  State& state = *state_;
+  if (!state.ours() || !state.thread.joinable()) return;
+  {
+    std::lock_guard lock(state.mutex);
+    state.stop = true;
+  }
+  state.wake.notify_one();
+  state.thread.join();
+}
+
+}  // namespace mfu

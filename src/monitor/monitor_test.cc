@@ -1,0 +1,279 @@
+#include "mfu/monitor.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "base/file.h"
+#include "base/text.h"
+
+namespace mfu {
+namespace {
+
+using std::chrono::seconds;
+
+ModelSpec small() {
+  return *model_of_shape({.layers = 2, .hidden = 64, .heads = 4, .ffn = 256, .vocab = 1000});
+}
+
+// Keeps what it gets.
+struct Kept {
+  std::mutex mutex;
+  std::vector<StepReport> reports;
+  std::atomic<bool> broken = false;
+};
+class KeepingSink : public Sink {
+ public:
+  explicit KeepingSink(std::shared_ptr<Kept> kept) : kept_(std::move(kept)) {}
+  std::string name() const override { return "the test"; }
+  Result<void> open() override { return {}; }
+  Result<void> write(std::span<const StepReport> reports) override {
+    if (kept_->broken) return fail(ErrorCode::io, "broken");
+    std::lock_guard lock(kept_->mutex);
+    kept_->reports.insert(kept_->reports.end(), reports.begin(), reports.end());
+    return {};
+  }
+  Result<void> close() override { return {}; }
+
+ private:
+  std::shared_ptr<Kept> kept_;
+};
+
+class MonitorTest : public testing::Test {
+ protected:
+  MonitorTest() : folder_(testing::TempDir() + "monitor." + std::to_string(::getpid())) {
+    std::filesystem::remove_all(folder_);
+    options_.config.mode = EstimateMode{};
+    options_.model = small();
+    options_.peak = FlopRate{1e12};
+    options_.sinks.push_back(std::make_unique<KeepingSink>(kept_));
+  }
+  ~MonitorTest() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<Monitor> open() {
+    Result<std::unique_ptr<Monitor>> monitor = Monitor::open(std::move(options_), clock_);
+    EXPECT_TRUE(monitor.has_value()) << (monitor.has_value() ? "" : monitor.error().message);
+    return std::move(monitor).value();
+  }
+  std::string folder_;
+  FakeClock clock_;
+  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
+  MonitorOptions options_;
+};
+
+TEST_F(MonitorTest, ReportsWhatTheLoopLogged) {
+  std::unique_ptr<Monitor> monitor = open();
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    clock_.advance(seconds(2));
+    monitor->log_step(
+        {.step = step, .loss = 4.0 - static_cast<double>(step), .shape = StepShape::of(4, 128)});
+  }
+  ASSERT_TRUE(monitor->flush(seconds(60)));
+  std::optional<StepReport> last = monitor->last_report();
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->step, 4u);
+  EXPECT_EQ(last->loss, 0.0);
+  EXPECT_EQ(last->value("perf/step_time"), 2.0);
+  EXPECT_EQ(last->value("perf/tokens_per_second"), 256.0);
+  EXPECT_EQ(monitor->status().logged, 5u);
+  EXPECT_EQ(monitor->status().reported, 5u);
+  monitor->close();
+  EXPECT_EQ(kept_->reports.size(), 5u);
+  EXPECT_TRUE(monitor->warnings().empty());
+  EXPECT_FALSE(monitor->flush(seconds(1)));  // closed
+}
+
+TEST_F(MonitorTest, CountsGenerationByPeriods) {
+  options_.config.generation_every = 2;
+  options_.flop_per_token = 1e9;
+  std::unique_ptr<Monitor> monitor = open();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 1000; ++n) monitor->count_tokens(1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  clock_.advance(seconds(4));
+  monitor->log_step({.step = 1, .shape = StepShape::of(4, 128)});
+  monitor->log_step({.step = 2, .duration_s = 1.0, .shape = StepShape::of(4, 128)});
+  ASSERT_TRUE(monitor->flush(seconds(60)));
+  std::optional<StepReport> last = monitor->last_report();
+  EXPECT_EQ(last->value("mfu/total_tokens_generated"), 4000.0);
+  EXPECT_EQ(last->value("mfu/elapsed_time"), 4.0);
+  EXPECT_EQ(last->value("mfu/tokens_per_second"), 1000.0);
+  // 1000 tokens a second of 1e9 FLOP, of 1e12: all of it.
+  EXPECT_DOUBLE_EQ(*last->value("mfu/mfu_percentage"), 100);
+}
+
+TEST_F(MonitorTest, NeverBlocksDropsAndCountsWhereNobodyDrains) {
+  options_.queue_capacity = 16;
+  options_.config.enabled = true;
+  std::unique_ptr<Monitor> monitor = open();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (std::uint64_t i = 0; i < 5000; ++i) {
+        monitor->log_step({.step = i, .shape = StepShape::of(1, 8)});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(monitor->flush(seconds(60)));
+  MonitorStatus status = monitor->status();
+  EXPECT_EQ(status.logged + status.dropped, 20'000u);
+  EXPECT_EQ(status.reported, status.logged);
+}
+
+TEST_F(MonitorTest, ABrokenSinkReachesNobodyElse) {
+  kept_->broken = true;
+  options_.config.output_dir = folder_;
+  options_.config.csv = "/proc/nowhere/steps.csv";
+  std::vector<std::string> said;
+  std::mutex saying;
+  options_.on_warning = [&](const std::string& text) {
+    std::lock_guard lock(saying);
+    said.push_back(text);
+  };
+  std::unique_ptr<Monitor> monitor = open();
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    clock_.advance(seconds(1));
+    monitor->log_step({.step = step, .shape = StepShape::of(1, 8)});
+    ASSERT_TRUE(monitor->flush(seconds(60)));
+  }
+  monitor->close();
+  EXPECT_EQ(split(*read_file(folder_ + "/training_log.json"), '\n').size(), 4u);
+  // Three lines of the table; two reports: the first step has nothing that a dashboard shows.
+  EXPECT_EQ(monitor->status().unsent, 5u);
+  EXPECT_EQ(said.size(), 2u);
+  EXPECT_EQ(monitor->warnings(), said);
+}
+
+TEST_F(MonitorTest, DashboardsGetTheirFrequencyAndLogsEverything) {
+  options_.config.perf_log_every = 2;
+  options_.config.training_log_every = 3;
+  options_.config.output_dir = folder_;
+  std::unique_ptr<Monitor> monitor = open();
+  for (std::uint64_t step = 1; step <= 6; ++step) {
+    clock_.advance(seconds(1));
+    monitor->log_step({.step = step, .loss = 1, .shape = StepShape::of(1, 8)});
+  }
+  monitor->close();
+  // Steps 2, 3, 4 and 6 have something to say.
+  ASSERT_EQ(kept_->reports.size(), 4u);
+  EXPECT_FALSE(kept_->reports[0].loss.has_value());
+  EXPECT_TRUE(kept_->reports[1].loss.has_value());
+  EXPECT_TRUE(kept_->reports[1].metrics.empty());
+  EXPECT_TRUE(kept_->reports[3].loss && !kept_->reports[3].metrics.empty());
+  EXPECT_EQ(split(*read_file(folder_ + "/training_log.json"), '\n').size(), 7u);
+}
+
+TEST_F(MonitorTest, SaysWhenAMeasurementIsDue) {
+  options_.config.mode = SmartMode{};
+  std::unique_ptr<Monitor> monitor = open();
+  EXPECT_TRUE(monitor->measurement_due(3));  // nothing is calibrated yet
+  monitor->add_reading({.step = 3, .shape = StepShape::of(4, 128), .flop = 1'000'000'000});
+  monitor->log_step({.step = 3, .shape = StepShape::of(4, 128)});
+  ASSERT_TRUE(monitor->flush(seconds(60)));
+  EXPECT_EQ(monitor->last_report()->source, Source::counted);
+  EXPECT_EQ(monitor->calibration().readings, 1u);
+  EXPECT_FALSE(monitor->measurement_due(4));
+  EXPECT_TRUE(monitor->measurement_due(500));  // by the schedule
+  EXPECT_FALSE(monitor->measurement_due(200));
+  monitor->set_phase(TrainingPhase::finetune);
+  EXPECT_TRUE(monitor->measurement_due(200));
+  EXPECT_EQ(monitor->status().logged, 1u);
+}
+
+TEST_F(MonitorTest, NeverMeansNeverAlsoInSmartMode) {
+  options_.config.mode = SmartMode{};
+  options_.config.schedule.fixed = 0;
+  std::unique_ptr<Monitor> monitor = open();
+  EXPECT_FALSE(monitor->measurement_due(0));
+}
+
+TEST_F(MonitorTest, HybridTakesHardwareSamplesAndFallsBack) {
+  class Source : public CounterSource {
+   public:
+    explicit Source(const Clock& clock) : clock_(clock) {}
+    std::string name() const override { return "fake"; }
+    Result<CounterSample> sample() override {
+      if (gone) return fail(ErrorCode::io, "the counters are gone");
+      return CounterSample{.at = clock_.now(),
+                           .values = {{.event = "fp", .flop_per_count = 2, .value = value}}};
+    }
+    std::atomic<std::uint64_t> value = 0;
+    std::atomic<bool> gone = false;
+
+   private:
+    const Clock& clock_;
+  };
+  auto source = std::make_shared<Source>(clock_);
+  options_.config.mode = HybridMode{};
+  options_.counters = source;
+  std::unique_ptr<Monitor> monitor = open();
+  ASSERT_TRUE(monitor->flush(seconds(60)));  // the first sample
+  clock_.advance(seconds(1));
+  source->value = 1'000'000'000;  // 2e9 FLOP in the second
+  monitor->log_step({.step = 1, .duration_s = 0.5, .shape = StepShape::of(1, 8)});
+  ASSERT_TRUE(monitor->flush(seconds(60)));
+  EXPECT_EQ(monitor->last_report()->source, mfu::Source::hardware);
+  EXPECT_EQ(monitor->last_report()->flop, FlopCount(1'000'000'000));
+  source->gone = true;
+  clock_.advance(seconds(1));
+  monitor->log_step({.step = 2, .duration_s = 0.5, .shape = StepShape::of(1, 8)});
+  ASSERT_TRUE(monitor->flush(seconds(60)));
+  EXPECT_EQ(monitor->last_report()->source, mfu::Source::estimated);
+  ASSERT_FALSE(monitor->warnings().empty());
+  EXPECT_NE(monitor->warnings()[0].find("gone"), std::string::npos);
+}
+
+TEST_F(MonitorTest, DoesNothingWhereItIsSwitchedOffOrInAForkedChild) {
+  options_.config.enabled = false;
+  std::unique_ptr<Monitor> off = open();
+  off->log_step({.step = 1});
+  EXPECT_FALSE(off->last_report().has_value());
+  options_ = {};
+  options_.config.mode = EstimateMode{};
+  options_.config.run_dir = folder_;
+  std::unique_ptr<Monitor> monitor = open();
+  monitor->log_step({.step = 1, .shape = StepShape::of(1, 8)});
+  pid_t child = ::fork();
+  if (child == 0) {
+    monitor->log_step({.step = 2, .shape = StepShape::of(1, 8)});
+    monitor->close();
+    monitor.reset();
+    ::_exit(0);
+  }
+  int status = 1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  monitor->close();
+  EXPECT_EQ(monitor->status().logged, 1u);
+}
+
+TEST_F(MonitorTest, WhatIsMissingIsAWarningAndTheRestGoesOn) {
+  options_.model.reset();
+  options_.config.model = "/nowhere/config.json";
+  options_.peak.reset();
+  options_.config.device = "no such device";
+  options_.config.run_dir = "/proc/nowhere";
+  std::unique_ptr<Monitor> monitor = open();
+  clock_.advance(seconds(1));
+  monitor->log_step({.step = 1, .duration_s = 1, .shape = StepShape::of(1, 8)});
+  ASSERT_TRUE(monitor->flush(seconds(60)));
+  EXPECT_EQ(monitor->last_report()->value("perf/tokens_per_second"), 8.0);
+  EXPECT_GE(monitor->warnings().size(), 3u);
+  EXPECT_EQ(monitor->status().run_directory, "");
+  MonitorOptions wrong;
+  wrong.queue_capacity = 100;
+  EXPECT_FALSE(Monitor::open(std::move(wrong)).has_value());
+}
+
+}  // namespace
+}  // namespace mfu

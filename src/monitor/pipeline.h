@@ -1,0 +1,66 @@
+// From what a loop logged to reports: checks, FLOPs by the mode, utilization. One thread; no clock,
+// no file: a run directory replayed through it gives the same reports again.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "mfu/measure.h"
+#include "mfu/step_report.h"
+#include "monitor/logged_step.h"
+
+namespace mfu {
+
+struct PipelineOptions {
+  MeterOptions meter{};
+  UtilizationBasis basis{};
+  std::optional<double> flop_per_token{};
+  std::chrono::nanoseconds realtime_offset{};  // added to the monitor's clock: since 1970
+};
+
+class StepPipeline {
+ public:
+  using Warn = std::function<void(std::string)>;
+  StepPipeline(PipelineOptions options, Warn warn);
+
+  // A report for every logged step, none for what only changes those that follow.
+  std::optional<StepReport> take(const LoggedStep& logged);
+
+  const Calibration& calibration() const { return meter_.calibration(); }
+  bool wants_reading(std::uint64_t step) const { return meter_.wants_reading(step, shape_); }
+
+ private:
+  StepReport report(const LoggedStep& logged);
+  std::optional<std::chrono::nanoseconds> duration_of(const LoggedStep& logged);
+  std::optional<double> number(double value, bool given, std::string_view name,
+                               const LoggedStep& logged);
+  StepShape shape_of(const LoggedStep& logged);
+  std::optional<MeasuredFlop> flop_of(const LoggedStep& logged, const StepShape& shape,
+                                      std::optional<std::chrono::nanoseconds> duration);
+  void take_period(const LoggedStep& logged);
+  // Once a kind of problem.
+  void warn(std::string_view kind, std::string message);
+
+  PipelineOptions options_;
+  std::shared_ptr<const UtilizationBasis> basis_;
+  FlopMeter meter_;
+  Warn warn_;
+  std::set<std::string, std::less<>> warned_;
+  std::optional<std::uint64_t> last_step_;
+  std::optional<std::int64_t> last_end_ns_;
+  StepShape shape_;  // the newest
+  std::optional<GenerationUse> generation_;
+};
+
+// How values of other kinds are kept in a LoggedStep.
+LoggedStep logged_reading(const FlopReading& reading);
+LoggedStep logged_calibration(const Calibration& calibration);
+LoggedStep logged_period(const TokenPeriod& period);
+LoggedStep logged_hardware(const Result<FlopRate>& rate);
+void keep_shape(LoggedStep& logged, const StepShape& shape);
+
+}  // namespace mfu

@@ -1,0 +1,149 @@
+#include "monitor/resolve.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "mfu/machine.h"
+
+namespace mfu {
+
+namespace {
+
+void resolve_model(MonitorOptions& options, const WarnFunction& warn) {
+  Diagnostics diagnostics;
+  if (!options.model && options.model_json.empty() && !options.config.model.empty()) {
+    std::filesystem::path path = options.config.model;
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) path /= "config.json";
+    Result<ModelSpec> model = read_model(options.config.model, {}, diagnostics);
+    if (!model.has_value()) {
+      warn(fmt::format("no FLOPs can be estimated: {}", model.error().message));
+      return;
+    }
+    options.model = *model;
+    Result<std::string> text = read_file(path.string());
+    if (text.has_value() && path.extension() == ".json") options.model_json = *text;
+  } else if (!options.model && !options.model_json.empty()) {
+    Result<ModelSpec> model = parse_model(options.model_json, "model", {}, diagnostics);
+    if (model.has_value()) {
+      options.model = *model;
+    } else {
+      warn(fmt::format("no FLOPs can be estimated: {}", model.error().message));
+      options.model_json.clear();
+    }
+  }
+  for (const std::string& warning : diagnostics.warnings()) warn(warning);
+}
+
+// The device that `auto` means: an accelerator where there is one, else the processor.
+Result<Device> detected_device(const WarnFunction& warn) {
+  Diagnostics diagnostics;
+  Machine machine = detect_machine(Catalog::builtin(), diagnostics);
+  for (const std::string& warning : diagnostics.warnings()) warn(warning);
+  for (const FoundDevice& found : machine.devices) {
+    if (found.device) return *found.device;
+    if (!found.notes.empty()) warn(fmt::format("{}: {}", found.driver_name, found.notes[0]));
+  }
+  return fail(ErrorCode::not_found, "no device with a known peak was found: give peak in FLOP/s");
+}
+
+// The processor's own counters are the step's FLOPs only where the processor does the work.
+void resolve_counters(MonitorOptions& options, const Device& device, const WarnFunction& warn) {
+  const auto* hybrid = std::get_if<HybridMode>(&options.config.mode);
+  bool wanted = hybrid != nullptr && hybrid->hardware_counters_enabled;
+  if (!wanted || options.counters != nullptr || device.kind != "cpu") return;
+  Result<std::shared_ptr<CounterSource>> counters = open_cpu_counters();
+  if (counters.has_value()) {
+    options.counters = *counters;
+  } else {
+    warn(fmt::format("hybrid mode falls back: {}", counters.error().message));
+  }
+}
+
+void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
+  MonitorConfig& config = options.config;
+  if (!options.peak && config.peak) {
+    options.peak = config.peak;
+    options.peak_source = "given";
+  }
+  if (options.peak && options.peak_source.empty()) options.peak_source = "given";
+  if (options.peak || config.device.empty()) return;
+  Result<Device> device = config.device == "auto" ? detected_device(warn)
+                                                  : find_device(Catalog::builtin(), config.device);
+  if (!device.has_value()) {
+    warn(fmt::format("MFU is left out: {}", device.error().message));
+    return;
+  }
+  resolve_counters(options, *device, warn);
+  if (!config.precision) {
+    config.precision = device->kind == "cpu" ? Precision::fp32 : Precision::bf16;
+    warn(fmt::format("dtype is not set: the peak of {} is taken for {}", device->name,
+                     name_of(*config.precision)));
+  }
+  const Peak* peak = device->peak(*config.precision);
+  if (peak == nullptr) {
+    warn(fmt::format("MFU is left out: {} has no peak for {}", device->name,
+                     name_of(*config.precision)));
+    return;
+  }
+  options.peak = peak->rate;
+  options.peak_source = fmt::format("{}: {}", device->name, peak->source);
+  if (!options.bandwidth) options.bandwidth = device->bandwidth;
+}
+
+}  // namespace
+
+void resolve_options(MonitorOptions& options, const WarnFunction& warn) {
+  resolve_model(options, warn);
+  resolve_peak(options, warn);
+  if (options.config.devices == 0) {
+    warn("devices is 0: 1 is taken");
+    options.config.devices = 1;
+  }
+  if (options.peak && !(options.peak->per_s > 0)) {
+    warn(fmt::format("a peak of {} FLOP/s cannot be: MFU is left out", options.peak->per_s));
+    options.peak.reset();
+  }
+}
+
+PipelineOptions pipeline_options(const MonitorOptions& options, const Clock& clock) {
+  PipelineOptions made;
+  made.meter = {.mode = options.config.mode,
+                .model = options.model,
+                .training = options.training,
+                .recompute = options.recompute};
+  made.basis = {.precision = options.config.precision,
+                .peak = options.peak,
+                .peak_source = options.peak_source,
+                .bandwidth = options.bandwidth,
+                .devices = options.config.devices,
+                .rank = options.rank,
+                .zero_where_unmeasured = options.config.zero_where_unmeasured};
+  made.flop_per_token = options.flop_per_token;
+  made.realtime_offset = clock.since_1970() - clock.now();
+  return made;
+}
+
+std::vector<ConfiguredSink> configured_sinks(const MonitorConfig& config) {
+  std::vector<ConfiguredSink> sinks;
+  auto add = [&](std::unique_ptr<Sink> sink, bool local) {
+    sinks.push_back({std::move(sink), local});
+  };
+  if (!config.output_dir.empty() && !config.log_file.empty()) {
+    add(make_jsonl_sink(config.output_dir + "/" + config.log_file), true);
+  }
+  if (!config.jsonl.empty()) add(make_jsonl_sink(config.jsonl), true);
+  if (!config.csv.empty()) add(make_csv_sink(config.csv), true);
+  if (!config.tensorboard.empty()) add(make_tensorboard_sink(config.tensorboard), false);
+  if (!config.prometheus.empty()) add(make_prometheus_sink(config.prometheus), false);
+  if (!config.otlp.empty()) add(make_otlp_sink({.url = config.otlp}), false);
+  if (!config.mlflow.empty()) {
+    add(make_mlflow_sink({.url = config.mlflow, .run = config.mlflow_run}), false);
+  }
+  if (config.console) add(make_console_sink(stderr), false);
+  return sinks;
+}
+
+}  // namespace mfu

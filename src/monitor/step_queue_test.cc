@@ -1,0 +1,104 @@
+#include "monitor/step_queue.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <thread>
+
+#include "base/file.h"
+
+namespace mfu {
+namespace {
+
+bool push(StepQueue& queue, std::uint64_t step) {
+  std::uint64_t position = 0;
+  LoggedStep* slot = queue.claim(position);
+  if (slot == nullptr) return false;
+  slot->kind = LoggedKind::step;
+  slot->step = step;
+  slot->tokens = ~step;
+  queue.publish(position);
+  return true;
+}
+
+TEST(StepQueue, KeepsOrderAndDropsWhenFull) {
+  Result<StepQueue> made = StepQueue::create("", 4);
+  StepQueue& queue = made.value();
+  for (std::uint64_t i = 0; i < 6; ++i) EXPECT_EQ(push(queue, i), i < 4);
+  EXPECT_EQ(queue.dropped(), 2u);
+  EXPECT_EQ(queue.at(0)->step, 0u);
+  queue.free(0);
+  EXPECT_TRUE(push(queue, 7));
+  EXPECT_FALSE(push(queue, 8));
+  EXPECT_EQ(queue.at(4)->step, 7u);
+  EXPECT_EQ(queue.at(5), nullptr);
+}
+
+TEST(StepQueue, TakesAPowerOfTwo) {
+  for (std::size_t bad : {0u, 1u, 3u, 1000u}) {
+    EXPECT_EQ(StepQueue::create("", bad).error().code, ErrorCode::invalid_argument);
+  }
+}
+
+TEST(StepQueue, LosesNothingThatItTookFromManyThreads) {
+  Result<StepQueue> made = StepQueue::create("", 256);
+  StepQueue& queue = made.value();
+  constexpr std::uint64_t kThreads = 4, kEach = 20'000;
+  std::vector<std::thread> threads;
+  std::atomic<std::uint64_t> taken = 0;
+  for (std::uint64_t t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::uint64_t i = 0; i < kEach; ++i) {
+        if (push(queue, t * kEach + i)) taken.fetch_add(1);
+      }
+    });
+  }
+  std::vector<std::uint64_t> next(kThreads, 0);
+  std::uint64_t seen = 0;
+  auto consume = [&] {
+    for (const LoggedStep* step = nullptr; (step = queue.at(seen)) != nullptr; ++seen) {
+      EXPECT_EQ(step->tokens, ~step->step);
+      std::uint64_t thread = step->step / kEach;
+      EXPECT_GE(step->step % kEach + 1, next[thread] + 1);  // each thread's own order
+      next[thread] = step->step % kEach;
+      queue.free(seen);
+    }
+  };
+  while (seen + queue.dropped() < kThreads * kEach) consume();
+  for (std::thread& thread : threads) thread.join();
+  consume();
+  EXPECT_EQ(seen, taken.load());
+  EXPECT_EQ(seen + queue.dropped(), kThreads * kEach);
+}
+
+TEST(StepQueue, CanBeReadByAnotherAfterItsProcess) {
+  std::string path = testing::TempDir() + "queue." + std::to_string(::getpid());
+  std::filesystem::remove(path);
+  {
+    Result<StepQueue> made = StepQueue::create(path, 8);
+    ASSERT_TRUE(made.has_value()) << made.error().message;
+    for (std::uint64_t i = 0; i < 8; ++i) push(made.value(), 10 + i);
+    for (std::uint64_t i = 0; i < 6; ++i) made.value().free(i);
+    for (std::uint64_t i = 8; i < 12; ++i) push(made.value(), 10 + i);
+    std::uint64_t position = 0;
+    made.value().claim(position)->step = 999;  // killed before it was published
+    EXPECT_FALSE(StepQueue::create(path, 8).has_value());
+  }
+  Result<LeftInQueue> left = read_queue(path);
+  ASSERT_TRUE(left.has_value()) << left.error().message;
+  ASSERT_EQ(left->entries.size(), 6u);
+  for (std::size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(left->entries[i].position, 6 + i);
+    EXPECT_EQ(left->entries[i].step.step, 16 + i);
+  }
+  std::string bytes = *read_file(path);
+  ASSERT_TRUE(write_file(path, bytes.substr(0, bytes.size() - 1)).has_value());
+  EXPECT_EQ(read_queue(path).error().code, ErrorCode::malformed);
+  ASSERT_TRUE(write_file(path, "hello").has_value());
+  EXPECT_EQ(read_queue(path).error().code, ErrorCode::malformed);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace mfu

@@ -1,0 +1,292 @@
+#include "monitor/worker.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "monitor/resolve.h"
+
+namespace mfu {
+
+namespace {
+
+constexpr std::size_t kBatch = 512;
+constexpr std::chrono::nanoseconds kJournalPause = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kSamplePause = std::chrono::milliseconds(200);
+constexpr std::size_t kMostBeside = 65536;
+
+// steps-HOST-PID-N: one a monitor.
+std::string journal_name() {
+  static std::atomic<unsigned> monitors = 0;
+  return fmt::format("steps-{}-{}-{}", this_host(), ::getpid(), monitors++);
+}
+
+std::string region_folder() {
+  const char* named = std::getenv("MFU_REGION_DIR");
+  return named == nullptr || *named == '\0' ? "/dev/shm" : named;
+}
+
+// The report as dashboards get it: by the frequencies of the settings.
+std::optional<StepReport> thinned(const StepReport& report, const MonitorConfig& config) {
+  auto due = [&](std::uint64_t every) { return every != 0 && report.step % every == 0; };
+  StepReport thin = report;
+  if (!due(config.training_log_every)) {
+    thin.epoch = thin.loss = thin.grad_norm = thin.learning_rate = std::nullopt;
+  }
+  if (!due(config.perf_log_every)) {
+    std::erase_if(thin.metrics, [](const StepMetric& m) { return m.name.starts_with("perf/"); });
+  }
+  if (scalars_of(thin).empty()) return std::nullopt;
+  return thin;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Worker>> Worker::create(MonitorOptions options, const Clock& clock) {
+  std::vector<std::string> warnings;
+  resolve_options(options, [&](std::string message) { warnings.push_back(std::move(message)); });
+  std::string path, name = journal_name();
+  bool kept = options.config.enabled && !options.config.run_dir.empty();
+  if (kept) path = fmt::format("{}/mfu-{}.queue", region_folder(), name);
+  Result<StepQueue> queue = StepQueue::create(path, options.queue_capacity);
+  if (!queue.has_value() && kept && queue.error().code == ErrorCode::io) {
+    warnings.push_back(fmt::format("steps will not survive a kill -9: {}", queue.error().message));
+    kept = false;
+    queue = StepQueue::create("", options.queue_capacity);
+  }
+  if (!queue.has_value()) return Failure{queue.error()};
+  std::unique_ptr<Worker> worker(new Worker(options, clock, std::move(queue).value()));
+  for (std::string& warning : warnings) worker->warn(std::move(warning));
+  if (kept) worker->open_journal(options, name, path);
+  worker->add_sinks(std::move(options.sinks));
+  return worker;
+}
+
+Worker::Worker(const MonitorOptions& options, const Clock& clock, StepQueue queue)
+    : config_(options.config),
+      clock_(clock),
+      on_warning_(options.on_warning),
+      queue_(std::move(queue)),
+      tokens_(clock),
+      pipeline_(pipeline_options(options, clock),
+                [this](std::string message) { warn(std::move(message)); }) {
+  if (options.counters != nullptr) sampler_.emplace(options.counters);
+  if (const auto* smart = std::get_if<SmartMode>(&config_.mode)) {
+    wants_reading_ = smart->calibration_enabled && smart->initial_profiling;
+  }
+}
+
+Worker::~Worker() = default;
+
+void Worker::open_journal(const MonitorOptions& options, const std::string& name,
+                          const std::string& queue_path) {
+  recover_journals(config_.run_dir);
+  JournalFacts facts{.host = this_host(),
+                     .pid = static_cast<std::uint32_t>(::getpid()),
+                     .queue = queue_path,
+                     .pipeline = pipeline_options(options, clock_),
+                     // Frozen weights are not written down: a replay would count them as trained.
+                     .model_json = options.training ? "" : options.model_json};
+  Result<Journal> journal = Journal::create(config_.run_dir, name, std::move(facts));
+  if (!journal.has_value()) {
+    warn(fmt::format("steps will not survive a kill -9: {}", journal.error().message));
+    ::unlink(queue_path.c_str());
+    return;
+  }
+  journal_.emplace(std::move(journal).value());
+  queue_path_ = queue_path;
+}
+
+void Worker::add_sinks(std::vector<std::unique_ptr<Sink>> given) {
+  auto warn_of = [this](std::string message) { warn(std::move(message)); };
+  for (ConfiguredSink& each : configured_sinks(config_)) {
+    std::uint64_t batch = each.local ? config_.local_save_every : 1;
+    feeds_.push_back({SinkFeeder(std::move(each.sink), clock_, batch, warn_of), each.local});
+  }
+  for (std::unique_ptr<Sink>& sink : given) {
+    feeds_.push_back({SinkFeeder(std::move(sink), clock_, 1, warn_of), false});
+  }
+}
+
+void Worker::warn(std::string message) {
+  {
+    std::lock_guard lock(mutex_);
+    std::size_t before = diagnostics_.warnings().size();
+    diagnostics_.warn(message);
+    if (diagnostics_.warnings().size() == before) return;
+  }
+  if (on_warning_) on_warning_(message);
+}
+
+void Worker::sample_hardware() {
+  const auto* hybrid = std::get_if<HybridMode>(&config_.mode);
+  if (hybrid == nullptr || !hybrid->hardware_counters_enabled || !sampler_) return;
+  std::chrono::nanoseconds now = clock_.now();
+  if (sampled_.count() != 0 && now - sampled_ < kSamplePause) return;
+  sampled_ = now;
+  Result<FlopRate> rate = sampler_->rate();
+  if (!rate.has_value() && rate.error().code != ErrorCode::not_found) {
+    warn(fmt::format("hardware counters: {}; falling back", rate.error().message));
+  }
+  LoggedStep logged = logged_hardware(rate);
+  pipeline_.take(logged);
+  keep({processed_, logged});
+}
+
+// What this thread found out goes into the journal beside the steps.
+void Worker::keep(const JournalEntry& entry) {
+  if (journal_ && beside_.size() < kMostBeside) beside_.push_back(entry);
+}
+
+void Worker::write_journal() {
+  if (!journal_) {
+    journaled_ = processed_;
+    return;
+  }
+  if (journal_next_.count() != 0 && clock_.now() < journal_next_) return;
+  std::vector<JournalEntry> entries = beside_;
+  std::uint64_t at = journaled_;
+  for (const LoggedStep* step = nullptr; (step = queue_.at(at)) != nullptr; ++at) {
+    entries.push_back({at, *step});
+  }
+  if (entries.empty()) return;
+  Result<void> written = journal_->append(entries);
+  if (!written.has_value()) {
+    journal_next_ = clock_.now() + kJournalPause;
+    if (!journal_warned_) {
+      journal_warned_ = true;
+      warn(fmt::format("{}; steps are held in memory meanwhile, the newest {} of them",
+                       written.error().message, queue_.capacity()));
+    }
+    return;
+  }
+  journal_next_ = {};
+  journaled_ = at;
+  beside_.clear();
+}
+
+void Worker::end_period(std::uint64_t step) {
+  if (config_.generation_every == 0 || step % config_.generation_every != 0) return;
+  TokenPeriod period = tokens_.take();
+  if (period.generated == 0 && period.prompt_tokens == 0) return;  // nobody generates
+  LoggedStep logged = logged_period(period);
+  pipeline_.take(logged);
+  keep({processed_, logged});
+}
+
+std::size_t Worker::process(std::size_t most) {
+  std::optional<StepReport> newest;
+  std::size_t reports = 0, taken = 0;
+  std::uint64_t next_step = 0;
+  for (; taken < most; ++taken) {
+    const LoggedStep* logged = queue_.at(processed_);
+    if (logged == nullptr) break;
+    if (logged->kind == LoggedKind::step) {
+      next_step = logged->step + 1;
+      end_period(logged->step);
+    }
+    std::optional<StepReport> report = pipeline_.take(*logged);
+    ++processed_;
+    if (!report) continue;
+    feed(*report);
+    newest = std::move(report);
+    ++reports;
+  }
+  if (taken == 0) return 0;
+  wants_reading_.store(pipeline_.wants_reading(next_step), std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  if (newest) last_ = std::move(newest);
+  calibration_ = pipeline_.calibration();
+  reported_ += reports;
+  return taken;
+}
+
+void Worker::feed(const StepReport& report) {
+  std::optional<StepReport> thin;
+  bool thinned_already = false;
+  for (Feed& each : feeds_) {
+    if (each.local) {
+      each.feeder.offer(report);
+      continue;
+    }
+    if (!thinned_already) thin = thinned(report, config_);
+    thinned_already = true;
+    if (thin) each.feeder.offer(*thin);
+  }
+}
+
+void Worker::free_done() {
+  for (std::uint64_t until = std::min(processed_, journaled_); freed_ < until; ++freed_) {
+    queue_.free(freed_);
+  }
+}
+
+void Worker::drain(bool all) {
+  sample_hardware();
+  std::uint64_t until = queue_.head();
+  std::size_t taken = 0;
+  do {
+    write_journal();
+    taken = process(kBatch);
+    if (!journal_) journaled_ = processed_;
+    free_done();
+    for (Feed& each : feeds_) each.feeder.pump(all);
+  } while (taken == kBatch && processed_ < until);
+  write_journal();
+  free_done();
+  std::uint64_t unsent = 0;
+  for (Feed& each : feeds_) unsent += each.feeder.lost();
+  std::lock_guard lock(mutex_);
+  unsent_ = unsent;
+}
+
+void Worker::close() {
+  for (Feed& each : feeds_) each.feeder.close();
+  journal_next_ = {};
+  write_journal();
+  std::uint64_t unsent = 0;
+  for (Feed& each : feeds_) unsent += each.feeder.lost();
+  {
+    std::lock_guard lock(mutex_);
+    unsent_ = unsent;
+  }
+  // A queue whose steps are not all on the disk stays, for whoever reads the run directory.
+  if (journal_ && journaled_ == queue_.head() && journal_->end().has_value()) {
+    ::unlink(queue_path_.c_str());
+  }
+}
+
+bool Worker::measurement_due(std::uint64_t step, TrainingPhase phase) const {
+  if (!config_.enabled || std::holds_alternative<EstimateMode>(config_.mode)) return false;
+  if (config_.schedule.fixed == 0u) return false;  // never
+  return config_.schedule.due(step, phase) || wants_reading_.load(std::memory_order_relaxed);
+}
+
+std::optional<StepReport> Worker::last_report() const {
+  std::lock_guard lock(mutex_);
+  return last_;
+}
+
+Calibration Worker::calibration() const {
+  std::lock_guard lock(mutex_);
+  return calibration_;
+}
+
+std::vector<std::string> Worker::warnings() const {
+  std::lock_guard lock(mutex_);
+  return diagnostics_.warnings();
+}
+
+MonitorStatus Worker::status() const {
+  std::lock_guard lock(mutex_);
+  MonitorStatus status;
+  status.dropped = queue_.dropped();
+  status.reported = reported_;
+  status.unsent = unsent_;
+  if (journal_) status.run_directory = config_.run_dir;
+  return status;
+}
+
+}  // namespace mfu

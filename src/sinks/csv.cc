@@ -1,0 +1,77 @@
+#include <fmt/format.h>
+
+#include "base/append.h"
+#include "base/json.h"
+#include "mfu/sink.h"
+
+namespace mfu {
+
+namespace {
+
+// RFC 4180: quoted where it holds a comma, a quote or a line's end.
+std::string cell(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (char each : text) quoted.append(each == '"' ? 2 : 1, each);
+  return quoted + '"';
+}
+
+std::string header() {
+  std::string line = "step,time_unix_s,epoch,loss,grad_norm,learning_rate";
+  for (std::string_view name : step_metric_names()) line += fmt::format(",{}", name);
+  return line + ",model_flop,source,convention,dtype,peak_flop_per_s,peak_source,devices\n";
+}
+
+std::string number(const std::optional<double>& value) {
+  return value ? json_number(*value) : "";
+}
+
+std::string row(const StepReport& report) {
+  const UtilizationBasis& basis = *report.basis;
+  std::string line =
+      fmt::format("{},{},{},{},{},{}", report.step,
+                  json_number(static_cast<double>(report.time.count()) / 1e9), number(report.epoch),
+                  number(report.loss), number(report.grad_norm), number(report.learning_rate));
+  for (std::string_view name : step_metric_names()) line += ',' + number(report.value(name));
+  line += fmt::format(",{},{},{},{},{},{},{}\n", report.flop ? report.flop->to_string() : "",
+                      report.source ? name_of(*report.source) : "", describe(basis.convention).name,
+                      basis.precision ? name_of(*basis.precision) : "",
+                      basis.peak ? json_number(basis.peak->per_s) : "", cell(basis.peak_source),
+                      basis.devices);
+  return line;
+}
+
+class CsvSink : public Sink {
+ public:
+  explicit CsvSink(std::string path) : path_(std::move(path)) {}
+  std::string name() const override { return fmt::format("the table {}", path_); }
+  Result<void> open() override {
+    file_ = MFU_TRY(AppendFile::open(path_, true));
+    headed_ = !file_.was_empty();
+    return {};
+  }
+  Result<void> write(std::span<const StepReport> reports) override {
+    std::string lines = headed_ ? "" : header();
+    for (const StepReport& report : reports) lines += row(report);
+    MFU_TRY(file_.append(lines));
+    headed_ = true;
+    return {};
+  }
+  Result<void> close() override {
+    file_.close();
+    return {};
+  }
+
+ private:
+  std::string path_;
+  AppendFile file_;
+  bool headed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Sink> make_csv_sink(std::string path) {
+  return std::make_unique<CsvSink>(std::move(path));
+}
+
+}  // namespace mfu

@@ -1,0 +1,110 @@
+#include <fmt/format.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "mfu/sink.h"
+
+namespace mfu {
+
+namespace {
+
+// perf/mfu becomes mfu_perf_mfu: one namespace, letters that the format allows.
+std::string exposed(std::string_view name) {
+  std::string text = name.starts_with("mfu/") ? "" : "mfu_";
+  for (char each : name) text += each == '/' ? '_' : each;
+  return text;
+}
+
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (char each : text) {
+    if (each == '\\' || each == '"') safe += '\\';
+    if (each == '\n') {
+      safe += "\\n";
+    } else {
+      safe += each;
+    }
+  }
+  return safe;
+}
+
+struct Help {
+  std::string_view name, text;
+};
+constexpr Help kHelp[] = {
+    {"training/epoch", "Epoch of the newest step"},
+    {"training/loss", "Loss of the newest step"},
+    {"training/grad_norm", "Norm of the gradient in the newest step"},
+    {"training/learning_rate", "Learning rate of the newest step"},
+    {"perf/mfu", "Model FLOPs utilization of the newest step, 1 being the whole peak"},
+    {"perf/mfu_percent", "Model FLOPs utilization of the newest step in percent"},
+    {"perf/step_time", "Seconds the newest step took"},
+    {"perf/steps_per_second", "Steps a second"},
+    {"perf/tokens_per_second", "Tokens trained a second"},
+    {"perf/samples_per_second", "Samples trained a second"},
+    {"mfu/tokens_per_second", "Tokens generated a second in the newest period"},
+    {"mfu/flops_per_token", "FLOPs a generated token"},
+    {"mfu/mfu_percentage", "Model FLOPs utilization of generation in percent"},
+    {"mfu/total_tokens_generated", "Tokens generated in the newest period"},
+    {"mfu/elapsed_time", "Seconds of the newest period of generation"},
+    {"mfu/mbu_percentage", "Memory bandwidth utilization of generation in percent"},
+};
+
+std::string_view help_of(std::string_view name) {
+  for (const Help& help : kHelp) {
+    if (help.name == name) return help.text;
+  }
+  return name;
+}
+
+class PrometheusSink : public Sink {
+ public:
+  explicit PrometheusSink(std::string path) : path_(std::move(path)) {}
+  std::string name() const override { return fmt::format("the metrics file {}", path_); }
+  Result<void> open() override { return {}; }
+  Result<void> write(std::span<const StepReport> reports) override {
+    if (reports.empty()) return {};
+    return write_file(path_, prometheus_text(reports.back()));
+  }
+  Result<void> close() override { return {}; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace
+
+std::string prometheus_text(const StepReport& report) {
+  const UtilizationBasis& basis = *report.basis;
+  std::string rank = basis.rank ? fmt::format("rank=\"{}\"", *basis.rank) : "";
+  std::string how = fmt::format(
+      "convention=\"{}\",source=\"{}\",dtype=\"{}\"{}{}", describe(basis.convention).name,
+      report.source ? name_of(*report.source) : "unknown",
+      basis.precision ? name_of(*basis.precision) : "unknown", rank.empty() ? "" : ",", rank);
+  std::string text;
+  auto add = [&](std::string_view name, std::string_view help, double value,
+                 std::string_view labels) {
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{0}{2}{3}{4} {5}\n", name, help,
+                        labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}",
+                        json_number(value));
+  };
+  add("mfu_step", "Number of the newest step", static_cast<double>(report.step), rank);
+  for (const StepMetric& scalar : scalars_of(report)) {
+    bool utilization = scalar.name.find("/mfu") != std::string_view::npos ||
+                       scalar.name.find("flops") != std::string_view::npos;
+    add(exposed(scalar.name), help_of(scalar.name), scalar.value, utilization ? how : rank);
+  }
+  if (basis.peak) {
+    std::string labels = fmt::format("peak_source=\"{}\"{}{}", escaped(basis.peak_source),
+                                     rank.empty() ? "" : ",", rank);
+    add("mfu_peak_flop_per_second", "Dense peak of one device", basis.peak->per_s, labels);
+  }
+  add("mfu_devices", "Devices the numbers are of", static_cast<double>(basis.devices), rank);
+  return text;
+}
+
+std::unique_ptr<Sink> make_prometheus_sink(std::string path) {
+  return std::make_unique<PrometheusSink>(std::move(path));
+}
+
+}  // namespace mfu
