@@ -9,7 +9,7 @@ int main(void) {
   mfu_options options = mfu_options_unknown();
   options.yaml = "monitoring: {mfu_calculation_mode: profiler}";
   options.peak_flop_per_s = 100e9;
-  mfu_monitor *monitor = mfu_monitor_open(&options);
+  mfu_monitor* monitor = mfu_monitor_open(&options);
   if (monitor == NULL) {
     fprintf(stderr, "%s\n", mfu_error());
     return 1;

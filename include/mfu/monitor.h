@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "mfu/clock.h"
-#include "mfu/samples.h"
 #include "mfu/diagnostics.h"
 #include "mfu/monitor_config.h"
+#include "mfu/samples.h"
 #include "mfu/sink.h"
 #include "mfu/step_report.h"
 #include "mfu/tokens.h"

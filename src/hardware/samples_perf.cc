@@ -40,8 +40,7 @@ Result<std::shared_ptr<CounterSource>> open_cpu_counters() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
     std::optional<std::uint64_t> thread = parse_count(entry.path().filename().string());
     if (!thread || threads.size() == kThreadsMost) continue;
-    threads.push_back(
-        MFU_TRY(FlopCounters::open({.process = static_cast<std::int64_t>(*thread)})));
+    threads.push_back(MFU_TRY(FlopCounters::open({.process = static_cast<std::int64_t>(*thread)})));
   }
   if (threads.empty()) return fail(ErrorCode::unsupported, "/proc/self/task cannot be read");
   return std::shared_ptr<CounterSource>(std::make_shared<RetiredSource>(std::move(threads)));
