@@ -128,17 +128,17 @@ test_torch() {
   (cd "$MFU_ROOT" && XDG_CACHE_HOME="$environment/cache" "$environment/bin/python" -m pytest -q -p no:cacheprovider tests/python/observer "$@")
 }
 
-# build PRESET: configures once, builds what changed.
+# build PRESET [TARGET…]: configures once, builds what changed.
 build() {
-  local preset="$1" directory="$MFU_ROOT/build/$1" log="$MFU_ROOT/build/$1.log"
+  local preset="$1" directory="$MFU_ROOT/build/$1" log="$MFU_ROOT/build/$1.log"; shift
   if [ ! -f "$directory/build.ninja" ]; then
     say "configuring ($preset)"
     (cd "$MFU_ROOT" && cmake --preset "$preset" >"$log" 2>&1) || { tail -n 30 "$log" >&2; die "configuring failed; the whole log: build/$preset.log"; }
   fi
-  if [ -n "$(ninja -C "$directory" -n 2>/dev/null | grep -v 'no work to do' | grep -v '^ninja: Entering')" ]; then
+  if [ -n "$(ninja -C "$directory" -n "$@" 2>/dev/null | grep -v 'no work to do' | grep -v '^ninja: Entering')" ]; then
     say "building ($preset)"
-    if [ -t 2 ]; then ninja -C "$directory" >&2 || die "the build failed"
-    else ninja -C "$directory" >"$log" 2>&1 || { grep -A 12 -E 'error|FAILED' "$log" | head -n 60 >&2; die "the build failed; the whole log: build/$preset.log"; }
+    if [ -t 2 ]; then ninja -C "$directory" "$@" >&2 || die "the build failed"
+    else ninja -C "$directory" "$@" >"$log" 2>&1 || { grep -A 12 -E 'error|FAILED' "$log" | head -n 60 >&2; die "the build failed; the whole log: build/$preset.log"; }
     fi
   fi
 }
