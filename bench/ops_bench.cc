@@ -3,25 +3,12 @@
 //   build/release/bench/ops_bench
 #include <mfu/mfu.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 
-namespace {
+#include "best.h"
 
-// Best of many rounds, nanoseconds a call: the machine is shared.
-template <typename Work>
-double best_ns(int calls, const Work& work) {
-  double best = 1e18;
-  for (int round = 0; round < 50; ++round) {
-    auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < calls; ++i) work();
-    std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
-    best = std::min(best, taken.count() / calls);
-  }
-  return best;
-}
+namespace {
 
 void record_addmm(mfu::ArgumentList& arguments) {
   std::array<std::int64_t, 1> bias{512};

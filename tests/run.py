@@ -61,19 +61,24 @@ def unit_tests(preset, wanted):
 
 
 def python_tests(wanted):
-    """pytest over tests/python, in our environment."""
-    python = os.environ.get("MFU_PYTHON", sys.executable)
-    if wanted and not any(word in name for name in wanted for word in ("python", "model", "ops", "package", "monitor")):
+    """pytest over tests/python in our environment: a process a folder, since what observes torch stays in its process."""
+    if wanted and not any(word in name for name in wanted for word in ("python", "model", "ops", "package", "observer", "run", "monitor")):
         return
-    probes = ROOT / "build" / "release" / "src"
+    folder = ROOT / "tests" / "python"
+    groups = [sorted(folder.glob("test_*.py"))] + [[path] for path in sorted(folder.iterdir()) if path.is_dir() and list(path.glob("test_*.py"))]
+    for group in groups:
+        yield from pytest_group(group)
+
+
+def pytest_group(paths):
+    python, probes = os.environ.get("MFU_PYTHON", sys.executable), ROOT / "build" / "release" / "src"
+    package = os.pathsep.join(filter(None, [str(ROOT / "build" / "release" / "python"), os.environ.get("PYTHONPATH")]))
+    environment = dict(os.environ, PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", MFU_MODEL_PROBE=str(probes / "model" / "mfu_model_probe"), MFU_OPS_PROBE=str(probes / "ops" / "mfu_ops_probe"))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        package = os.pathsep.join(filter(None, [str(ROOT / "build" / "release" / "python"), os.environ.get("PYTHONPATH")]))
-        environment = dict(os.environ, PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", MFU_MODEL_PROBE=str(probes / "model" / "mfu_model_probe"), MFU_OPS_PROBE=str(probes / "ops" / "mfu_ops_probe"))
-        run = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", str(ROOT / "tests" / "python")],
-                             capture_output=True, text=True, timeout=1800, env=environment)
+        run = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *map(str, paths)], capture_output=True, text=True, timeout=1800, env=environment)
         if not report.exists():
-            yield "python", f"pytest did not run in {python} (set-up says why)\n{run.stdout[-1500:]}{run.stderr[-1500:]}"
+            yield f"python/{paths[0].name}", f"pytest did not run in {python} (set-up says why)\n{run.stdout[-1500:]}{run.stderr[-1500:]}"
             return
         for case in ElementTree.parse(report).iter("testcase"):
             bad = [child for child in case if child.tag in ("failure", "error", "skipped")]

@@ -68,7 +68,9 @@ std::string impossible(const Component& component) {
                        attention->heads, attention->kv_heads);
   }
   const auto* work = std::get_if<Projection>(&component.work);
-  if (work == nullptr || (work->active >= 1 && work->active <= work->copies)) return "";
+  // One copy that no token visits is a weight that is stored and not used here (DiT's class norm).
+  if (work == nullptr || work->copies <= 1) return "";
+  if (work->active >= 1 && work->active <= work->copies) return "";
   return fmt::format("a token visits {} of {} experts: give 1 to {}", work->active, work->copies,
                      work->copies);
 }

@@ -1,26 +1,15 @@
 """The test-only program of src/ops, asked many things in one run; torch's schemas put arguments into their places."""
 
-import json
-import os
-import pathlib
-import subprocess
-
+import probe
 import torch
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def find_probe():
-    named = os.environ.get("MFU_OPS_PROBE")
-    candidates = [pathlib.Path(named)] if named else list(ROOT.glob("build/*/**/mfu_ops_probe"))
-    built = [c for c in candidates if c.exists()]
-    return str(max(built, key=lambda c: c.stat().st_mtime)) if built else None
+    return probe.find("ops")
 
 
 def ask(requests):
-    text = "".join(json.dumps(r) + "\n" for r in requests)
-    run = subprocess.run([find_probe()], input=text, capture_output=True, text=True, check=True)
-    return [json.loads(line) for line in run.stdout.splitlines()]
+    return probe.ask("ops", requests)
 
 
 def schema_of(name):

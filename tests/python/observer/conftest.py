@@ -5,7 +5,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 # The package of the checkout where mfu is not installed: the glue needs no compiled core.
-sys.path.insert(0, str(ROOT / "python"))
+sys.path.append(str(ROOT / "python"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 torch = pytest.importorskip("torch")
