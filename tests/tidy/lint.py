@@ -1,18 +1,55 @@
-"""clang-tidy over our own sources; what has not changed since it was clean is not looked at again."""
+"""clang-tidy over our own sources; what has not changed since it was clean, with the headers it includes, is not looked at again."""
 
 import hashlib
 import json
+import re
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "release"
+CACHE = ROOT / "build" / "clang-tidy-clean"
+INCLUDE = re.compile(rb'^#include ["<]([^">]+)[">]', re.M)
 
 
-def fingerprint(source, headers):
-    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + headers + source.read_bytes())
+@lru_cache(None)
+def own_headers(source):
+    """The project's headers that a file includes, directly or through others."""
+    found, waiting = set(), [source]
+    while waiting:
+        path = waiting.pop()
+        for name in INCLUDE.findall(path.read_bytes()):
+            for folder in (path.parent, ROOT / "include", ROOT / "src", ROOT):
+                header = (folder / name.decode()).resolve()
+                if header.is_file() and header not in found:
+                    found.add(header)
+                    waiting.append(header)
+    return sorted(found)
+
+
+def fingerprint(source):
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    for path in [source, *own_headers(source)]:
+        digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def sources():
+    commands = json.loads((BUILD / "compile_commands.json").read_text())
+    return sorted({Path(command["file"]) for command in commands
+                   if not command["file"].endswith("_test.cc") and "/build/" not in command["file"] and "/fake/" not in command["file"]})
+
+
+def check(source):
+    run = subprocess.run(["clang-tidy-19", "-p", str(BUILD), "--quiet", str(source)], capture_output=True, text=True)
+    if run.returncode:
+        return run.stdout or run.stderr or f"{source}: clang-tidy-19 left with {run.returncode} and said nothing"
+    with CACHE.open("a") as marks:
+        marks.write(fingerprint(source) + "\n")
+    return ""
 
 
 def tests():
@@ -21,24 +58,13 @@ def tests():
             subprocess.run(["clang-tidy-19", "--version"], capture_output=True, check=True)
         except FileNotFoundError:
             return "clang-tidy-19 is not installed (Debian: apt-get install clang-tidy-19)"
-        commands = json.loads((BUILD / "compile_commands.json").read_text())
-        sources = sorted({Path(command["file"]) for command in commands
-                          if not command["file"].endswith("_test.cc") and "/build/" not in command["file"]
-                          and "/fake/" not in command["file"]})
-        headers = b"".join(path.read_bytes() for folder in ("include", "src", "apps") for path in sorted((ROOT / folder).rglob("*.h")))
-        cache = ROOT / "build" / "clang-tidy-clean"
-        clean = set(cache.read_text().split()) if cache.exists() else set()
-
-        def check(source):
-            mark = fingerprint(source, headers)
-            if mark in clean:
-                return mark, ""
-            run = subprocess.run(["clang-tidy-19", "-p", str(BUILD), "--quiet", str(source)], capture_output=True, text=True)
-            return (mark, "") if run.returncode == 0 else (None, run.stdout)
-
+        clean = set(CACHE.read_text().split()) if CACHE.exists() else set()
+        changed = [source for source in sources() if fingerprint(source) not in clean]
+        findings = []
         with ThreadPoolExecutor(2) as pool:
-            results = list(pool.map(check, sources))
-        cache.write_text("\n".join(mark for mark, _ in results if mark))
-        return "\n".join(output for _, output in results if output) or None
+            for done, (source, finding) in enumerate(zip(changed, pool.map(check, changed)), 1):
+                findings += [finding] if finding else []
+                print(f"clang-tidy {done} of {len(changed)}: {source.relative_to(ROOT)}{' (finding)' if finding else ''}", file=sys.stderr)
+        return "\n".join(findings) or None
 
     yield "lint/sources", lint
