@@ -55,7 +55,7 @@ std::string explain(const CLI::App& root, const CLI::ParseError& problem) {
     return problem.what();
   const CLI::App& app = deepest(root);
   const std::string& word = extras[0];
-  bool option = word.starts_with("-");
+  bool option = word.starts_with('-');
   std::string told = option          ? fmt::format("there is no option {}", word)
                      : &app == &root ? fmt::format("there is no command '{}'", word)
                                      : fmt::format("'{}' is one argument too many", word);

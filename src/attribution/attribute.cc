@@ -57,7 +57,7 @@ void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
       idle.split(from_ns, to_ns, owner);
       return;
     }
-    const Span& span = works.spans[owner];
+    const WorkSpan& span = works.spans[owner];
     if (span.level == Level::matmul) {
       book.charge_matmul(from_ns, to_ns, span.call);
     } else if (span.level == Level::communication && span.call != kNone) {
@@ -70,7 +70,7 @@ void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
   };
   Sweep<kLevelCount, decltype(emit)> sweep(plan.window.start_ns, plan.window.end_ns, emit);
   for (std::uint32_t i = 0; i < works.spans.size(); ++i) {
-    const Span& span = works.spans[i];
+    const WorkSpan& span = works.spans[i];
     sweep.add(span.start_ns, span.end_ns, static_cast<std::size_t>(span.level), i);
   }
   sweep.finish();
@@ -99,7 +99,7 @@ void count_flop(const Works& works, RankAttribution& rank) {
   double needed_s = 0;
   double executed_s = 0;
   bool compared = false;
-  for (const Call& call : works.calls) {
+  for (const WorkCall& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
     if (!entry.cost || call.inside <= 0) continue;
     FlopCount model =
@@ -157,7 +157,7 @@ void use_given_flop(const AttributionOptions& options, RankAttribution& rank) {
 void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
                RankAttribution& rank) {
   std::set<Assumption> assumed;
-  for (const Call& call : works.calls) {
+  for (const WorkCall& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
     if (call.inside > 0 && entry.cost) assumed.insert(entry.cost->assumption);
   }
