@@ -47,5 +47,6 @@ Result<Catalog> catalog_of(const std::string& path);
 void bind_model(nanobind::module_& module);
 void bind_hardware(nanobind::module_& module);
 void bind_record(nanobind::module_& module);
+void bind_trace(nanobind::module_& module);
 
 }  // namespace mfu::python

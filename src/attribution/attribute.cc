@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "attribution/book.h"
@@ -85,7 +86,7 @@ void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
 
 FlopCount share_of(FlopCount count, double inside) {
   if (inside >= 1) return count;
-  return FlopCount::from_wide(static_cast<Uint128>(count.to_double() * inside + 0.5));
+  return FlopCount::from_wide(static_cast<Uint128>(std::round(count.to_double() * inside)));
 }
 
 struct TypeSum {

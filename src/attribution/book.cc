@@ -65,7 +65,7 @@ std::vector<StepLedger> Book::finish() {
     std::int64_t peak_ns = std::min<std::int64_t>(std::llround(at_peak[i]), below);
     steps_[i].ledger[LedgerLine::matmul_at_peak] = peak_ns;
     below -= peak_ns;
-    steps_[i].model_flop = FlopCount::from_wide(static_cast<Uint128>(flop[i] + 0.5));
+    steps_[i].model_flop = FlopCount::from_wide(static_cast<Uint128>(std::round(flop[i])));
   }
   return std::move(steps_);
 }

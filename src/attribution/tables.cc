@@ -1,6 +1,7 @@
 #include "attribution/tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 
@@ -107,14 +108,14 @@ OperatorLine line_of(const Trace& trace, const CostEntry& entry, bool tf32,
   line.shapes = shapes_text(trace.text(entry.inputs));
   line.calls = sum.calls;
   line.recomputed_calls = sum.recomputed;
-  line.duration_ns = static_cast<std::int64_t>(sum.duration_ns + 0.5);
+  line.duration_ns = static_cast<std::int64_t>(std::round(sum.duration_ns));
   if (sum.host != kNone) line.code = printable(trace.text(user_frame(trace, sum.host)), 200);
   if (!entry.cost) return line;
   ElementType type = entry.cost->compute_type;
   line.dtype = std::string(tf32 && type == ElementType::fp32 ? "tf32" : name_of(type));
   line.flop = FlopCount::from_wide(sum.whole_flop);
   if (entry.cost->read_bytes && entry.cost->written_bytes) {
-    line.bytes = static_cast<std::uint64_t>(sum.bytes + 0.5);
+    line.bytes = static_cast<std::uint64_t>(std::round(sum.bytes));
   }
   if (sum.duration_ns >= 1) line.rate = FlopRate{sum.flop * 1e9 / sum.duration_ns};
   if (const auto& peak = entry.peak[tf32 ? 1 : 0]) {
@@ -142,7 +143,7 @@ std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works, c
       sum.whole_flop += entry.cost->hardware_flop.wide();
     } else {
       sum.whole_flop +=
-          static_cast<Uint128>(entry.cost->hardware_flop.to_double() * call.inside + 0.5);
+          static_cast<Uint128>(std::round(entry.cost->hardware_flop.to_double() * call.inside));
     }
     sum.flop += entry.cost->hardware_flop.to_double() * call.inside;
     sum.bytes += call.inside * static_cast<double>(entry.cost->read_bytes.value_or(0) +

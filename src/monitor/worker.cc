@@ -58,7 +58,7 @@ Result<std::unique_ptr<Worker>> Worker::create(MonitorOptions options, const Clo
   }
   if (!queue.has_value()) return Failure{queue.error()};
   std::unique_ptr<Worker> worker(new Worker(options, clock, std::move(queue).value()));
-  for (std::string& warning : warnings) worker->warn(std::move(warning));
+  for (std::string& warning : warnings) worker->warn(warning);
   if (kept) worker->open_journal(options, name, path);
   worker->add_sinks(std::move(options.sinks));
   return worker;
@@ -71,7 +71,7 @@ Worker::Worker(const MonitorOptions& options, const Clock& clock, StepQueue queu
       queue_(std::move(queue)),
       tokens_(clock),
       pipeline_(pipeline_options(options, clock),
-                [this](std::string message) { warn(std::move(message)); }) {
+                [this](const std::string& message) { warn(message); }) {
   if (options.counters != nullptr) sampler_.emplace(options.counters);
   if (const auto* smart = std::get_if<SmartMode>(&config_.mode)) {
     wants_reading_ = smart->calibration_enabled && smart->initial_profiling;
@@ -100,7 +100,7 @@ void Worker::open_journal(const MonitorOptions& options, const std::string& name
 }
 
 void Worker::add_sinks(std::vector<std::unique_ptr<Sink>> given) {
-  auto warn_of = [this](std::string message) { warn(std::move(message)); };
+  auto warn_of = [this](const std::string& message) { warn(message); };
   for (ConfiguredSink& each : configured_sinks(config_)) {
     std::uint64_t batch = each.local ? config_.local_save_every : 1;
     feeds_.push_back({SinkFeeder(std::move(each.sink), clock_, batch, warn_of), each.local});
@@ -110,7 +110,7 @@ void Worker::add_sinks(std::vector<std::unique_ptr<Sink>> given) {
   }
 }
 
-void Worker::warn(std::string message) {
+void Worker::warn(const std::string& message) {
   {
     std::lock_guard lock(mutex_);
     std::size_t before = diagnostics_.warnings().size();

@@ -46,7 +46,7 @@ class Worker {
   void open_journal(const MonitorOptions& options, const std::string& name,
                     const std::string& queue_path);
   void add_sinks(std::vector<std::unique_ptr<Sink>> given);
-  void warn(std::string message);
+  void warn(const std::string& message);
   void sample_hardware();
   void keep(const JournalEntry& entry);
   void write_journal();

@@ -190,7 +190,7 @@ void decode_process(std::string_view bytes, const std::string& name, ProcessReco
     damage.push_back(fmt::format("{}: byte 0: not a file of a run (or of another version)", name));
   }
   FrameReader reader(bytes);
-  FrameKind kind{};
+  FrameKind kind = FrameKind::process;
   std::string_view payload;
   std::size_t strange = 0;
   while (reader.next(kind, payload)) {

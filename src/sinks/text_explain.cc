@@ -49,7 +49,7 @@ std::string bar(double share, std::size_t width, const TextStyle& style) {
   std::size_t whole = static_cast<std::size_t>(cells);
   std::string text;
   if (!style.unicode) {
-    text.assign(static_cast<std::size_t>(cells + 0.5), '#');
+    text.assign(static_cast<std::size_t>(std::round(cells)), '#');
     return text;
   }
   static constexpr std::string_view kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -283,7 +283,7 @@ std::string to_text(const ComparisonReport& report, const TextStyle& style) {
   if (report.before_mfu && report.after_mfu) {
     text += fmt::format("MFU {} → {}\n", percent(*report.before_mfu), percent(*report.after_mfu));
   }
-  text += "\n";
+  text += '\n';
   Table table({{report.by_step ? "a step" : "a window"},
                {"before", Align::right},
                {"", Align::right},

@@ -40,8 +40,9 @@ def fingerprint(source):
 
 def sources():
     commands = json.loads((BUILD / "compile_commands.json").read_text())
-    return sorted({Path(command["file"]) for command in commands
-                   if not command["file"].endswith("_test.cc") and "/build/" not in command["file"] and "/fake/" not in command["file"]})
+    files = {Path(command["file"]) for command in commands}
+    return sorted(path for path in files if path.is_relative_to(ROOT) and not path.name.endswith("_test.cc")
+                  and not {"build", "fake", ".venv"} & set(path.relative_to(ROOT).parts))
 
 
 def check(source):
