@@ -72,16 +72,18 @@ def test_ctrl_c_ends_it(tmp_path):
     program = "import mfu, sys; print('ready', flush=True); mfu.explain(sys.argv[1])"
     process = subprocess.Popen([sys.executable, "-c", program, fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
-    with open(fifo, "w") as writer:
-        writer.write('{"traceEvents": [')
-        for number in range(20):
-            writer.write('{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": %d, "dur": 1},' % number)
-        writer.flush()
-        time.sleep(0.3)
-        process.send_signal(signal.SIGINT)
+    pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)  # opens at once, whoever reads
+    os.write(pipe, b'{"traceEvents": [' + b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1},' * 20)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    for _ in range(600):  # a reader that waits for bytes sees the wish at the next ones
+        if process.poll() is not None:
+            break
         try:
-            for _ in range(100000):  # a reader that waits in read() sees the wish at its next byte
-                writer.write(" " * 4096)
-        except BrokenPipeError:
+            os.write(pipe, b" " * 4096)
+        except BlockingIOError:
             pass
+        time.sleep(0.05)
+    os.close(pipe)
+    process.kill()
     assert "KeyboardInterrupt" in process.communicate(timeout=60)[1]
