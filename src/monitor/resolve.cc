@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
 #include "mfu/machine.h"
+#include "monitor/metrics_endpoint.h"
 
 namespace mfu {
 
@@ -93,6 +95,15 @@ void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
   if (!options.bandwidth) options.bandwidth = device->bandwidth;
 }
 
+// An address is listened on; anything else is a file.
+std::unique_ptr<Sink> prometheus_sink(const std::string& where) {
+  std::optional<MetricsAddress> at = parse_metrics_address(where);
+  if (!at) return make_prometheus_sink(where);
+  at->port = local_rank_port(at->port);
+  const char* token = std::getenv("MFU_METRICS_TOKEN");
+  return make_metrics_endpoint(*at, token == nullptr ? "" : token);
+}
+
 }  // namespace
 
 void resolve_options(MonitorOptions& options, const WarnFunction& warn) {
@@ -137,7 +148,7 @@ std::vector<ConfiguredSink> configured_sinks(const MonitorConfig& config) {
   if (!config.jsonl.empty()) add(make_jsonl_sink(config.jsonl), true);
   if (!config.csv.empty()) add(make_csv_sink(config.csv), true);
   if (!config.tensorboard.empty()) add(make_tensorboard_sink(config.tensorboard), false);
-  if (!config.prometheus.empty()) add(make_prometheus_sink(config.prometheus), false);
+  if (!config.prometheus.empty()) add(prometheus_sink(config.prometheus), false);
   if (!config.otlp.empty()) add(make_otlp_sink({.url = config.otlp}), false);
   if (!config.mlflow.empty()) {
     add(make_mlflow_sink({.url = config.mlflow, .run = config.mlflow_run}), false);
