@@ -103,16 +103,16 @@ Times while_a_pipe_stalls(const std::string& folder, std::uint64_t& dropped) {
   options.config.jsonl = pipe;
   pid_t reader = stopped_reader(pipe);
   int both = ::open(pipe.c_str(), O_RDWR);  // so that opening to write does not wait for the reader
-  auto opened = mfu::Monitor::open(std::move(options));
+  std::unique_ptr<mfu::Monitor> monitor = std::move(mfu::Monitor::open(std::move(options))).value();
   Times times = timed(
       [&](std::uint64_t n) {
-        (*opened)->log_step({.step = n, .loss = 2.5, .shape = mfu::StepShape::of(8, 4096)});
+        monitor->log_step({.step = n, .loss = 2.5, .shape = mfu::StepShape::of(8, 4096)});
       },
       [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
-  dropped = (*opened)->status().dropped;
+  dropped = monitor->status().dropped;
   ::close(both);
   ::kill(reader, SIGCONT);
-  opened->reset();
+  monitor.reset();
   ::waitpid(reader, nullptr, 0);
   ::unlink(pipe.c_str());
   return times;

@@ -14,7 +14,7 @@ namespace {
 constexpr int kTag = 77;
 
 struct Letter {
-  mfu::Calibration calibration;
+  mfu::Calibration calibration{};
   bool last = false;  // rank 0 has ended
 };
 
