@@ -11,7 +11,7 @@ die() { printf 'mfu set-up: %s\n' "$*" >&2; exit 2; }
 # when it is missing.
 BUILD_PACKAGES="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev libisal-dev libzstd-dev python3 python3-venv"
 RUN_PACKAGES="libopenblas0-pthread libdnnl2 libpfm4 libcurl4"
-TEST_PACKAGES="git libgtest-dev clang-format-19 man-db zsh fish chromium chromium-driver fonts-dejavu-core"
+TEST_PACKAGES="git libgtest-dev clang-format-19 man-db zsh fish chromium chromium-driver fonts-dejavu-core prometheus libopenmpi-dev openmpi-bin"
 FUZZ_PACKAGES="clang-19 libclang-rt-19-dev"
 
 missing_packages() {

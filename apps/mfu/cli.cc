@@ -206,6 +206,7 @@ int Cli::run(int argc, char** argv) {
   set_signal_manners();
   CLI::App root(kTagline, "mfu");
   root.fallthrough();
+  root.require_subcommand(0, 1);  // a folder may have a command's name: mfu export run
   add_global_options(root, json_, flags_);
   for (Command& command : commands_) {
     CLI::App* sub = root.add_subcommand(command.text.name, command.text.summary);

@@ -62,6 +62,7 @@ std::optional<StepReport> StepPipeline::take(const LoggedStep& logged) {
       meter_.take_reading(logged_flop(logged));
       return std::nullopt;
     case LoggedKind::calibration:
+    case LoggedKind::shared:
       if (Calibration factors = logged_factors(logged); usable(factors)) {
         meter_.take_calibration(factors);
       } else {

@@ -25,7 +25,7 @@ HEADERS = {
     "record": "record", "trace": "trace", "column": "trace", "collective": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
     "counters": "hardware",
     "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
-    "run": "report", "step_report": "report", "samples": "hardware", "tokens": "measure", "monitor_config": "monitor",
+    "run": "report", "step_report": "report", "samples": "hardware", "tokens": "measure", "monitor_config": "monitor", "export": "monitor",
     "observer": "torch", "c": "monitor", "mfu": None,
 }
 # A library stays in its room.
