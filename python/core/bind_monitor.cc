@@ -217,7 +217,7 @@ void bind_monitor(nb::module_& module) {
       .def("log_step_function", &log_step_function, "owner"_a, "slow"_a, "notice"_a, "shape"_a,
            "passes"_a,
            nb::sig("def log_step_function(self, owner: object, slow: object, notice: object, "
-                   "shape: Sequence[int], passes: bool) -> Callable[..., None]"),
+                   "shape: Sequence[int], passes: bool) -> collections.abc.Callable[..., None]"),
            "log_step itself: `slow` gets the arguments that are no plain numbers, `notice` is "
            "called "
            "where something is to be said.")

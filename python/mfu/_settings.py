@@ -60,6 +60,12 @@ def merged(config: Config, given: Dict[str, Any], rank: int) -> Tuple[str, List[
     return "\n".join(lines) + "\n" if settings else "", problems
 
 
+def read_settings(config: Config) -> Dict[str, str]:
+    """What a config says, by key without its root; problems are left to who uses it."""
+    text, _ = merged(config, {}, 0)
+    return {key.split(".", 1)[1]: value for key, value in _core.read_monitor_config(text, "settings")[0]}
+
+
 def _scalar(value: Any) -> str:
     """As YAML: what is plain stays plain, since a quoted number is none."""
     text = str(value)
