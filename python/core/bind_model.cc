@@ -20,11 +20,6 @@ namespace {
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 using Lengths = std::vector<std::uint64_t>;
 
-struct Spec {
-  ModelSpec model;
-  std::vector<std::string> warnings;
-};
-
 Spec read_spec(const std::string& path, std::string architecture, Overrides overrides) {
   Diagnostics diagnostics;
   ModelSpec model = value_or_raise(

@@ -82,4 +82,5 @@ NB_MODULE(_core, module) {
   mfu::python::bind_hardware(module);
   mfu::python::bind_record(module);
   mfu::python::bind_trace(module);
+  mfu::python::bind_monitor(module);
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace mfu::python {
 
@@ -44,9 +45,17 @@ struct ChosenPeak {
 Result<ChosenPeak> choose_peak(const PeakChoice& choice);
 Result<Catalog> catalog_of(const std::string& path);
 
+// A model as mfu._core.Spec holds it.
+struct Spec {
+  ModelSpec model;
+  std::vector<std::string> warnings;
+};
+
 void bind_model(nanobind::module_& module);
 void bind_hardware(nanobind::module_& module);
 void bind_record(nanobind::module_& module);
 void bind_trace(nanobind::module_& module);
+void bind_monitor(nanobind::module_& module);
+void bind_mask(nanobind::module_& module);
 
 }  // namespace mfu::python

@@ -28,9 +28,9 @@ _PLACES = {
     "Model": "_need", "flops": "_need", "convert": "_need", "conventions": "_need", "model_types": "_need",
     "peak": "_hardware", "machine": "_hardware", "devices": "_hardware", "utilization": "_hardware", "plan": "_hardware",
     "explain": "_explain", "Explanation": "_explain",
-    "count": "_count", "Counted": "_count", "observe": "_observe", "Observation": "_observe", "mark_step": "_observe",
+    "count": "_count", "Counted": "_count", "Monitor": "_monitor", "observe": "_observe", "Observation": "_observe", "mark_step": "_observe",
 }
-_MODULES = ("callbacks",)
+_MODULES = ("callbacks", "compat")
 
 __all__ = sorted([*_PLACES, *_MODULES, "__version__"])
 
@@ -50,11 +50,12 @@ def __dir__() -> List[str]:
 
 
 if TYPE_CHECKING:
-    from . import callbacks as callbacks
+    from . import callbacks as callbacks, compat as compat
     from ._count import Counted as Counted, count as count
     from ._errors import (Error as Error, FileError as FileError, FileMissing as FileMissing, InvalidArgument as InvalidArgument,
                           Malformed as Malformed, NotFound as NotFound, Unsupported as Unsupported)
     from ._explain import Explanation as Explanation, explain as explain
     from ._hardware import devices as devices, machine as machine, peak as peak, plan as plan, utilization as utilization
+    from ._monitor import Monitor as Monitor
     from ._need import Model as Model, conventions as conventions, convert as convert, flops as flops, model_types as model_types
     from ._observe import Observation as Observation, mark_step as mark_step, observe as observe

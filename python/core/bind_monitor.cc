@@ -1,0 +1,252 @@
+// The monitor of a training loop, and the tokens of generation. log_step is a vectorcall function
+// of its own: keyword arguments are read in place, no object is made.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+
+#include "core.h"
+#include "monitor.h"
+
+namespace mfu::python {
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+namespace {
+
+// Reports for Python's own sinks, as lines of JSON. Filled by the monitor's thread, which never
+// sees the interpreter; the oldest are lost, and counted, where nobody takes them.
+class HeldReports : public Sink {
+ public:
+  explicit HeldReports(std::shared_ptr<Outbox> outbox) : outbox_(std::move(outbox)) {}
+  std::string name() const override { return "the Python package's sinks"; }
+  Result<void> open() override { return {}; }
+  Result<void> write(std::span<const StepReport> reports) override {
+    for (const StepReport& report : reports) outbox_->put(to_json(report));
+    return {};
+  }
+  Result<void> close() override { return {}; }
+
+ private:
+  std::shared_ptr<Outbox> outbox_;
+};
+
+StepShape shape_of(const std::vector<std::uint64_t>& sums) {
+  StepShape shape;
+  if (sums.size() == 5) {
+    shape = {.sequences = sums[0],
+             .tokens = sums[1],
+             .squares = sums[2],
+             .padded_length = sums[3],
+             .images = sums[4]};
+  }
+  return shape;
+}
+
+nb::dict dict_of(const Calibration& calibration) {
+  nb::dict found;
+  found["linear"] = calibration.linear;
+  found["quadratic"] = calibration.quadratic;
+  found["square"] = calibration.square;
+  found["step"] = calibration.step;
+  found["readings"] = calibration.readings;
+  found["apart"] = calibration.apart;
+  found["least_share"] = calibration.least_share;
+  found["most_share"] = calibration.most_share;
+  return found;
+}
+
+// The settings of mfu/_monitor.py.
+struct Opened {
+  nb::dict settings;
+  const char* text(const char* key) {
+    nb::object value = settings.attr("get")(key);
+    return value.is_none() ? "" : nb::borrow<nb::str>(value).c_str();
+  }
+  template <typename T>
+  std::optional<T> maybe(const char* key) {
+    nb::object value = settings.attr("get")(key);
+    if (value.is_none()) return std::nullopt;
+    return nb::cast<T>(value);
+  }
+};
+
+MonitorOptions options_of(Opened& given, LoopMonitor& self) {
+  MonitorOptions options;
+  ConfigReading reading =
+      value_or_raise(read_monitor_config(given.text("yaml"), given.text("name")));
+  options.config = std::move(reading.config);
+  options.model_json = given.text("model_json");
+  if (auto spec = given.maybe<Spec>("spec")) options.model = std::move(spec->model);
+  options.flop_per_token = given.maybe<double>("flop_per_token");
+  options.rank = given.maybe<std::uint32_t>("rank");
+  options.peak_source = given.text("peak_source");
+  options.recompute = value_or_raise(parse_recompute(given.text("recompute")));
+  options.queue_capacity = given.maybe<std::size_t>("queue_capacity").value_or(4096);
+  auto frozen = given.maybe<std::vector<std::string>>("frozen");
+  auto lora = given.maybe<std::pair<std::uint64_t, std::vector<std::string>>>("lora");
+  if (options.model && (frozen || lora)) {
+    TrainingOptions training;
+    if (frozen) training.frozen = *frozen;
+    if (lora) training.lora_rank = lora->first, training.lora_targets = lora->second;
+    options.training = value_or_raise(plan_training(*options.model, training));
+  }
+  if (given.maybe<bool>("hold_reports").value_or(false)) {
+    options.sinks.push_back(std::make_unique<HeldReports>(self.outbox));
+  }
+  std::shared_ptr<std::atomic<bool>> notice = self.notice;
+  options.on_warning = [notice](const std::string&) {
+    notice->store(true, std::memory_order_relaxed);
+  };
+  return options;
+}
+
+void bind_tokens(nb::class_<LoopMonitor>& monitor) {
+  monitor
+      .def(
+          "count_tokens", [](LoopMonitor& self, std::uint64_t n) { self.monitor->count_tokens(n); },
+          "tokens"_a)
+      .def(
+          "count_prefill",
+          [](LoopMonitor& self, std::uint64_t prompts, std::uint64_t tokens,
+             std::uint64_t squares) {
+            self.monitor->tokens().add_prefill(
+                {.sequences = prompts, .tokens = tokens, .squares = squares});
+          },
+          "prompts"_a, "tokens"_a, "squares"_a)
+      .def(
+          "count_decode",
+          [](LoopMonitor& self, std::uint64_t sequences, std::uint64_t context) {
+            self.monitor->tokens().add_decode(sequences, context);
+          },
+          "sequences"_a, "context"_a);
+}
+
+void bind_answers(nb::class_<LoopMonitor>& monitor) {
+  monitor
+      .def("last_report",
+           [](LoopMonitor& self) -> std::optional<std::string> {
+             std::optional<StepReport> report = self.monitor->last_report();
+             if (!report) return std::nullopt;
+             return to_json(*report);
+           })
+      .def("calibration", [](LoopMonitor& self) { return dict_of(self.monitor->calibration()); })
+      .def("warnings", [](LoopMonitor& self) { return self.monitor->warnings(); })
+      .def("status",
+           [](LoopMonitor& self) {
+             MonitorStatus status = self.monitor->status();
+             nb::dict found;
+             found["logged"] = status.logged;
+             found["dropped"] = status.dropped;
+             found["reported"] = status.reported;
+             found["unsent"] = status.unsent;
+             found["unheard"] = self.outbox->lost();
+             found["run_directory"] = status.run_directory;
+             return found;
+           })
+      .def(
+          "take_reports", [](LoopMonitor& self) { return self.outbox->take(); },
+          "Lines of JSON since the last call.")
+      .def(
+          "flush",
+          [](LoopMonitor& self, double seconds) {
+            return self.monitor->flush(
+                std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
+          },
+          "seconds"_a, nb::call_guard<nb::gil_scoped_release>())
+      .def(
+          "close", [](LoopMonitor& self) { self.monitor->close(); },
+          nb::call_guard<nb::gil_scoped_release>());
+}
+
+void bind_measurement(nb::class_<LoopMonitor>& monitor) {
+  monitor
+      .def(
+          "set_phase",
+          [](LoopMonitor& self, const std::string& phase) {
+            self.monitor->set_phase(value_or_raise(parse_training_phase(phase)));
+          },
+          "phase"_a)
+      .def(
+          "measurement_due",
+          [](LoopMonitor& self, std::uint64_t step) { return self.monitor->measurement_due(step); },
+          "step"_a)
+      .def(
+          "add_reading",
+          [](LoopMonitor& self, std::uint64_t step, const std::vector<std::uint64_t>& shape,
+             const nb::int_& flop, const std::optional<nb::int_>& attention) {
+            FlopReading reading{
+                .step = step, .shape = shape_of(shape), .flop = count_of(flop, "flop")};
+            if (attention) reading.attention_flop = count_of(*attention, "attention_flop");
+            self.monitor->add_reading(reading);
+          },
+          "step"_a, "shape"_a, "flop"_a, "attention_flop"_a.none())
+      .def(
+          "add_calibration",
+          [](LoopMonitor& self, double linear, double quadratic, bool square, std::uint64_t step,
+             std::uint32_t readings, bool apart, double least_share, double most_share) {
+            self.monitor->add_calibration(
+                {linear, quadratic, square, step, readings, apart, least_share, most_share});
+          },
+          "linear"_a, "quadratic"_a, "square"_a, "step"_a, "readings"_a, "apart"_a, "least_share"_a,
+          "most_share"_a);
+}
+
+}  // namespace
+
+void bind_monitor(nb::module_& module) {
+  auto monitor = nb::class_<LoopMonitor>(module, "Monitor", "mfu.Monitor is made of this.");
+  monitor
+      .def(
+          "__init__",
+          [](LoopMonitor* self, nb::dict settings) {
+            LoopMonitor made;
+            Opened given{std::move(settings)};
+            MonitorOptions options = options_of(given, made);
+            auto opened = [&options] {
+              nb::gil_scoped_release free;  // reads files, asks drivers
+              return Monitor::open(std::move(options));
+            }();
+            made.monitor = value_or_raise(std::move(opened));
+            new (self) LoopMonitor(std::move(made));
+          },
+          "settings"_a)
+      .def("log_step_function", &log_step_function, "owner"_a, "slow"_a, "notice"_a, "shape"_a,
+           "passes"_a,
+           nb::sig("def log_step_function(self, owner: object, slow: object, notice: object, "
+                   "shape: Sequence[int], passes: bool) -> collections.abc.Callable[..., None]"),
+           "log_step itself: `slow` gets the arguments that are no plain numbers, `notice` is "
+           "called "
+           "where something is to be said.")
+      .def(
+          "hold", [](LoopMonitor& self, bool hold) { self.hold->store(hold); }, "held"_a,
+          "Whether steps wait for a device.")
+      .def(
+          "wake", [](LoopMonitor& self) { self.notice->store(true, std::memory_order_relaxed); },
+          "The next log_step calls `notice`.");
+  bind_measurement(monitor);
+  bind_tokens(monitor);
+  bind_answers(monitor);
+  bind_mask(module);
+  module.def(
+      "read_monitor_config",
+      [](const std::string& text, const std::string& name) {
+        ConfigReading reading = value_or_raise(read_monitor_config(text, name));
+        std::vector<std::pair<std::string, std::string>> settings;
+        for (ConfigSetting& each : reading.settings) settings.emplace_back(each.key, each.value);
+        return nb::make_tuple(settings, reading.problems);
+      },
+      "text"_a, "name"_a,
+      nb::sig("def read_monitor_config(text: str, name: str) -> tuple[list[tuple[str, str]], "
+              "list[str]]"));
+  module.def("step_metric_names", [] {
+    std::vector<std::string> names;
+    for (std::string_view name : step_metric_names()) names.emplace_back(name);
+    return names;
+  });
+}
+
+}  // namespace mfu::python

@@ -1,0 +1,76 @@
+"""Numbers that a device has not finished yet: asked for when the step is logged, read when they are ready, never waited for."""
+
+from typing import Any, Callable, List, Optional, Tuple
+
+Sums = Tuple[int, int, int, int]  # rows with tokens, tokens, squares, width
+
+
+def on_device(value: Any) -> bool:
+    """Whether reading it would wait for a device."""
+    device = getattr(value, "device", None)
+    return getattr(device, "type", "cpu") not in ("cpu", "meta") and hasattr(value, "to")
+
+
+class Later:
+    """A tensor on its way to the host; `read` makes plain numbers of the copy. The copy is made in the order of the device's work."""
+
+    def __init__(self, tensor: Any, read: Callable[[Any], Any]) -> None:
+        import torch
+
+        self._read = read
+        self._event: Optional[Any] = None
+        tensor = tensor.detach()
+        if tensor.device.type == "cuda":
+            self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+            self._host.copy_(tensor, non_blocking=True)
+            self._event = torch.cuda.Event()
+            self._event.record(torch.cuda.current_stream(tensor.device))
+        else:
+            self._host = tensor
+
+    def ready(self) -> bool:
+        return self._event is None or bool(self._event.query())
+
+    def value(self) -> Any:
+        return self._read(self._host.cpu())
+
+
+def _float_of(tensor: Any) -> float:
+    return float(tensor.item())
+
+
+def number(value: Any) -> Any:
+    """A float; Later where a device still has it. TypeError or ValueError where it is no number."""
+    if on_device(value):
+        if value.numel() != 1:
+            raise ValueError(f"{value.numel()} numbers where one was expected")
+        return Later(value, _float_of)
+    return float(value)
+
+
+def sums(mask: Any) -> Any:
+    """Sums of a mask's rows; Later where it lies on a device."""
+    from . import _core
+
+    if on_device(mask):
+        if mask.dim() != 2:
+            raise ValueError(f"a mask of {mask.dim()} dimensions: one row a sequence, one column a token was expected")
+        width = int(mask.shape[1])
+        return Later((mask != 0).sum(1), lambda rows: row_sums(rows.tolist(), width))
+    if isinstance(mask, (list, tuple)):
+        return row_sums([sum(1 for token in row if token) for row in mask], max((len(row) for row in mask), default=0))
+    if getattr(mask, "requires_grad", False):
+        mask = mask.detach()
+    try:
+        rows, tokens, squares, width = _core.mask_sums(mask)
+    except TypeError:
+        raise ValueError(f"a mask of type {type(mask).__name__}: a tensor of one row a sequence was expected") from None
+    return rows, tokens, squares, width
+
+
+def row_sums(lengths: List[int], width: int = 0) -> Sums:
+    """Of the lengths of sequences."""
+    held = [int(length) for length in lengths if length]
+    if any(length < 0 for length in held):
+        raise ValueError("a length below 0")
+    return len(held), sum(held), sum(length * length for length in held), width

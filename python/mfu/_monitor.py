@@ -1,0 +1,388 @@
+"""mfu.Monitor: the monitor of a training loop."""
+
+import atexit
+import collections
+import json
+import os
+import sys
+import threading
+import time
+import warnings
+import weakref
+from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, Union
+
+from . import _core, _masks
+from ._answers import Answer
+from ._background import Background
+from ._errors import Error, InvalidArgument
+from ._need import ModelLike, _model
+from ._settings import Config, is_set, merged, model_json, short, with_sinks
+from ._step import Step
+
+_MOST_WAITING = 256  # steps held until a device has their numbers
+_NUMBERS = ("epoch", "loss", "grad_norm", "learning_rate", "step_seconds")
+_COUNTS = ("batch", "seq", "tokens", "squares", "padded_to", "samples", "images", "counted_flop")
+
+
+class Monitor:
+    """A training loop's monitor: MFU to the log, TensorBoard, Weights & Biases and the rest.
+
+        with mfu.Monitor(model=model, device="auto", dtype="bf16", output_dir="outputs") as monitor:
+            for step, batch in enumerate(loader):
+                with monitor.step(step, attention_mask=batch["attention_mask"]) as at:   # counts operators where that is due
+                    loss = train(batch)
+                    at.loss = loss
+        # or, where nothing is to be counted:
+                monitor.log_step(step, loss=loss, batch=8, seq=4096)
+
+    config          a YAML file, or a dict of the same keys (docs/monitor.md); what is wrong in it is a warning, the rest is used
+    model           a transformers model or config, a path or a dict, for estimates; or flop_per_token for generation alone
+    mode            estimate, profiler, smart (default) or hybrid
+    device, dtype, peak, devices   what MFU is a fraction of; device="auto" asks the machine
+    output_dir, run_dir, tensorboard, csv, jsonl, prometheus, console   where steps go
+    wandb           None: into the run of this process, where there is one; True or a project's name: a run of its own; False: not
+    batch, seq      of every step, where log_step is not told
+    rank            of this process; asked of torch.distributed, else of RANK
+
+    Every other keyword is a setting by its last name: mfu_calculation_freq=5, unmeasured="zero". Nothing here raises into the loop, blocks
+    it or waits for a device: what is wrong is warned of once, the number left out.
+    """
+
+    def __init__(self, config: Config = None, *, model: Optional[ModelLike] = None, mode: Optional[str] = None, device: Optional[str] = None,
+                 dtype: Optional[str] = None, peak: Optional[float] = None, devices: Optional[int] = None,
+                 output_dir: "Union[str, os.PathLike[str], None]" = None, run_dir: "Union[str, os.PathLike[str], None]" = None,
+                 flop_per_token: Optional[float] = None, frozen: Sequence[str] = (), lora: Optional[Tuple[int, Sequence[str]]] = None,
+                 recompute: str = "none", batch: int = 0, seq: int = 0, rank: Optional[int] = None, wandb: Union[bool, str, None] = None,
+                 queue_capacity: int = 4096, **settings: Any) -> None:
+        self._said: Set[str] = set()
+        self._own: List[str] = []
+        self._waiting: Deque[Tuple[Dict[str, Any], float]] = collections.deque()
+        self._lock = threading.Lock()
+        self._last_end: Optional[float] = None
+        self._closed = False
+        self._background: Optional[Background] = None
+        given: Dict[str, Any] = {"mfu_calculation_mode": mode, "device": device, "dtype": dtype, "peak": peak, "devices": devices,
+                                 "output_dir": output_dir, "run_dir": run_dir, **with_sinks(settings)}
+        from ._ranks import rank_of
+
+        self.rank: Optional[int] = rank if rank is not None else rank_of()
+        text, problems = merged(config, {name: value for name, value in given.items() if value is not None}, self.rank or 0)
+        for problem in problems:
+            self._warn(problem)
+        options: Dict[str, Any] = {"yaml": text, "name": "settings", "flop_per_token": flop_per_token, "rank": self.rank, "recompute": recompute,
+                                   "queue_capacity": queue_capacity, "frozen": list(frozen) or None,
+                                   "lora": None if lora is None else (lora[0], list(lora[1])), "hold_reports": wandb is not False and not self.rank}
+        if model is not None:
+            try:
+                known = _model(model)
+                options.update(spec=known._spec, model_json=model_json(known))
+            except (Error, OSError, TypeError, ValueError) as error:
+                self._warn(f"no FLOPs can be estimated: {error}")
+        self._core = _core.Monitor(options)
+        self.settings: Dict[str, str] = {key.split(".", 1)[1]: value for key, value in reversed(_core.read_monitor_config(text, "settings")[0])}
+        self._shape = [batch, batch * seq, batch * seq * seq, 0, 0]
+        # Native code, before the methods of the class, which are for readers and type checkers.
+        self.log_step = self._core.log_step_function(  # type: ignore[method-assign]
+            self._core, _weakly(self, "_log_slowly"), _weakly(self, "_notice"), self._shape, False)
+        # The same for what was made plain before, which never comes back to the slow way.
+        self._fast = self._core.log_step_function(self._core, _weakly(self, "_refuse"), _weakly(self, "_notice"), self._shape, True)
+        self.count_tokens = self._core.count_tokens  # type: ignore[method-assign]
+        self._due = self._core.measurement_due
+        self._wandb = False if is_set(self.settings.get("skip_wandb"), True) else wandb
+        _open.add(self)
+        self._start_background()
+        self._say()
+
+    def log_step(self, step: int, epoch: Optional[float] = None, loss: Any = None, grad_norm: Any = None,
+                 learning_rate: Any = None, attention_mask: Any = None, skip_wandb: bool = False, *, step_seconds: Optional[float] = None,
+                 batch: Optional[int] = None, seq: Optional[int] = None, lengths: Optional[Sequence[int]] = None, tokens: Optional[int] = None,
+                 squares: Optional[int] = None, padded_to: Optional[int] = None, samples: Optional[int] = None, images: Optional[int] = None,
+                 counted_flop: Optional[int] = None) -> None:
+        """A step that ended now. Everything but its number may be left out.
+
+        loss, grad_norm   numbers or tensors; a tensor on a device is read when it is ready
+        attention_mask    one row a sequence: each row's own length counts; summed where it lies
+        batch and seq, lengths=[…], or tokens (with squares, the sum of squared lengths) instead of a mask
+        padded_to         length the rows were padded to, where there is no mask
+        step_seconds      time of the step; else what went by since the last call
+        counted_flop      FLOPs of this step, where somebody counted them (see also step())
+        """
+
+    def count_tokens(self, tokens: int) -> None:
+        """Tokens that generation made, from any thread."""
+
+    def count_prefill(self, lengths: Sequence[int]) -> None:
+        """Prompts of those lengths went into the cache. Prompts' and new tokens' FLOPs are then counted apart."""
+        try:
+            rows, tokens, squares, _ = _masks.row_sums(list(lengths))
+            self._core.count_prefill(rows, tokens, squares)
+        except (TypeError, ValueError) as error:
+            self._warn(f"count_prefill: {error}: lengths of prompts were expected; they are left out")
+
+    def count_decode(self, sequences: int, context: int) -> None:
+        """One decode step: a new token for each of `sequences`, which hold `context` tokens in all."""
+        try:
+            self._core.count_decode(sequences, context)
+        except TypeError:
+            self._warn(f"count_decode({sequences!r}, {context!r}): two whole numbers were expected; the step is left out")
+
+    def set_phase(self, phase: str) -> None:
+        """warmup, main or finetune: how often it pays to measure."""
+        try:
+            self._core.set_phase(phase)
+        except (Error, TypeError) as error:
+            self._warn(f"set_phase: {error}")
+
+    def measurement_due(self, step: int) -> bool:
+        """Whether this step's FLOPs are worth counting, here: with torch.distributed rank 0 counts for all."""
+        try:
+            return (not self.rank or not self._shares()) and self._due(step)
+        except TypeError:
+            return False
+
+    def add_reading(self, step: int, flop: int, *, attention_flop: Optional[int] = None, batch: int = 0, seq: int = 0,
+                    lengths: Optional[Sequence[int]] = None, tokens: int = 0, squares: int = 0, padded_to: int = 0, images: int = 0) -> None:
+        """FLOPs that were counted for a step of that shape; before the step is logged."""
+        try:
+            if lengths is not None:
+                batch, tokens, squares, _ = _masks.row_sums(list(lengths))
+            elif seq and not tokens:
+                batch = batch or 1
+                tokens, squares = batch * seq, batch * seq * seq
+            shape = [batch, tokens, squares, padded_to, images] if tokens or batch else self._shape
+            self._core.add_reading(step, shape, flop, attention_flop)
+            if self._background is not None:
+                self._background.reading(step, shape, flop)
+        except (Error, TypeError, ValueError, OverflowError) as error:
+            self._warn(f"add_reading: step {step!r} with {flop!r} FLOP is left out: {error}")
+
+    def step(self, step: int, **fields: Any) -> "Step":
+        """A step as a block: timed, its operators counted where that is due, logged at its end. `fields` are log_step's."""
+        return Step(self, step, fields)
+
+    def last_report(self) -> Optional[Answer]:
+        """The newest report, with the keys of a line of the log; None while there is none."""
+        line = self._core.last_report()
+        return None if line is None else Answer(json.loads(line, object_hook=Answer))
+
+    @property
+    def calibration(self) -> Answer:
+        return Answer(self._core.calibration())
+
+    @property
+    def warnings(self) -> List[str]:
+        """Everything that was warned of, once each."""
+        return [*self._own, *self._core.warnings()]
+
+    def status(self) -> Answer:
+        """logged, dropped (a full queue), reported, unsent (lost by sinks), run_directory."""
+        return Answer(self._core.status())
+
+    def flush(self, seconds: float = 10) -> bool:
+        """Waits until what was logged so far was offered to every sink. Not for loops."""
+        deadline = time.monotonic() + seconds
+        while self._waiting and time.monotonic() < deadline:
+            self._pump()
+            time.sleep(0.001)
+        done = self._core.flush(max(0.0, deadline - time.monotonic()))
+        if self._background is not None:
+            done = self._background.flush(max(0.0, deadline - time.monotonic())) and done
+        self._say()
+        return bool(done)
+
+    def close(self) -> None:
+        """Everything to the sinks. Steps logged after that are ignored."""
+        if self._closed:
+            return
+        self._closed = True
+        _open.discard(self)
+        deadline = time.monotonic() + 5
+        while self._waiting and time.monotonic() < deadline:
+            self._pump()
+            time.sleep(0.001)
+        self._core.close()
+        self.log_step = self._fast = self.count_tokens = _ignore  # type: ignore[method-assign]
+        if self._background is not None:
+            self._background.close()
+        self._say()
+
+    def __enter__(self) -> "Monitor":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"mfu.Monitor({self.settings}, logged={self.status()['logged']})"
+
+    # What is no plain number.
+
+    def _log_slowly(self, *positional: Any, **named: Any) -> None:
+        try:
+            self._take(_bound(positional, named))
+        except Exception as error:
+            self._warn(f"log_step: the step is left out: {error}", f"log_step {type(error).__name__}")
+
+    def _take(self, given: Dict[str, Any]) -> None:
+        step = given["step"]
+        if isinstance(step, bool) or not hasattr(step, "__index__") or not 0 <= step.__index__() < 2**63:
+            raise InvalidArgument(f"step={short(step)}: a whole number from 0 on was expected")
+        plain: Dict[str, Any] = {"step": step.__index__()}
+        if given.pop("skip_wandb", False) and self._background is not None:
+            self._background.skip(plain["step"])
+        mask, lengths = given.pop("attention_mask", None), given.pop("lengths", None)
+        for name in (*_NUMBERS, *_COUNTS):
+            if given.get(name) is not None:
+                value = self._clean(name, given[name], plain["step"])
+                if value is not None:
+                    plain[name] = value
+        try:
+            if mask is not None:
+                plain["sums"] = _masks.sums(mask)
+            elif lengths is not None:
+                plain["sums"] = _masks.row_sums(lengths.tolist() if hasattr(lengths, "tolist") else list(lengths), plain.get("padded_to", 0))
+        except Exception as error:
+            self._warn(f"step {plain['step']}: its attention_mask or lengths cannot be used: {error}; tokens a second and MFU are left out", "mask")
+        self._queue(plain)
+
+    def _clean(self, name: str, value: Any, step: int) -> Any:
+        try:
+            if name in _NUMBERS:
+                return _masks.number(value)
+            if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value.__index__() < 2**(128 if name == "counted_flop" else 31):
+                raise ValueError("a whole number from 0 on was expected")
+            return value.__index__()
+        except Exception as error:
+            self._warn(f"step {step}: {name}={short(value)}: {error}; it is left out", name)
+            return None
+
+    def _queue(self, plain: Dict[str, Any]) -> None:
+        later = any(isinstance(value, _masks.Later) for value in plain.values())
+        with self._lock:
+            now = time.perf_counter()
+            before, self._last_end = self._last_end, now
+            if not later and not self._waiting:
+                self._log_plain(plain)
+                return
+            if before is not None:
+                plain.setdefault("step_seconds", now - before)
+            self._core.hold(True)
+            self._waiting.append((plain, now))
+            if len(self._waiting) > _MOST_WAITING:
+                oldest, _ = self._waiting.popleft()
+                self._warn("a device is more than 256 steps behind: what it has not computed is left out", "behind")
+                self._log_plain({name: value for name, value in oldest.items() if not isinstance(value, _masks.Later)})
+        self._core.wake()
+        if self._background is not None:
+            self._background.hurry()
+
+    def _pump(self) -> None:
+        """Steps whose numbers have arrived, in order."""
+        with self._lock:
+            while self._waiting:
+                plain, _ = self._waiting[0]
+                if not all(value.ready() for value in plain.values() if isinstance(value, _masks.Later)):
+                    return
+                self._waiting.popleft()
+                self._log_plain({name: value.value() if isinstance(value, _masks.Later) else value for name, value in plain.items()})
+            self._core.hold(False)
+
+    def _log_plain(self, plain: Dict[str, Any]) -> None:
+        """With plain numbers only, so that this is the fast way."""
+        sums = plain.pop("sums", None)
+        if sums is not None:
+            rows, tokens, squares, width = sums
+            plain.setdefault("samples", plain.get("batch") or rows)
+            plain.pop("seq", None)
+            plain.update(batch=rows, tokens=tokens, squares=squares)
+            if width:
+                plain["padded_to"] = width
+        flop = plain.get("counted_flop")
+        if flop is not None and flop >= 2**64:
+            del plain["counted_flop"]
+            shape = [plain.get("batch", 0), plain.get("tokens", 0), plain.get("squares", 0), plain.get("padded_to", 0), plain.get("images", 0)]
+            self._core.add_reading(plain["step"], shape, flop, None)
+        self._fast(**plain)
+
+    def _refuse(self, *positional: Any, **named: Any) -> None:
+        self._warn(f"log_step: the step is left out: {short(named)}", "log_step refused")
+
+    # What the background has to say.
+
+    def _warn(self, message: str, kind: str = "") -> None:
+        if (kind or message) not in self._said:
+            self._said.add(kind or message)
+            self._own.append(message)
+            _tell(message)
+
+    def _say(self) -> None:
+        for message in self._core.warnings():
+            if message not in self._said:
+                self._said.add(message)
+                _tell(message)
+
+    def _notice(self, step: int) -> None:
+        self._say()
+        if self._waiting and not self._lock.locked():
+            self._pump()
+            if self._waiting:
+                self._core.wake()
+        if self._background is not None:
+            self._background.before_step(step)
+
+    def _shares(self) -> bool:
+        return self._background is not None and self._background.shares()
+
+    def _start_background(self) -> None:
+        if not is_set(self.settings.get("enable_mfu_tracking"), False):
+            self._background = Background(self, self._wandb)
+
+
+_open: "weakref.WeakSet[Monitor]" = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for monitor in list(_open):
+        monitor.close()
+
+
+def _ignore(*positional: Any, **named: Any) -> None:
+    """log_step of a monitor that is closed."""
+
+
+def _weakly(monitor: Monitor, name: str) -> Callable[..., None]:
+    reference = weakref.ref(monitor)
+
+    def call(*positional: Any, **named: Any) -> None:
+        alive = reference()
+        if alive is not None:
+            getattr(alive, name)(*positional, **named)
+
+    return call
+
+
+def _tell(message: str) -> None:
+    try:
+        warnings.warn(f"mfu: {message}", RuntimeWarning, stacklevel=2)
+    except Warning:  # made an error by a filter: a loop is no place for one
+        print(f"mfu: {message}", file=sys.stderr)
+
+
+_ORDER = ("step", "epoch", "loss", "grad_norm", "learning_rate", "attention_mask", "skip_wandb")
+_KNOWN = {*_ORDER, *_NUMBERS, *_COUNTS, "lengths"}
+
+
+def _bound(positional: Tuple[Any, ...], named: Dict[str, Any]) -> Dict[str, Any]:
+    if len(positional) > len(_ORDER):
+        raise TypeError(f"{len(positional)} arguments by position: {', '.join(_ORDER)} were expected, the rest by name")
+    given = dict(zip(_ORDER, positional))
+    for name, value in named.items():
+        if name not in _KNOWN:
+            raise TypeError(f"there is no argument {name!r}: {', '.join(sorted(_KNOWN))} are there")
+        if name in given:
+            raise TypeError(f"{name} is given twice")
+        given[name] = value
+    if "step" not in given:
+        raise TypeError("the number of the step is missing")
+    return given

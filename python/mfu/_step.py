@@ -1,0 +1,75 @@
+"""monitor.step(): a step as a block, its operators counted where that is due."""
+
+import time
+from typing import TYPE_CHECKING, Any, Dict, Optional
+
+from . import _masks
+
+if TYPE_CHECKING:
+    from ._monitor import Monitor
+
+
+class Step:
+    """A block of monitor.step(): attributes loss, grad_norm, learning_rate, epoch, attention_mask, … are what log_step takes."""
+
+    _monitor: "Monitor"
+    _step: int
+    _fields: Dict[str, Any]
+    _started: float
+    measured: bool  # whether its operators were counted
+    flop: Optional[int]  # how many FLOPs they came to
+
+    def __init__(self, monitor: "Monitor", step: int, fields: Dict[str, Any]) -> None:
+        self.__dict__.update(_monitor=monitor, _step=step, _fields=fields, _counted=None, measured=False, flop=None)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._fields[name] = value
+
+    def __enter__(self) -> "Step":
+        due = False
+        try:
+            due = self._monitor.measurement_due(self._step)
+            if due:
+                from ._count import Counted
+
+                counted = Counted(modules=False)
+                counted.__enter__()
+                if counted.problem:
+                    self._monitor._warn(f"operators are not counted: {counted.problem}", "count")
+                else:
+                    self.__dict__["_counted"] = counted
+        except Exception as error:
+            self._monitor._warn(f"operators are not counted: {error}", "count")
+        self.__dict__["_started"] = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        seconds = time.perf_counter() - self._started
+        counted = self.__dict__["_counted"]
+        try:
+            if counted is not None:
+                counted.__exit__()
+                if kind is None:
+                    self._hand_over(counted)
+        except Exception as problem:
+            self._monitor._warn(f"what was counted is left out: {problem}", "count")
+        if kind is None:
+            self._fields.setdefault("step_seconds", seconds)
+            self._monitor.log_step(self._step, **self._fields)
+
+    def _hand_over(self, counted: Any) -> None:
+        flop = counted.model_flop
+        if not flop:
+            self._monitor._warn(f"step {self._step} was counted as 0 FLOP: the model did not run inside step(), or on a device nobody counts", "zero")
+            return
+        self.__dict__.update(measured=True, flop=flop)
+        rows = counted._totals().rows
+        attention = sum(row["model_flop"] for (name, _, reason), row in rows.items() if not reason and "attention" in name)
+        fields = {name: self._fields[name] for name in ("batch", "seq", "lengths", "tokens", "squares", "padded_to", "images") if self._fields.get(name)}
+        mask = self._fields.get("attention_mask")
+        if mask is not None:
+            if _masks.on_device(mask):  # this step is measured: it may wait
+                mask = mask.cpu()
+            batch, tokens, squares, width = _masks.sums(mask)
+            fields = {"batch": batch, "tokens": tokens, "squares": squares, "padded_to": width}
+        self._monitor.add_reading(self._step, flop, attention_flop=attention or None, **fields)

@@ -1,0 +1,86 @@
+"""Weights & Biases, by the installed package: reports go to the run of the process, or to a run of the monitor's own.
+
+W&B takes the rows of a run in order. In a run that the program writes too, a report that comes after the program's newest row is merged
+into that row, the newest report winning; a run of our own (wandb=True) keeps every step.
+"""
+
+import json
+import sys
+from typing import Any, Callable, Dict, List, Optional, Set, Union
+
+_METRICS = ("epoch", "loss", "grad_norm", "learning_rate")
+_BASIS = ("convention", "source", "dtype", "peak_flop_per_s", "peak_source", "devices")
+_MOST_HELD = 4096
+
+Warn = Callable[[str, str], None]
+
+
+class WandbSink:
+    """Used by the monitor's Python thread alone, but for skip()."""
+
+    def __init__(self, setting: Union[bool, str, None], settings: Dict[str, Any]) -> None:
+        self._setting, self._settings = setting, settings
+        self._own: Optional[Any] = None  # a run we began
+        self._seen: Optional[Any] = None  # a run that knows our axes
+        self._basis: Dict[str, Any] = {}
+        self._skipped: Set[int] = set()
+        self._off = False
+
+    def skip(self, step: int) -> None:
+        if len(self._skipped) < _MOST_HELD:
+            self._skipped.add(step)
+
+    def write(self, lines: List[str], warn: Warn) -> None:
+        if not lines or self._off:
+            return
+        try:
+            run = self._run(warn)
+            if run is None:
+                return
+            for line in lines:
+                self._log(run, json.loads(line))
+        except Exception as error:
+            self._off = True
+            warn(f"Weights & Biases gets no more of this run: {type(error).__name__}: {error}; the other sinks go on", "wandb")
+
+    def _run(self, warn: Warn) -> Optional[Any]:
+        if self._own is not None:
+            return self._own
+        if self._setting is None:
+            # The program's run, where it has one; a package that nobody imported is not imported for that.
+            package = sys.modules.get("wandb")
+            return getattr(package, "run", None)
+        try:
+            import wandb
+        except ImportError:
+            self._off = True
+            warn("wandb is not installed: nothing goes to Weights & Biases (pip install wandb); the other sinks go on", "wandb")
+            return None
+        options = {"project": self._setting} if isinstance(self._setting, str) else {}
+        self._own = wandb.init(reinit="create_new", config={"mfu": self._settings}, settings=wandb.Settings(silent=True), **options)
+        return self._own
+
+    def _log(self, run: Any, report: Dict[str, Any]) -> None:
+        step = report["step"]
+        if step in self._skipped:
+            self._skipped.discard(step)
+            return
+        if run is not self._seen:
+            self._seen = run
+            for pattern in ("perf/*", "mfu/*", "training/*"):
+                run.define_metric(pattern, step_metric="mfu/step")
+        row: Dict[str, Any] = {"mfu/step": step, **{f"training/{name}": report[name] for name in _METRICS if name in report}}
+        row.update({name: value for name, value in report.items() if name.startswith(("perf/", "mfu/"))})
+        basis = {name: report[name] for name in _BASIS if name in report}
+        if basis != self._basis:
+            self._basis = basis
+            run.config.update({"mfu_basis": basis}, allow_val_change=True)
+        run.log(row, step=max(step, run.step))
+
+    def close(self, warn: Warn) -> None:
+        if self._own is not None:
+            try:
+                self._own.finish()
+            except Exception as error:
+                warn(f"Weights & Biases did not end the run: {error}", "wandb")
+            self._own = None
