@@ -108,7 +108,7 @@ def fuzz(seconds, tally):
 
 def main():
     parser = argparse.ArgumentParser(prog="./test")
-    parser.add_argument("--presets", default="release asan")
+    parser.add_argument("--presets", default="release")
     parser.add_argument("--sanitize", action="store_true")
     parser.add_argument("--fuzz", type=int)
     parser.add_argument("names", nargs="*")
@@ -119,7 +119,7 @@ def main():
     else:
         presets = options.presets.split()
         kinds = [(f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets]
-        kinds += [("fuzz corpus", lambda: corpus_replays("asan")), ("command line", cli.tests),
+        kinds += [("fuzz corpus", lambda: corpus_replays("asan" if "asan" in presets else "release")), ("command line", cli.tests),
                   ("Python", lambda: python_tests(options.names)),
                   ("layout and names", tidy.tests), ("the HTML report", page.tests), ("the rest of the product", checks.tests)]
         if options.sanitize or "lint" in options.names:  # minutes of work: not on every run
