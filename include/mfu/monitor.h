@@ -57,6 +57,9 @@ struct MonitorOptions {
   std::vector<std::unique_ptr<Sink>> sinks{};  // beside those of the config
   std::shared_ptr<CounterSource> counters{};   // hybrid mode
   std::size_t queue_capacity = 4096;           // steps; a power of two
+  // How long close() waits for sinks that hang (a pipe nobody reads, a server that is gone). Then
+  // it returns: what a run directory holds is safe, what only such a sink was to get is lost.
+  std::chrono::milliseconds close_patience{30'000};
   // Called once a warning, from the background thread or the one that opens.
   std::function<void(const std::string&)> on_warning{};
 };
@@ -104,7 +107,7 @@ class Monitor {
   // Waits until what was logged so far has been offered to every sink once; false: not in time.
   // Not for loops.
   bool flush(std::chrono::milliseconds patience);
-  // Everything to the sinks, the thread ended. The destructor does so too.
+  // Everything to the sinks, the thread ended, within close_patience. The destructor does so too.
   void close();
 
  private:

@@ -130,7 +130,9 @@ Result<void> write_board(const ExportTargets& targets, const ByRank& ranks, Expo
 Result<ExportReport> export_steps(const RecordedSteps& steps, const ExportTargets& targets) {
   ByRank ranks = by_rank(steps.reports);
   MFU_TRY(check_room(targets, ranks));
-  ExportReport report{.steps = steps.reports.size(), .dropped = steps.dropped};
+  ExportReport report;
+  report.steps = steps.reports.size();
+  report.dropped = steps.dropped;
   report.notes = steps.notes;
   if (steps.dropped != 0) {
     report.notes.push_back(fmt::format(

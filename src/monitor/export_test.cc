@@ -45,7 +45,7 @@ class ExportTest : public testing::Test {
 };
 
 TEST_F(ExportTest, WritesWholeFilesAndSaysWhich) {
-  RecordedSteps recorded{.reports = steps({}, 0, 5000), .dropped = 2};
+  RecordedSteps recorded{.reports = steps({}, 0, 5000), .dropped = 2, .notes = {}};
   Result<ExportReport> done = export_steps(recorded, {.jsonl = at("log.json"),
                                                       .csv = at("deep/er/steps.csv"),
                                                       .tensorboard = at("board"),
@@ -64,7 +64,8 @@ TEST_F(ExportTest, WritesWholeFilesAndSaysWhich) {
 }
 
 TEST_F(ExportTest, ReplacesOnlyWhereItIsTold) {
-  RecordedSteps recorded{.reports = steps({}, 0, 3)};
+  RecordedSteps recorded;
+  recorded.reports = steps({}, 0, 3);
   ASSERT_TRUE(export_steps(recorded, {.jsonl = at("log"), .tensorboard = at("board")}).has_value());
   ASSERT_TRUE(write_file(at("board/events.out.tfevents.1.host.2.3"), "another's").has_value());
   recorded.reports = steps({}, 0, 7);
@@ -85,7 +86,8 @@ TEST_F(ExportTest, ReplacesOnlyWhereItIsTold) {
 }
 
 TEST_F(ExportTest, GivesEachRankAFolderAndASample) {
-  RecordedSteps recorded{.reports = steps(0, 0, 4)};
+  RecordedSteps recorded;
+  recorded.reports = steps(0, 0, 4);
   for (StepReport& each : steps(1, 0, 6)) recorded.reports.push_back(each);
   for (StepReport& each : steps(0, 4, 2)) recorded.reports.push_back(each);  // started again
   Result<ExportReport> done =
@@ -102,7 +104,8 @@ TEST_F(ExportTest, GivesEachRankAFolderAndASample) {
 
 TEST_F(ExportTest, AFailureLeavesWhatWasThere) {
   ASSERT_TRUE(write_file(at("log"), "old\n").has_value());
-  RecordedSteps recorded{.reports = steps({}, 0, 3)};
+  RecordedSteps recorded;
+  recorded.reports = steps({}, 0, 3);
   fs::create_directories(at("log.part/in-the-way"));
   Result<ExportReport> failed = export_steps(recorded, {.jsonl = at("log"), .replace = true});
   ASSERT_FALSE(failed.has_value());

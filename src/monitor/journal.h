@@ -20,7 +20,8 @@ struct JournalFacts {
   std::uint32_t pid = 0;
   std::string queue{};         // the memory-backed file; may outlive the process
   PipelineOptions pipeline{};  // without its model
-  std::string model_json{};    // empty: FLOPs cannot be estimated again
+  std::string model_json{};    // a config.json, or
+  std::string model_kept{};    // model/spec_json.h; both empty: nothing can be estimated again
   bool ended = false;          // everything is in the journal
 };
 std::string to_json(const JournalFacts& facts);

@@ -104,6 +104,7 @@ std::string to_json(const JournalFacts& facts) {
   if (basis.rank) json.member("rank", static_cast<std::uint64_t>(*basis.rank));
   json.member("zero_where_unmeasured", basis.zero_where_unmeasured);
   json.member("model", facts.model_json);
+  json.member("model_kept", facts.model_kept);
   json.end_object();
   return json.text() + "\n";
 }
@@ -120,6 +121,7 @@ Result<JournalFacts> parse_facts(std::string_view text, std::string_view name) {
   facts.queue = text_at(json, "queue");
   facts.ended = flag_at(json, "ended", false);
   facts.model_json = text_at(json, "model");
+  facts.model_kept = text_at(json, "model_kept");
   facts.pipeline.realtime_offset = std::chrono::nanoseconds(
       std::strtoll(text_at(json, "realtime_offset_ns").c_str(), nullptr, 10));
   facts.pipeline.meter.mode = MFU_TRY(read_mode(json));

@@ -111,6 +111,35 @@ TEST_F(JournalTest, AReplayedRunGivesTheSameReports) {
   EXPECT_TRUE(steps->notes.empty()) << steps->notes[0];
 }
 
+TEST_F(JournalTest, AModelThatCameFromNoConfigIsReplayedToo) {
+  ModelSpec shaped = *model_of_shape({.layers = 2, .hidden = 64, .heads = 4, .vocab = 1000});
+  Result<TrainingPlan> adapters = plan_training(shaped, {.lora_rank = 8});
+  ASSERT_TRUE(adapters.has_value()) << adapters.error().message;
+  for (bool trained_whole : {true, false}) {
+    std::string run = folder_ + (trained_whole ? "/whole" : "/adapters");
+    FakeClock clock;
+    MonitorOptions options;
+    options.config.run_dir = run;
+    options.config.jsonl = run + ".jsonl";
+    options.model = shaped;
+    if (!trained_whole) options.training = *adapters;
+    options.peak = FlopRate{1e12};
+    std::unique_ptr<Monitor> monitor = std::move(Monitor::open(std::move(options), clock)).value();
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      clock.advance(std::chrono::milliseconds(100));
+      monitor->log_step({.step = step, .shape = StepShape::of(4, 64 + 16 * step)});
+    }
+    monitor->close();
+    Result<RecordedSteps> steps = read_recorded_steps(run);
+    ASSERT_TRUE(steps.has_value()) << steps.error().message;
+    std::string replayed;
+    for (const StepReport& report : steps->reports) replayed += to_json(report) + '\n';
+    EXPECT_EQ(replayed, *read_file(run + ".jsonl"));
+    EXPECT_NE(replayed.find("model_flop"), std::string::npos);
+    EXPECT_TRUE(steps->notes.empty()) << steps->notes[0];
+  }
+}
+
 TEST_F(JournalTest, SaysWhatIsNoRun) {
   EXPECT_EQ(read_recorded_steps(folder_ + "/nowhere").error().code, ErrorCode::not_found);
   EXPECT_EQ(read_recorded_steps(folder_).error().code, ErrorCode::not_found);

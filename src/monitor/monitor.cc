@@ -51,7 +51,8 @@ struct Monitor::State {
   std::atomic<std::uint64_t> beside = 0;  // queued, and no step
   std::mutex mutex;
   std::condition_variable wake, done;
-  bool stop = false;
+  bool stop = false, ended = false;
+  std::chrono::milliseconds patience{};
   std::uint64_t flush_wanted = 0, flush_done = 0;
   std::thread thread;
 
@@ -70,6 +71,7 @@ struct Monitor::State {
       if (ending) worker->close();
       lock.lock();
       flush_done = wanted;
+      ended = ending;
       done.notify_all();
       if (ending) return;
     }
@@ -80,8 +82,10 @@ Monitor::Monitor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<Monitor>> Monitor::open(MonitorOptions options, const Clock& clock) {
   watch_forks();
+  std::chrono::milliseconds patience = options.close_patience;
   std::unique_ptr<Worker> worker = MFU_TRY(Worker::create(std::move(options), clock));
   auto state = std::make_unique<State>(std::move(worker), clock);
+  state->patience = patience;
   State* running = state.get();
   if (running->worker->enabled()) running->thread = std::thread([running] { running->run(); });
   return std::unique_ptr<Monitor>(new Monitor(std::move(state)));
@@ -90,9 +94,11 @@ Result<std::unique_ptr<Monitor>> Monitor::open(MonitorOptions options, const Clo
 Monitor::~Monitor() {
   if (state_->ours()) {
     close();
-    return;
+    std::lock_guard lock(state_->mutex);
+    if (state_->ended || !state_->worker->enabled()) return;
   }
-  // A forked child: there is no thread to join, and the queue is the parent's.
+  // A forked child: there is no thread to join, and the queue is the parent's. Or a thread that
+  // hangs in a sink, and needs what it has.
   (void)state_.release();
 }
 
@@ -184,12 +190,12 @@ bool Monitor::flush(std::chrono::milliseconds patience) {
 void Monitor::close() {
   State& state = *state_;
   if (!state.ours() || !state.thread.joinable()) return;
-  {
-    std::lock_guard lock(state.mutex);
-    state.stop = true;
-  }
+  std::unique_lock lock(state.mutex);
+  state.stop = true;
   state.wake.notify_one();
-  state.thread.join();
+  bool ended = state.done.wait_for(lock, state.patience, [&] { return state.ended; });
+  lock.unlock();
+  ended ? state.thread.join() : state.thread.detach();
 }
 
 }  // namespace mfu

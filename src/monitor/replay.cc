@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "mfu/monitor.h"
+#include "model/spec_json.h"
 #include "monitor/journal.h"
 #include "monitor/step_queue.h"
 
@@ -62,6 +63,14 @@ Result<std::vector<StepReport>> replay(const std::string& facts_path, RecordedSt
     Diagnostics diagnostics;
     auto model = parse_model(facts.model_json, facts_path, {}, diagnostics);
     if (model.has_value()) options.meter.model = *model;
+  } else if (!facts.model_kept.empty()) {
+    Result<KeptModel> kept = read_kept_model(facts.model_kept, facts_path);
+    if (kept.has_value()) {
+      options.meter.model = kept->model;
+      options.meter.training = kept->training;
+    } else {
+      all.notes.push_back(kept.error().message);
+    }
   }
   StepPipeline pipeline(options, [&](std::string warning) {
     if (std::find(all.notes.begin(), all.notes.end(), warning) == all.notes.end()) {

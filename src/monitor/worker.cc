@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "model/spec_json.h"
 #include "monitor/resolve.h"
 
 namespace mfu {
@@ -26,6 +27,12 @@ std::string journal_name() {
 std::string region_folder() {
   const char* named = std::getenv("MFU_REGION_DIR");
   return named == nullptr || *named == '\0' ? "/dev/shm" : named;
+}
+
+// For a replay: a model that no config.json stands for, or that is not trained whole.
+std::string kept_model(const MonitorOptions& options) {
+  if (!options.model || (!options.training && !options.model_json.empty())) return "";
+  return keep_model({.model = *options.model, .training = options.training});
 }
 
 // The report as dashboards get it: by the frequencies of the settings.
@@ -87,8 +94,8 @@ void Worker::open_journal(const MonitorOptions& options, const std::string& name
                      .pid = static_cast<std::uint32_t>(::getpid()),
                      .queue = queue_path,
                      .pipeline = pipeline_.options(),
-                     // Frozen weights are not written down: a replay would count them as trained.
-                     .model_json = options.training ? "" : options.model_json};
+                     .model_json = options.training ? "" : options.model_json,
+                     .model_kept = kept_model(options)};
   Result<Journal> journal = Journal::create(config_.run_dir, name, std::move(facts));
   if (!journal.has_value()) {
     warn(fmt::format("steps will not survive a kill -9: {}", journal.error().message));

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROBE = os.environ.get("MFU_MONITOR_PROBE", str(ROOT / "build" / "release" / "src" / "monitor" / "mfu_monitor_probe"))
+MFU = os.environ.get("MFU_COMMAND", str(ROOT / "build" / "release" / "mfu"))
 DOCUMENTED = ["perf/mfu", "perf/mfu_percent", "perf/step_time", "perf/steps_per_second", "perf/tokens_per_second", "perf/samples_per_second",
               "mfu/tokens_per_second", "mfu/flops_per_token", "mfu/mfu_percentage", "mfu/total_tokens_generated", "mfu/elapsed_time"]
 
@@ -99,3 +100,10 @@ def test_a_killed_run_leaves_files_their_readers_accept(tmp_path):
         assert steps == list(range(len(steps))) and steps
         whole = (folder / "training_log.json").read_text().rpartition("\n")[0].splitlines()
         assert [json.loads(line)["step"] for line in whole] == list(range(len(whole)))
+        subprocess.run([MFU, "export", str(folder / "run"), "--training-log", str(folder / "all.json"), "--tensorboard", str(folder / "all")], check=True, timeout=120)
+        exported = (folder / "all.json").read_text().splitlines()
+        assert exported[:len(whole)] == whole and [json.loads(line)["step"] for line in exported] == list(range(len(exported)))
+        rebuilt, _ = scalars(folder / "all")
+        assert len(rebuilt["perf/step_time"]) == len(exported)
+        for name, events in found.items():
+            assert rebuilt[name][:len(events)] == events, name

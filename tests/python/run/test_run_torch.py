@@ -55,9 +55,14 @@ def test_threads_are_in_the_totals(run):
     assert run(sys.executable, PROGRAM, "threaded")["model_flop"] == 5 * STEP + 4 * 6 * FORWARD
 
 
-def test_a_killed_program_leaves_its_steps(run):
+def test_a_killed_program_leaves_its_steps(run, tmp_path):
     report = run(sys.executable, PROGRAM, "killed", status=137)
     assert report["steps"] == 10 and report["model_flop"] == 10 * STEP and report["exit_status"] == 137
+    exported = subprocess.run([MFU, "export", str(tmp_path / "run"), "--jsonl", "--peak", "1e12"], capture_output=True, text=True, check=True)
+    lines = [json.loads(line) for line in exported.stdout.splitlines()]
+    assert [line["step"] for line in lines] == list(range(10)) and {line["model_flop"] for line in lines} == {STEP}
+    for line in lines:
+        assert line["perf/mfu"] == pytest.approx(STEP / line["perf/step_time"] / 1e12) and line["source"] == "counted"
 
 
 def test_a_terminal_shows_a_line_while_it_runs(tmp_path):
