@@ -14,7 +14,10 @@ import mfu
 mode, folder = sys.argv[1:3]
 die = len(sys.argv) > 3
 rank = int(os.environ["RANK"])
-store = dist.FileStore(os.path.join(folder, "store"), 2)  # outlives rank 0, as a TCPStore there would not
+if os.environ.get("MASTER_PORT"):  # lives in rank 0, and dies with it
+    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), 2, is_master=rank == 0)
+else:
+    store = dist.FileStore(os.path.join(folder, "store"), 2)  # outlives rank 0
 dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
 torch.manual_seed(0)
 config = transformers.LlamaConfig(hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=96)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -17,16 +18,22 @@ SMALL = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_s
          "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 96}
 
 
-def job(folder, mode, *more, codes=(0, 0)):
+def job(folder, mode, *more, codes=(0, 0), **environment):
     ranks = [subprocess.Popen([sys.executable, str(PROGRAM), mode, str(folder), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                               env=dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank), OMP_NUM_THREADS="1", MFU_RANK_PATIENCE_S="3",
-                                       PYTHONWARNINGS="ignore")) for rank in range(2)]
+                                       PYTHONWARNINGS="ignore", **environment)) for rank in range(2)]
     said = []
     for rank, code in zip(ranks, codes):
         out, errors = rank.communicate(timeout=240)
         assert rank.returncode == code, errors
         said.append(json.loads(out.splitlines()[-1]) if out.strip() else None)
     return said
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
 
 
 def log_of(folder, rank):
@@ -64,8 +71,9 @@ def test_rank_0_counts_for_all(tmp_path):
     assert counted and {line["model_flop"] for line in counted} == {counted_flop(2, 16)}
 
 
-def test_a_dead_rank_0_leaves_the_others_with_what_they_have(tmp_path):
-    first, second = job(tmp_path, "smart", "die", codes=(9, 0))
+@pytest.mark.parametrize("kind", ["file", "tcp"])
+def test_a_dead_rank_0_leaves_the_others_with_what_they_have(tmp_path, kind):
+    first, second = job(tmp_path, "smart", "die", codes=(9, 0), **({"MASTER_PORT": str(free_port())} if kind == "tcp" else {}))
     told = [each for each in second["warnings"] if "rank 0" in each]
     assert len(told) == 1 and "rank 1 goes on with" in told[0]
     lines = log_of(tmp_path, 1)
