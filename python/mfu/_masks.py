@@ -45,7 +45,7 @@ def number(value: Any) -> Any:
         if value.numel() != 1:
             raise ValueError(f"{value.numel()} numbers where one was expected")
         return Later(value, _float_of)
-    return float(value)
+    return float(value.detach() if getattr(value, "requires_grad", False) else value)
 
 
 def sums(mask: Any) -> Any:
