@@ -4,7 +4,8 @@
 
 Times are CPU time of the thread (the machine may be busy), one compute thread. A round is off, on, off, on, off: on/off is held against the two blocks around each on
 block, off/off is the same reckoning on the off blocks alone, the noise of the same run. Starting and stopping lie outside what is timed. Intervals are
-95 % by bootstrap over rounds. `bound` is the upper end of on/off less the median of off/off. mfu-tracker (pip install mfu-tracker) is left out, and said, where it is not installed.
+95 % by bootstrap over rounds. `bound` is the upper end of on/off less the median of off/off. On a busy machine that bound is the noise: then operators counted a step × what
+one costs (best of all rounds) says more, and stands beneath. mfu-tracker (pip install mfu-tracker) is left out, and said, where it is not installed.
 """
 
 import argparse
@@ -107,7 +108,16 @@ def tracker(model):
     return {f"mfu-tracker {version('mfu-tracker')}, counted step": each(flop_counter), f"mfu-tracker {version('mfu-tracker')}, timed step": each(lambda: track(1, size, spec=spec))}
 
 
-def show_steps(rounds, line):
+def counted_calls(step):
+    from mfu import _observer
+
+    with observed():
+        before = _observer.totals().calls
+        step()
+        return _observer.totals().calls - before
+
+
+def show_steps(rounds, line, operator_ns):
     from models import Gpt, gpt_step
 
     line("step", "off, ms", "counted by", "off/off", "on/off", "bound")
@@ -131,6 +141,8 @@ def show_steps(rounds, line):
             noise, effect = ([100 * (value - 1) for value in interval(values)] for values in (noise, effect))
             text = [f"{middle:+.2f} % [{low:+.2f}, {high:+.2f}]" for middle, low, high in (noise, effect)]
             line(name, f"{base:.2f}", way, *text, f"{effect[2] - noise[0]:+.2f} %")
+        calls = counted_calls(step)
+        line(name, f"{base:.2f}", f"mfu, {calls} operators × {operator_ns:.0f} ns", "", f"{calls * operator_ns / base / 1e4:+.2f} %", "")
 
 
 def show_operators(rounds, line):
@@ -161,6 +173,7 @@ def show_operators(rounds, line):
     line("never registered", f"{statistics.median(never):.0f} ns", f"{min(never):.0f} ns")
     line("registered and off, more", f"{statistics.median(off) - statistics.median(never):+.0f} ns", f"{min(off) - min(never):+.0f} ns")
     line("on, more than off", f"{statistics.median([y - x for x, y in zip(off, on)]):+.0f} ns", f"{min(on) - min(off):+.0f} ns")
+    return min(on) - min(never)
 
 
 LOOP = """
@@ -241,10 +254,9 @@ def main():
 
         torch.set_num_threads(1)
         torch.manual_seed(0)
-    if wanted("operators"):
-        show_operators(arguments.rounds, line)
+        operator_ns = show_operators(arguments.rounds, line)
     if wanted("steps"):
-        show_steps(arguments.rounds, line)
+        show_steps(arguments.rounds, line, operator_ns)
 
 
 main()
