@@ -1,145 +1,262 @@
-"""What observing costs: a training step with the observer on and off, interleaved in one process, beside torch's own ways to count.
+"""What observing costs: a training step with the observer on and off, interleaved in one process, beside other ways to count.
 
-    python bench/observer_cost.py [--rounds 40]
+    PYTHONPATH=build/release/python .venv/bin/python bench/observer_cost.py [--rounds 200] [--only operators|steps|startup|callgrind] [--markdown]
 
-Times are CPU time of the thread (the machine may be busy) of one compute thread; on/off alternate step by step in blocks, and off/off is the noise of
-the same run. Intervals are 95 % by bootstrap over rounds. A mode that is not installed is left out and said.
+Times are CPU time of the thread (the machine may be busy), one compute thread. A round is off, on, off, on, off: on/off is held against the two blocks around each on
+block, off/off is the same reckoning on the off blocks alone, the noise of the same run. Starting and stopping lie outside what is timed. Intervals are
+95 % by bootstrap over rounds. `bound` is the upper end of on/off less the median of off/off. On a busy machine that bound is the noise: then operators counted a step × what
+one costs (best of all rounds) says more, and stands beneath. mfu-tracker (pip install mfu-tracker) is left out, and said, where it is not installed.
 """
 
 import argparse
+import contextlib
+import os
 import random
+import re
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests" / "python" / "observer")]
+BUILT = ROOT / "build" / "release"
+sys.path[:0] = [str(BUILT / "python"), str(ROOT / "python"), str(ROOT / "tests" / "python" / "observer")]
 
-import torch  # noqa: E402
-from models import Gpt, gpt_step  # noqa: E402
+# One layer, width 64: about 2 ms. Two layers, width 256: about 50 ms.
+STEPS = {"2 ms": (dict(layers=1, width=64, heads=2, vocabulary=256), 4, 32, 8), "50 ms": (dict(layers=2, width=256, heads=8, vocabulary=1024), 16, 32, 2)}
 
 
-def cpu_time(function, steps):
+def cpu_ns(function, times):
     start = time.thread_time_ns()
-    for _ in range(steps):
+    for _ in range(times):
         function()
-    return (time.thread_time_ns() - start) / steps
+    return (time.thread_time_ns() - start) / times
 
 
-def interval(ratios, rounds=2000):
-    """Median of the ratios and its 95 % bootstrap interval, in percent above 1."""
+def interval(values, draws=1000):
+    """Median and its 95 % bootstrap interval."""
     random.seed(0)
-    medians = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(rounds))
-    return tuple(100 * (value - 1) for value in (statistics.median(ratios), medians[rounds // 40], medians[-rounds // 40]))
+    medians = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(draws))
+    return statistics.median(values), medians[draws // 40], medians[-draws // 40]
 
 
-def off_on(step, on, steps, rounds):
-    """(off/off, on/off): each round measures off, on, off, so that drift cancels."""
+def off_on(step, on, times, rounds):
+    """(off/off, on/off) of each round."""
     noise, effect = [], []
     for _ in range(rounds):
-        first, middle, last = cpu_time(step, steps), cpu_time(lambda: on(step), steps), cpu_time(step, steps)
-        noise.append(last / first)
-        effect.append(2 * middle / (first + last))
-    return interval(noise), interval(effect)
+        taken = []
+        for place in range(5):
+            if place % 2:
+                with on() as work:
+                    taken.append(cpu_ns(work or step, times))
+            else:
+                taken.append(cpu_ns(step, times))
+        noise.append(2 * taken[2] / (taken[0] + taken[4]))
+        effect.append((taken[1] + taken[3]) / (taken[0] / 2 + taken[2] + taken[4] / 2))
+    return noise, effect
 
 
-def observed(observer):
-    def run(step):
-        observer.start(region_folder="")
-        try:
-            step()
-        finally:
-            observer.stop()
+@contextlib.contextmanager
+def observed():
+    from mfu import _observer
 
-    return run
+    _observer.start(region_folder="")
+    try:
+        yield None
+    finally:
+        _observer.stop()
 
 
-def flop_counter(step):
+def each(context):
+    """A way that is entered at each step, as it is used."""
+
+    @contextlib.contextmanager
+    def way(step):
+        def work():
+            with context():
+                step()
+
+        yield work
+
+    return way
+
+
+def flop_counter():
     from torch.utils.flop_counter import FlopCounterMode
 
-    with FlopCounterMode(display=False):
+    return FlopCounterMode(display=False)
+
+
+def profiled():
+    import torch
+
+    return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, with_flops=True)
+
+
+def tracker(model):
+    """mfu-tracker counts one step before training, with FlopCounterMode, and times the others between two synchronisations of the GPU; here, without one, those are nothing."""
+    from importlib.metadata import version
+
+    import torch
+    from mfu_tracker import param_bytes, track
+    from mfu_tracker.gpu import GPUSpec
+
+    torch.cuda.synchronize = lambda device=None: None
+    spec = GPUSpec("none", (8, 0), 1, 1.0, 1.0, {"fp16": 1e12}, 1.0)
+    size = param_bytes(model)
+    return {f"mfu-tracker {version('mfu-tracker')}, counted step": each(flop_counter), f"mfu-tracker {version('mfu-tracker')}, timed step": each(lambda: track(1, size, spec=spec))}
+
+
+def counted_calls(step):
+    from mfu import _observer
+
+    with observed():
+        before = _observer.totals().calls
         step()
+        return _observer.totals().calls - before
 
 
-def profiled(step):
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True, with_flops=True):
-        step()
+def show_steps(rounds, line, operator_ns):
+    from models import Gpt, gpt_step
+
+    line("step", "off, ms", "counted by", "off/off", "on/off", "bound")
+    for name, (shape, batch, length, times) in STEPS.items():
+        model = Gpt(**shape)
+
+        def step(model=model, batch=batch, length=length, words=shape["vocabulary"]):
+            gpt_step(model, batch, length, words)
+
+        ways = {"nobody": lambda step: contextlib.nullcontext(), "mfu": lambda step: observed(), "FlopCounterMode": each(flop_counter), "torch.profiler with_flops": each(profiled)}
+        try:
+            ways |= tracker(model)
+        except ImportError:
+            print("mfu-tracker is not installed: pip install mfu-tracker", file=sys.stderr)
+        with observed():  # registers, once and for good
+            cpu_ns(step, 10)
+        base = min(cpu_ns(step, times) for _ in range(10)) / 1e6
+        for way, on in ways.items():
+            quick = way in ("nobody", "mfu")
+            noise, effect = off_on(step, lambda on=on, step=step: on(step), times if quick else 1, rounds if quick else max(5, rounds // 20))
+            noise, effect = ([100 * (value - 1) for value in interval(values)] for values in (noise, effect))
+            text = [f"{middle:+.2f} % [{low:+.2f}, {high:+.2f}]" for middle, low, high in (noise, effect)]
+            line(name, f"{base:.2f}", way, *text, f"{effect[2] - noise[0]:+.2f} %")
+        calls = counted_calls(step)
+        line(name, f"{base:.2f}", f"mfu, {calls} operators × {operator_ns:.0f} ns", "", f"{calls * operator_ns / base / 1e4:+.2f} %", "")
 
 
-def tracked():
-    """mfu-tracker from PyPI, if it is there."""
-    try:
-        import mfu_tracker  # noqa: F401
-    except ImportError:
-        return None
-    return mfu_tracker
+def show_operators(rounds, line):
+    """Nanoseconds an operator by the smallest matmul there is: never registered, registered and off, on."""
+    import torch
 
-
-def per_operator(observer, rounds):
-    """Nanoseconds an operator, by the smallest matmul there is."""
     a, out = torch.ones(2, 2), torch.empty(2, 2)
+    times = 2000
 
     def loop():
-        for _ in range(2000):
+        for _ in range(times):
             torch.mm(a, a, out=out)
 
+    def taken():
+        return cpu_ns(loop, 1) / times
+
+    line("torch.mm of 2×2", "median", "best")
     with torch.no_grad():
-        # Compared within a round: on, off.
-        differences = []
+        loop()
+        never = [taken() for _ in range(rounds)]
+        with observed():
+            loop()
+        off, on = [], []
         for _ in range(rounds):
-            observer.start(region_folder="")
-            on = cpu_time(loop, 1) / 2000
-            observer.stop()
-            off = cpu_time(loop, 1) / 2000
-            differences.append(on - off)
-    return statistics.median(differences)
+            off.append(taken())
+            with observed():
+                on.append(taken())
+    line("never registered", f"{statistics.median(never):.0f} ns", f"{min(never):.0f} ns")
+    line("registered and off, more", f"{statistics.median(off) - statistics.median(never):+.0f} ns", f"{min(off) - min(never):+.0f} ns")
+    line("on, more than off", f"{statistics.median([y - x for x, y in zip(off, on)]):+.0f} ns", f"{min(on) - min(off):+.0f} ns")
+    return min(on) - min(never)
+
+
+LOOP = """
+import sys, torch
+sys.path[:0] = {path!r}
+torch.set_num_threads(1)
+state, times = sys.argv[1], int(sys.argv[2])
+if state != "never":
+    from mfu import _observer
+    _observer.start(region_folder="")
+    if state == "off": _observer.stop()
+a, out = torch.ones(2, 2), torch.empty(2, 2)
+with torch.no_grad():
+    for _ in range(times): torch.mm(a, a, out=out)
+"""
+
+
+def show_callgrind(line):
+    """Instructions an operator: differences of two lengths of the same loop, so that nothing else is in them. Takes minutes."""
+    line("torch.mm of 2×2", "instructions")
+    found = {}
+    for state in ("never", "off", "on"):
+        counts = []
+        for times in (500, 3000):
+            command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-c", LOOP.format(path=sys.path[:3]), state, str(times)]
+            run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
+            counts.append(int(re.search(r"Collected : (\d+)", run.stderr).group(1)))
+        found[state] = (counts[1] - counts[0]) / 2500
+    line("never registered", f"{found['never']:.0f}")
+    line("registered and off, more", f"{found['off'] - found['never']:+.0f}")
+    line("on, more than off", f"{found['on'] - found['off']:+.0f}")
+
+
+CHILD = """
+import resource, torch
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, flush=True)
+"""
+
+
+def show_startup(rounds, line):
+    """A program that imports torch and ends, plain and under `mfu run`, alternating: wall time and CPU time of all processes, memory of the program's own."""
+    plain = [sys.executable, "-c", CHILD]
+    under = [str(BUILT / "mfu"), "run", "--dir", "/tmp/mfu-bench-run", "--", *plain]
+    taken = {"plain": [], "mfu run": []}
+    for _ in range(rounds):
+        for name, command in (("plain", plain), ("mfu run", under)):
+            before, start = os.times(), time.perf_counter()
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            wall, after = time.perf_counter() - start, os.times()
+            cpu = after.children_user + after.children_system - before.children_user - before.children_system
+            taken[name].append((wall * 1e3, cpu * 1e3, int(done.stdout.split()[0]) / 1024))
+    line("import torch", "wall, ms (median, best)", "CPU, ms (median, best)", "peak memory of the program, MB")
+    for name, rows in taken.items():
+        wall, cpu, memory = zip(*rows)
+        line(name, f"{statistics.median(wall):.0f}, {min(wall):.0f}", f"{statistics.median(cpu):.0f}, {min(cpu):.0f}", f"{statistics.median(memory):.1f}")
+    more = [[y - x for x, y in zip(*column)] for column in zip(*(zip(*rows) for rows in taken.values()))]
+    best = [min(y) - min(x) for x, y in zip(*(zip(*rows) for rows in taken.values()))]
+    line("more", f"{statistics.median(more[0]):+.0f}, {best[0]:+.0f}", f"{statistics.median(more[1]):+.0f}, {best[1]:+.0f}", f"{statistics.median(more[2]):+.1f}")
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--only", choices=("operators", "steps", "startup", "callgrind"))
+    parser.add_argument("--markdown", action="store_true")
     arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    before = per_plain()
-    from mfu import _observer
 
-    _observer.start(region_folder="")
-    _observer.stop()
-    after = per_plain()
-    print(f"registered and off: {after - before:+.0f} ns an operator")
-    print(f"on: {per_operator(_observer, arguments.rounds):+.0f} ns more")
-    sizes = {"tiny": (dict(layers=1, width=64, heads=2, vocabulary=256), 4, 32, 10), "50 ms": (dict(layers=2, width=256, heads=8, vocabulary=1024), 4, 32, 3)}
-    ways = {"observer": observed(_observer), "FlopCounterMode": flop_counter, "torch.profiler with_flops": profiled}
-    if tracked() is None:
-        print("mfu-tracker is not installed: pip install mfu-tracker")
-    print(f"{'step':8} {'off, ms':>8} {'way':28} {'noise (off/off)':>26} {'cost (on/off)':>26}")
-    for name, (shape, batch, length, steps) in sizes.items():
-        model = Gpt(**shape)
+    def line(*cells):
+        print("| " + " | ".join(cells) + " |" if arguments.markdown else "  ".join(f"{cell:<28}" for cell in cells).rstrip(), flush=True)
 
-        def step():
-            gpt_step(model, batch, length, shape["vocabulary"])
+    wanted = lambda name: arguments.only in (None, name)  # noqa: E731
+    if wanted("startup"):
+        show_startup(max(5, arguments.rounds // 10), line)
+    if arguments.only == "callgrind":
+        show_callgrind(line)
+    if wanted("operators") or wanted("steps"):
+        import torch
 
-        cpu_time(step, 10)
-        base = cpu_time(step, steps) / 1e6
-        for way, on in ways.items():
-            rounds = arguments.rounds if way == "observer" else max(3, arguments.rounds // 8)
-            noise, cost = off_on(step, on, steps, rounds)
-            show = lambda value: f"{value[0]:+.2f} % [{value[1]:+.2f}, {value[2]:+.2f}]"  # noqa: E731
-            print(f"{name:8} {base:8.2f} {way:28} {show(noise):>26} {show(cost):>26}", flush=True)
-
-
-def per_plain():
-    """Before anything is registered, and after."""
-    a, out = torch.ones(2, 2), torch.empty(2, 2)
-
-    def loop():
-        for _ in range(2000):
-            torch.mm(a, a, out=out)
-
-    with torch.no_grad():
-        return min(cpu_time(loop, 1) / 2000 for _ in range(15))
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        operator_ns = show_operators(arguments.rounds, line)
+    if wanted("steps"):
+        show_steps(arguments.rounds, line, operator_ns)
 
 
 main()

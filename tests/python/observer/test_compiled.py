@@ -33,8 +33,12 @@ def test_compiled_is_counted_as_eager(mode, tmp_path):
 def test_what_a_compiled_checkpoint_runs_again_is_recomputed(tmp_path):
     got = run_mode("checkpoint", tmp_path)
     assert got["first"]["model_flop"] == got["eager"]["model_flop"]
-    # The partitioner may run the last layer again as well, which eager does not.
-    assert got["first"]["recomputed_flop"] >= got["eager"]["recomputed_flop"] > 0
+    # Eager stops once it has what the block saved, before its last linear, whose output the head kept. The partitioner keeps nothing of what a checkpoint marks: it runs
+    # that linear again to give the head its input. Executed, and seen so by the dispatcher.
+    last = 2 * 16 * 64 * 16
+    assert got["first"]["recomputed_flop"] - got["eager"]["recomputed_flop"] in (0, last)
+    for name in ("eager", "first", "second"):
+        assert got[name]["hardware_flop"] - got[name]["recomputed_flop"] == got["eager"]["hardware_flop"] - got["eager"]["recomputed_flop"]
 
 
 def test_a_package_made_without_mfu_is_counted_when_it_runs(tmp_path):

@@ -21,6 +21,8 @@ def make(name):
     """The model, and what makes a batch for it."""
     if name == "llama":
         return transformers.LlamaForCausalLM(transformers.LlamaConfig(**ATTENTION, num_key_value_heads=2)), text
+    if name == "llama_eager":  # attention as plain matmuls
+        return transformers.LlamaForCausalLM(transformers.LlamaConfig(**ATTENTION, num_key_value_heads=2, attn_implementation="eager")), text
     if name == "qwen3_moe":
         config = transformers.Qwen3MoeConfig(**ATTENTION, num_key_value_heads=2, head_dim=16, moe_intermediate_size=48, num_experts=6, num_experts_per_tok=2)
         return transformers.Qwen3MoeForCausalLM(config), text

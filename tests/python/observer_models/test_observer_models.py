@@ -102,12 +102,12 @@ def test_mamba_agrees_part_by_part_and_the_rest_has_names():
     assert counted.model_flop == need.model_flop - scan * 7 // 9 + (executed - convolution)
 
 
-def mfu_run(tmp_path, *command):
+def mfu_run(tmp_path, *command, options=()):
     binary = [sys.executable, "-m", "mfu"]
     if subprocess.run([*binary, "run", "--help"], capture_output=True).returncode != 0:
         pytest.skip("this build has no `mfu run`")
     report = tmp_path / "report.json"
-    done = subprocess.run([*binary, "run", "--dir", str(tmp_path / "run"), "--json-file", str(report), "--", *command], capture_output=True, text=True,
+    done = subprocess.run([*binary, "run", "--dir", str(tmp_path / "run"), "--json-file", str(report), *options, "--", *command], capture_output=True, text=True,
                           timeout=300, env=dict(os.environ, OMP_NUM_THREADS="1"))
     return done, json.loads(report.read_text())
 
@@ -123,3 +123,14 @@ def test_a_plain_program_under_mfu_run(name, tmp_path):
     need = mfu.flops(model, batch=program.BATCH, seq=program.SEQUENCE)
     assert report["model_flop"] == program.STEPS * need.model_flop
     assert report["steps"] == program.STEPS and report["tokens"] == program.STEPS * program.BATCH * program.SEQUENCE
+
+
+def test_the_model_given_takes_the_exact_area_of_plain_attention(tmp_path):
+    """Attention as plain matmuls runs the full square; `--model` takes the masked half off, which leaves what the fused kind needs."""
+    model, _ = program.make("llama")
+    (tmp_path / "config.json").write_text(json.dumps(model.config.to_dict() | {"architectures": ["LlamaForCausalLM"]}))
+    command = [sys.executable, str(HERE / "observed_program.py"), "llama_eager"]
+    done, report = mfu_run(tmp_path, *command, options=["--model", str(tmp_path / "config.json")])
+    assert done.returncode == 0, done.stderr
+    need = mfu.flops(model, batch=program.BATCH, seq=program.SEQUENCE)
+    assert report["model_flop"] == program.STEPS * need.model_flop < report["hardware_flop"]
