@@ -32,7 +32,7 @@ HEADERS = {
 ROOMS = {
     "yaml-cpp/": {"base", "trace"}, "simdjson": {"base", "trace"}, "isa-l": {"base", "trace"}, "zstd": {"base", "trace"},
     "hwloc": {"hardware"}, "perfmon/": {"hardware"}, "boost/": {"serve"}, "curl/": {"sinks"}, "CLI/": {"apps"},
-    "torch/": {"torch"}, "ATen/": {"torch"}, "c10/": {"torch"},
+    "torch/": {"torch", "tests"}, "ATen/": {"torch", "tests"}, "c10/": {"torch", "tests"},
 }
 DATA = {".csv"}
 
