@@ -28,9 +28,9 @@ enum Argument : std::uint8_t {
   a_samples,
   a_images,
   a_counted_flop,
-  a_lengths,
-  kArguments
+  a_lengths
 };
+constexpr std::size_t kArguments = a_lengths + 1;
 constexpr std::array<const char*, kArguments> kNames = {
     "step",       "epoch",        "loss",   "grad_norm",    "learning_rate", "attention_mask",
     "skip_wandb", "step_seconds", "batch",  "seq",          "tokens",        "squares",

@@ -61,7 +61,7 @@ struct Gpm {
 class GpmProbe : public TensorProbe {
  public:
   GpmProbe(Gpm gpm, Handle device, std::string gpu)
-      : gpm_(std::move(gpm)), device_(device), gpu_(std::move(gpu)) {}
+      : gpm_(gpm), device_(device), gpu_(std::move(gpu)) {}
   ~GpmProbe() override {
     for (Handle sample : {before_, after_}) {
       if (sample != nullptr) (void)gpm_.call("nvmlGpmSampleFree", sample);
@@ -134,7 +134,7 @@ Result<std::unique_ptr<TensorProbe>> open_gpm_probe(const std::string& gpu) {
                 "this GPU has no GPM counters (Hopper and newer have): a DCGM exporter can serve, "
                 "named by MFU_DCGM_URL");
   }
-  auto probe = std::make_unique<GpmProbe>(std::move(gpm), device, gpu);
+  auto probe = std::make_unique<GpmProbe>(gpm, device, gpu);
   MFU_TRY(probe->prepare());
   return std::unique_ptr<TensorProbe>(std::move(probe));
 }

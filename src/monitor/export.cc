@@ -164,7 +164,7 @@ std::string to_text(const ExportReport& report) {
   std::string text =
       fmt::format("{}: {} step{}", report.run, grouped(report.steps), report.steps == 1 ? "" : "s");
   if (report.ranks.size() > 1) text += fmt::format(" of {} ranks", report.ranks.size());
-  text += "\n";
+  text += '\n';
   for (const ExportedFile& file : report.files) {
     text += fmt::format("  {:<12}{}\n", file.format, file.path);
   }
