@@ -10,7 +10,8 @@ struct Multiply {
 
 double padded(double size, std::uint64_t to) {
   auto whole = static_cast<std::uint64_t>(size), step = to == 0 ? 1 : to;
-  return static_cast<double>((whole + step - 1) / step * step);
+  std::uint64_t rounded = (whole + step - 1) / step * step;
+  return static_cast<double>(rounded);
 }
 
 double needed(const Multiply& multiply) {
