@@ -75,12 +75,13 @@ TEST(GpuCounters, SayWhichFieldIsMissing) {
 class ToldProbe : public TensorProbe {
  public:
   struct Told {
-    std::atomic<int> looks = 0, fail = 0, hang = 0;
+    std::atomic<int> begun = 0, looks = 0, fail = 0, hang = 0;
     std::atomic<double> active = 0.5;
   };
   explicit ToldProbe(std::shared_ptr<Told> told) : told_(std::move(told)) {}
   std::string name() const override { return "told"; }
   Result<TensorLook> look() override {
+    ++told_->begun;
     while (told_->hang != 0) std::this_thread::sleep_for(milliseconds(5));
     ++told_->looks;
     if (told_->fail != 0) return mfu::fail(ErrorCode::io, "the exporter is gone");
@@ -139,6 +140,7 @@ TEST(GpuCounters, AProbeThatHangsHoldsUpNobody) {
   auto told = std::make_shared<ToldProbe::Told>();
   told->hang = 1;
   auto source = make_tensor_source(std::make_unique<ToldProbe>(told), kRating, milliseconds(1));
+  while (told->begun == 0) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(source->sample().error().code, ErrorCode::not_found);
   source.reset();  // returns though the probe does not
   told->hang = 0;

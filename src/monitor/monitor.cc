@@ -55,6 +55,7 @@ struct Monitor::State {
   std::chrono::milliseconds patience{};
   std::uint64_t flush_wanted = 0, flush_done = 0;
   std::thread thread;
+  State* left_before = nullptr;  // another that had to be left
 
   // The background thread. It looks every 20 ms: a loop that woke it at each step would pay for a
   // system call.
@@ -98,8 +99,10 @@ Monitor::~Monitor() {
     if (state_->ended || !state_->worker->enabled()) return;
   }
   // A forked child: there is no thread to join, and the queue is the parent's. Or a thread that
-  // hangs in a sink, and needs what it has.
-  (void)state_.release();
+  // hangs in a sink, and needs what it has. Left, but not lost to whoever looks for leaks.
+  static std::atomic<State*> left = nullptr;
+  State* mine = state_.release();
+  mine->left_before = left.exchange(mine);
 }
 
 void Monitor::log_step(const StepInfo& info) noexcept {

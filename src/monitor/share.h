@@ -33,6 +33,7 @@ class CalibrationShare {
   bool lost();
 
   bool leads() const { return leads_; }
+  bool heard() const { return alive_; }  // of rank 0, in this directory
 
  private:
   std::string text(const Calibration& calibration, bool ended) const;

@@ -159,5 +159,22 @@ TEST_F(ShareTest, WithoutRankZeroAMonitorKeepsItsEstimateAndSaysSo) {
   EXPECT_NE(alone->warnings()[0].find("rank 0"), std::string::npos);
 }
 
+TEST_F(ShareTest, WhoGetsACalibrationOtherwiseMissesNobody) {
+  MonitorOptions options;
+  options.config.run_dir = folder_ + "/run";
+  options.model_json = kModel;
+  options.peak = FlopRate{1e12};
+  options.rank = 3;
+  std::unique_ptr<Monitor> monitor = std::move(Monitor::open(std::move(options), clock_)).value();
+  monitor->add_calibration(made_);
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    clock_.advance(seconds(30));
+    monitor->log_step({.step = step, .shape = StepShape::of(4, 128)});
+    ASSERT_TRUE(monitor->flush(seconds(60)));
+  }
+  EXPECT_EQ(monitor->last_report()->source, Source::calibrated);
+  EXPECT_TRUE(monitor->warnings().empty()) << monitor->warnings()[0];
+}
+
 }  // namespace
 }  // namespace mfu

@@ -163,7 +163,9 @@ void Worker::share_calibration() {
     pipeline_.take(logged);
     keep({processed_, logged});
   }
-  if (share_->lost()) {
+  // Who has its calibration from elsewhere misses nobody here.
+  bool missed = share_->heard() || pipeline_.calibration().readings == 0;
+  if (share_->lost() && missed) {
     warn(
         fmt::format("nothing was heard of rank 0 in {} for {} s: this rank goes on with the "
                     "estimate it has",
