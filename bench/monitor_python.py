@@ -12,7 +12,7 @@ import time
 
 import mfu
 
-ROUNDS, STEPS = 15, 1000
+ROUNDS, STEPS = 6, 500
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
          "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}
 
