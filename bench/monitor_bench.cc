@@ -1,7 +1,12 @@
 // What the monitor costs the loop: log_step with sinks on, its slowest thousandth beside an empty
-// loop's in the same run, and tokens counted from two threads.
+// loop's in the same run, also while a disk stalls; and tokens counted from two threads.
 //   build/release/bench/monitor_bench [FOLDER]
+#include <fcntl.h>
 #include <mfu/mfu.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,39 +26,48 @@ double since_ns(Clock::time_point start) {
 }
 
 struct Times {
-  double best_ns = 1e18;        // a call, best round
-  std::vector<double> each_ns;  // of every call
+  double best_ns = 1e18;         // a call, best round
+  std::vector<double> each_ns;   // of every call
+  std::vector<double> empty_ns;  // of an empty loop, between the rounds: the machine is shared
 };
+
+template <typename Step>
+void time_each(std::vector<double>& to, std::uint64_t& number, const Step& step) {
+  for (int i = 0; i < kSteps; ++i) {
+    Clock::time_point one = Clock::now();
+    step(number++);
+    to.push_back(since_ns(one));
+  }
+}
 
 // Rounds that the queue can hold, `between` them what drains it: not timed.
 template <typename Step, typename Between>
 Times timed(const Step& step, const Between& between) {
   Times times;
-  std::uint64_t number = 0;
+  std::uint64_t number = 0, nothing = 0;
+  volatile std::uint64_t sink = 0;
   for (int round = 0; round < kRounds; ++round) {
     Clock::time_point start = Clock::now();
     for (int i = 0; i < kSteps; ++i) step(number++);
     times.best_ns = std::min(times.best_ns, since_ns(start) / kSteps);
     between();
-    for (int i = 0; i < kSteps; ++i) {
-      Clock::time_point one = Clock::now();
-      step(number++);
-      times.each_ns.push_back(since_ns(one));
-    }
+    time_each(times.each_ns, number, step);
     between();
+    time_each(times.empty_ns, nothing, [&](std::uint64_t n) { sink = n; });
   }
   std::sort(times.each_ns.begin(), times.each_ns.end());
+  std::sort(times.empty_ns.begin(), times.empty_ns.end());
   return times;
 }
 
-double quantile(const Times& times, double share) {
-  return times
-      .each_ns[static_cast<std::size_t>(share * static_cast<double>(times.each_ns.size() - 1))];
+double quantile(const std::vector<double>& sorted, double share) {
+  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
 }
 
 void print(const char* what, const Times& times, const char* target) {
-  std::printf("%-44s %8.1f %8.0f %8.0f   %s\n", what, times.best_ns, quantile(times, 0.5),
-              quantile(times, 0.999), target);
+  std::printf("%-44s %8.1f %8.0f %8.0f %14.0f   %s\n", what, times.best_ns,
+              quantile(times.each_ns, 0.5), quantile(times.each_ns, 0.999),
+              quantile(times.empty_ns, 0.999), target);
 }
 
 mfu::MonitorOptions options_in(const std::string& folder) {
@@ -67,6 +81,53 @@ mfu::MonitorOptions options_in(const std::string& folder) {
   options.model = *mfu::model_of_shape({.layers = 32, .hidden = 4096, .heads = 32, .vocab = 32000});
   options.peak = mfu::FlopRate{989.4e12};
   return options;
+}
+
+// A process that opens the pipe and never reads it: SIGSTOPped, as behind a disk that stalls.
+pid_t stopped_reader(const std::string& pipe) {
+  ::mkfifo(pipe.c_str(), 0600);
+  pid_t child = ::fork();
+  if (child != 0) return child;
+  int in = ::open(pipe.c_str(), O_RDONLY);
+  ::raise(SIGSTOP);
+  char bytes[65536];
+  while (::read(in, bytes, sizeof bytes) > 0) continue;
+  ::_exit(0);
+}
+
+// log_step while the sink's writer hangs in a pipe nobody reads.
+Times while_a_pipe_stalls(const std::string& folder, std::uint64_t& dropped) {
+  std::string pipe = folder + "/stalled.jsonl";
+  ::unlink(pipe.c_str());
+  mfu::MonitorOptions options = options_in(folder + "/stalled");
+  options.config.jsonl = pipe;
+  pid_t reader = stopped_reader(pipe);
+  int both = ::open(pipe.c_str(), O_RDWR);  // so that opening to write does not wait for the reader
+  std::unique_ptr<mfu::Monitor> monitor = std::move(mfu::Monitor::open(std::move(options))).value();
+  Times times = timed(
+      [&](std::uint64_t n) {
+        monitor->log_step({.step = n, .loss = 2.5, .shape = mfu::StepShape::of(8, 4096)});
+      },
+      [] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
+  dropped = monitor->status().dropped;
+  ::close(both);
+  ::kill(reader, SIGCONT);
+  monitor.reset();
+  ::waitpid(reader, nullptr, 0);
+  ::unlink(pipe.c_str());
+  return times;
+}
+
+// log_step while the disk is full.
+Times while_the_disk_is_full(const std::string& folder) {
+  mfu::MonitorOptions options = options_in(folder + "/full");
+  options.config.jsonl = "/dev/full";
+  auto opened = mfu::Monitor::open(std::move(options));
+  return timed(
+      [&](std::uint64_t n) {
+        (*opened)->log_step({.step = n, .loss = 2.5, .shape = mfu::StepShape::of(8, 4096)});
+      },
+      [&] { (*opened)->flush(std::chrono::seconds(60)); });
 }
 
 double tokens_per_s(int threads) {
@@ -94,8 +155,6 @@ int main(int argc, char** argv) {
   mfu::Monitor& monitor = **opened;
   mfu::StepShape shape = mfu::StepShape::of(8, 4096);
   auto flush = [&] { monitor.flush(std::chrono::seconds(60)); };
-  volatile std::uint64_t sink = 0;
-  Times empty = timed([&](std::uint64_t n) { sink = n; }, [] {});
   Times logged = timed(
       [&](std::uint64_t n) {
         monitor.log_step({.step = n,
@@ -123,11 +182,18 @@ int main(int argc, char** argv) {
         plain.push_back({n, 2.5, Clock::now()});
       },
       [&] { plain.clear(); });
-  std::printf("%-44s %8s %8s %8s   %s\n", "ns a call", "best", "p50", "p99.9", "target");
-  print("empty loop (p50, p99.9: with two clock calls)", empty, "");
+  std::uint64_t stalled_dropped = 0;
+  Times stalled = while_a_pipe_stalls(folder, stalled_dropped);
+  Times disk_full = while_the_disk_is_full(folder);
+  std::printf("%-44s %8s %8s %8s %14s   %s\n", "ns a call", "best", "p50", "p99.9", "empty p99.9",
+              "target");
   print("log_step, five sinks and a run directory", logged, "best <= 150, p99.9 <= empty + 5000");
-  print("log_step, the queue is full", full, "same");
+  print("log_step, the queue is full", full, "the same");
+  print("log_step, a sink's pipe is not read", stalled, "the same");
+  print("log_step, a sink's disk is full", disk_full, "the same");
   print("a mutex and a deque", beside, "");
+  std::printf("steps dropped behind the pipe, and counted: %llu\n",
+              static_cast<unsigned long long>(stalled_dropped));
   std::printf("steps dropped while somebody drained: %llu\n",
               static_cast<unsigned long long>(dropped));
   for (int threads : {1, 2}) {

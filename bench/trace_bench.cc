@@ -29,7 +29,7 @@ double peak_resident_mb() {
 int main(int argc, char** argv) {
   int rounds = 5, first = 1;
   if (argc > 2 && std::strcmp(argv[1], "--rounds") == 0) {
-    rounds = std::max(1, std::atoi(argv[2]));
+    rounds = std::max(1, static_cast<int>(std::strtol(argv[2], nullptr, 10)));
     first = 3;
   }
   if (first >= argc) {

@@ -11,7 +11,7 @@ die() { printf 'mfu set-up: %s\n' "$*" >&2; exit 2; }
 # when it is missing.
 BUILD_PACKAGES="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev libisal-dev libzstd-dev python3 python3-venv"
 RUN_PACKAGES="libopenblas0-pthread libdnnl2 libpfm4 libcurl4"
-TEST_PACKAGES="git libgtest-dev clang-format-19 clang-tidy-19 man-db zsh fish chromium chromium-driver fonts-dejavu-core"
+TEST_PACKAGES="git libgtest-dev clang-format-19 man-db zsh fish chromium chromium-driver fonts-dejavu-core prometheus libopenmpi-dev openmpi-bin"
 FUZZ_PACKAGES="clang-19 libclang-rt-19-dev"
 
 missing_packages() {
@@ -105,9 +105,9 @@ link_python() {
 }
 
 # What only the tests need of Python.
-TEST_PYTHON_PACKAGES="pytest mypy transformers==5.22.2 diffusers==0.42.1 accelerate lightning tensorboard wandb"
+TEST_PYTHON_PACKAGES="pytest mypy clang-tidy==23.1.4 transformers==5.22.2 diffusers==0.42.1 accelerate lightning tensorboard wandb"
 setup_test_python() {
-  local stamp="$MFU_VENV/.tests-ready-4"
+  local stamp="$MFU_VENV/.tests-ready-5"
   { [ -e "$stamp" ] || [ ! -x "$MFU_VENV/bin/python" ]; } && return
   say "installing $TEST_PYTHON_PACKAGES into .venv"
   pip_install $TEST_PYTHON_PACKAGES || { say "not installed (log: build/pip.log): the tests that need them will say so"; return; }

@@ -2,8 +2,8 @@
 #include <mfu/c.h>
 #include <stdio.h>
 
-enum { kSize = 256 };
-static float weight[kSize][kSize], input[kSize], output[kSize];
+enum { size = 256 };
+static float weight[size][size], input[size], output[size];
 
 int main(void) {
   mfu_options options = mfu_options_unknown();
@@ -16,12 +16,12 @@ int main(void) {
   }
   for (uint64_t number = 0; number < 100; ++number) {
     double loss = 0;
-    for (int i = 0; i < kSize; ++i) {
+    for (int i = 0; i < size; ++i) {
       input[i] = (float)(i % 3);
       output[i] = 0;
     }
-    for (int i = 0; i < kSize; ++i) {
-      for (int j = 0; j < kSize; ++j) {
+    for (int i = 0; i < size; ++i) {
+      for (int j = 0; j < size; ++j) {
         weight[i][j] += 1e-3f;
         output[i] += weight[i][j] * input[j];
       }
@@ -31,7 +31,7 @@ int main(void) {
     step.step = number;
     step.loss = loss;
     step.sequences = step.tokens = 1;
-    step.counted_flop_low = 2ull * kSize * kSize;
+    step.counted_flop_low = 2ull * size * size;
     mfu_monitor_log_step(monitor, &step);
   }
   mfu_monitor_count_tokens(monitor, 100);

@@ -39,6 +39,25 @@ def examples():
         yield f"examples/{example.name}", lambda example=example: run([str(example)])
 
 
+def mpi_example():
+    """Two ranks under mpirun: the second gets the first one's calibration."""
+    example = BUILD / "examples" / "mpi_example_monitor"
+    if not example.exists() or subprocess.run(["which", "mpirun"], capture_output=True).returncode != 0:
+        return
+    yield "examples/mpi", lambda: mpi_run(example)
+
+
+def mpi_run(example):
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(["mpirun", "-n", "2", "--allow-run-as-root", "--oversubscribe", str(example), folder], capture_output=True, text=True, timeout=300)
+        if done.returncode != 0:
+            return f"mpirun ended with {done.returncode}\n{done.stdout}{done.stderr}"
+        lines = [json.loads(line) for line in (Path(folder) / "rank1.jsonl").read_text().splitlines()]
+    if len(lines) != 201 or lines[-1].get("source") != "calibrated" or abs(lines[-1]["calibration"]["linear"] - 1.1) > 0.01:
+        return f"rank 1 ended with {lines[-1]} after {len(lines)} steps"
+    return None if lines[0].get("source") == "estimated" else f"rank 1 began with {lines[0]}"
+
+
 def completed(words):
     """What bash offers for these words, the last one being typed."""
     script = f"""
@@ -148,6 +167,7 @@ def libraries():
 def tests():
     yield "product/installed package", consumer
     yield from examples()
+    yield from mpi_example()
     yield "product/bash completion", bash_completion
     yield "product/zsh completion", lambda: shell_syntax("zsh")
     yield "product/fish completion", lambda: shell_syntax("fish")

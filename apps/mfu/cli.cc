@@ -55,7 +55,7 @@ std::string explain(const CLI::App& root, const CLI::ParseError& problem) {
     return problem.what();
   const CLI::App& app = deepest(root);
   const std::string& word = extras[0];
-  bool option = word.starts_with("-");
+  bool option = word.starts_with('-');
   std::string told = option          ? fmt::format("there is no option {}", word)
                      : &app == &root ? fmt::format("there is no command '{}'", word)
                                      : fmt::format("'{}' is one argument too many", word);
@@ -206,6 +206,7 @@ int Cli::run(int argc, char** argv) {
   set_signal_manners();
   CLI::App root(kTagline, "mfu");
   root.fallthrough();
+  root.require_subcommand(0, 1);  // a folder may have a command's name: mfu export run
   add_global_options(root, json_, flags_);
   for (Command& command : commands_) {
     CLI::App* sub = root.add_subcommand(command.text.name, command.text.summary);

@@ -12,6 +12,7 @@ Command flops_command();
 Command convert_command();
 Command plan_command();
 Command peak_command();
+Command export_command();
 Command demo_command();
 Command doctor_command();
 Command config_command();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/Validators.hpp>
+#include <cmath>
 #include <mutex>
 
 #include "model_options.h"
@@ -106,7 +107,7 @@ Result<AttributionOptions> ExplainOptions::attribution(Context& context) const {
       return fail(ErrorCode::unsupported, fmt::format("{}: has no FLOPs a token", model));
     }
     options.model_flop_per_rank =
-        FlopCount::from_wide(static_cast<Uint128>(*need.flop_per_token * count + 0.5));
+        FlopCount::from_wide(static_cast<Uint128>(std::round(*need.flop_per_token * count)));
   }
   return options;
 }

@@ -19,8 +19,6 @@ struct ExplainOptions {
 
   void add_to(CLI::App& app);
   Result<ExplainReport> explain(Context& context, const std::vector<std::string>& paths) const;
-
- private:
   Result<AttributionOptions> attribution(Context& context) const;
 };
 

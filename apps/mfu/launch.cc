@@ -40,7 +40,7 @@ std::vector<std::string> merged(const Environment& changes) {
     std::string entry = *each;
     if (!changes.contains(entry.substr(0, entry.find('=')))) entries.push_back(entry);
   }
-  for (const auto& [name, value] : changes) entries.push_back(name + "=" + value);
+  for (const auto& [name, value] : changes) entries.push_back(fmt::format("{}={}", name, value));
   return entries;
 }
 

@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
       run_command(),
       explain_command(),
       compare_command(),
+      export_command(),
       flops_command(),
       peak_command(),
       plan_command(),

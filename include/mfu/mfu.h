@@ -9,6 +9,7 @@
 #include "mfu/convention.h"
 #include "mfu/counters.h"
 #include "mfu/diagnostics.h"
+#include "mfu/export.h"
 #include "mfu/hardware.h"
 #include "mfu/machine.h"
 #include "mfu/measure.h"

@@ -116,7 +116,7 @@ class Monitor {
 // The steps that monitors left in a run directory, as reports; those that only a killed process's
 // memory-backed queue still held are among them.
 struct RecordedSteps {
-  std::vector<StepReport> reports;  // by process, in the order they were logged
+  std::vector<StepReport> reports;  // by process, the first to log first
   std::uint64_t dropped = 0;
   std::vector<std::string> notes;  // what was damaged or cannot be known
 };

@@ -15,6 +15,7 @@
 #include "mfu/hardware.h"
 #include "mfu/machine.h"
 #include "mfu/plan.h"
+#include "mfu/run.h"
 #include "mfu/utilization.h"
 
 namespace mfu {
@@ -171,14 +172,14 @@ ExplainReport report_explanation(Attribution attribution);
 
 // One line of two ledgers, in time a step (a window, where steps are not marked in both).
 struct ComparisonRow {
-  LedgerLine line = LedgerLine::idle_unknown;
+  std::string name;  // of a line of the ledger; of runs: of a part of the step
   double before_ns = 0, after_ns = 0;
   double before_fraction = 0, after_fraction = 0;  // of their windows
 };
 struct ComparisonReport {
   std::string before, after;  // paths
   bool by_step = false;
-  double before_ns = 0, after_ns = 0;  // a step or window of one rank
+  double before_ns = 0, after_ns = 0;  // a step or window of one rank; of runs: the median step
   std::optional<double> before_mfu, after_mfu;
   std::vector<ComparisonRow> rows;
   std::vector<std::string> better, worse;  // what changed most, for people
@@ -189,6 +190,9 @@ struct ComparisonReport {
 };
 ComparisonReport report_comparison(const ExplainReport& before, const ExplainReport& after,
                                    std::optional<double> fail_over);
+// `unsupported` where a run has no steps.
+Result<ComparisonReport> report_comparison(const RunReport& before, const RunReport& after,
+                                           std::optional<double> fail_over);
 
 struct DoctorReport {
   std::vector<Probe> probes;

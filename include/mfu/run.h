@@ -17,6 +17,7 @@
 #include "mfu/hardware.h"
 #include "mfu/model.h"
 #include "mfu/record.h"
+#include "mfu/step_report.h"
 
 namespace mfu {
 
@@ -99,5 +100,9 @@ struct RunReport {
 };
 
 RunReport report_run(const RunRecord& record, const RunQuestion& question);
+
+// Its steps one by one, by process: training and marked ones, warm-up among them. A rank's MFU is
+// of its own step against one device; the ranks that share one add up.
+std::vector<StepReport> report_run_steps(const RunRecord& record, const RunQuestion& question);
 
 }  // namespace mfu

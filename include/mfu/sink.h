@@ -108,8 +108,10 @@ std::unique_ptr<Sink> make_mlflow_sink(WebTarget target);
 std::unique_ptr<Sink> make_console_sink(std::FILE* stream);
 
 // What those write.
-std::string to_json(const StepReport& report);  // one line, without the newline
-std::string prometheus_text(const StepReport& report);
+std::string to_json(const StepReport& report);               // one line, without the newline
+std::string steps_csv(std::span<const StepReport> reports);  // with the line of names
+// One report a rank, the newest.
+std::string prometheus_text(std::span<const StepReport> reports);
 std::string otlp_body(std::span<const StepReport> reports, std::string_view service);
 std::string mlflow_body(std::span<const StepReport> reports, std::string_view run_id);
 std::string console_line(const StepReport& report);

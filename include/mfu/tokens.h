@@ -57,8 +57,8 @@ class TokenTracker {
   }
   static std::size_t thread_number();
   Line& line() {
-    thread_local const std::size_t number = thread_number();
-    return lines_[number % kLines];
+    thread_local const std::size_t kNumber = thread_number();
+    return lines_[kNumber % kLines];
   }
   TokenPeriod sum() const;
 

@@ -117,7 +117,7 @@ Result<void> add_use(NeedReport& report, const Spec& spec, const PeakChoice& cho
                          {duration, timing.devices, peak.peak, peak.source, peak.bandwidth});
 }
 
-std::string need_json(const Spec& spec, Step step, const std::string& convention,
+std::string need_json(const Spec& spec, const Step& step, const std::string& convention,
                       const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
                       std::vector<std::string> frozen, std::optional<std::uint64_t> parameters,
                       bool tree, const PeakChoice& choice, const Timing& timing) {

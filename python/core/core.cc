@@ -81,5 +81,6 @@ NB_MODULE(_core, module) {
   mfu::python::bind_model(module);
   mfu::python::bind_hardware(module);
   mfu::python::bind_record(module);
+  mfu::python::bind_trace(module);
   mfu::python::bind_monitor(module);
 }

@@ -54,6 +54,7 @@ struct Spec {
 void bind_model(nanobind::module_& module);
 void bind_hardware(nanobind::module_& module);
 void bind_record(nanobind::module_& module);
+void bind_trace(nanobind::module_& module);
 void bind_monitor(nanobind::module_& module);
 void bind_mask(nanobind::module_& module);
 

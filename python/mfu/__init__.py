@@ -10,6 +10,8 @@
         loss.backward()
     counted.model_flop, counted.by_operator, counted.by_module
 
+    mfu.explain("trace.json.gz").findings                       # where the rest went, and what to change
+
 Importing this costs a few milliseconds: the native library, and PyTorch, are loaded where they are used. docs/python.md shows
 the whole of it.
 """
@@ -25,6 +27,7 @@ _PLACES = {
     "FileError": "_errors", "FileMissing": "_errors",
     "Model": "_need", "flops": "_need", "convert": "_need", "conventions": "_need", "model_types": "_need",
     "peak": "_hardware", "machine": "_hardware", "devices": "_hardware", "utilization": "_hardware", "plan": "_hardware",
+    "explain": "_explain", "Explanation": "_explain",
     "count": "_count", "Counted": "_count", "Monitor": "_monitor", "observe": "_observe", "Observation": "_observe", "mark_step": "_observe",
 }
 _MODULES = ("callbacks", "compat")
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from ._count import Counted as Counted, count as count
     from ._errors import (Error as Error, FileError as FileError, FileMissing as FileMissing, InvalidArgument as InvalidArgument,
                           Malformed as Malformed, NotFound as NotFound, Unsupported as Unsupported)
+    from ._explain import Explanation as Explanation, explain as explain
     from ._hardware import devices as devices, machine as machine, peak as peak, plan as plan, utilization as utilization
     from ._monitor import Monitor as Monitor
     from ._need import Model as Model, conventions as conventions, convert as convert, flops as flops, model_types as model_types

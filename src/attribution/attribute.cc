@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "attribution/book.h"
@@ -57,7 +58,7 @@ void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
       idle.split(from_ns, to_ns, owner);
       return;
     }
-    const Span& span = works.spans[owner];
+    const WorkSpan& span = works.spans[owner];
     if (span.level == Level::matmul) {
       book.charge_matmul(from_ns, to_ns, span.call);
     } else if (span.level == Level::communication && span.call != kNone) {
@@ -70,7 +71,7 @@ void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
   };
   Sweep<kLevelCount, decltype(emit)> sweep(plan.window.start_ns, plan.window.end_ns, emit);
   for (std::uint32_t i = 0; i < works.spans.size(); ++i) {
-    const Span& span = works.spans[i];
+    const WorkSpan& span = works.spans[i];
     sweep.add(span.start_ns, span.end_ns, static_cast<std::size_t>(span.level), i);
   }
   sweep.finish();
@@ -85,7 +86,7 @@ void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
 
 FlopCount share_of(FlopCount count, double inside) {
   if (inside >= 1) return count;
-  return FlopCount::from_wide(static_cast<Uint128>(count.to_double() * inside + 0.5));
+  return FlopCount::from_wide(static_cast<Uint128>(std::round(count.to_double() * inside)));
 }
 
 struct TypeSum {
@@ -99,7 +100,7 @@ void count_flop(const Works& works, RankAttribution& rank) {
   double needed_s = 0;
   double executed_s = 0;
   bool compared = false;
-  for (const Call& call : works.calls) {
+  for (const WorkCall& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
     if (!entry.cost || call.inside <= 0) continue;
     FlopCount model =
@@ -157,7 +158,7 @@ void use_given_flop(const AttributionOptions& options, RankAttribution& rank) {
 void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
                RankAttribution& rank) {
   std::set<Assumption> assumed;
-  for (const Call& call : works.calls) {
+  for (const WorkCall& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
     if (call.inside > 0 && entry.cost) assumed.insert(entry.cost->assumption);
   }

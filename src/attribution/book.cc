@@ -5,7 +5,7 @@
 
 namespace mfu {
 
-std::optional<double> ideal_ns(const CostEntry& entry, const Call& call) {
+std::optional<double> ideal_ns(const CostEntry& entry, const WorkCall& call) {
   const std::optional<Peaks::Choice>& peak = entry.peak[call.tf32 ? 1 : 0];
   if (!entry.cost || !peak) return std::nullopt;
   return entry.cost->model_flop.to_double() * call.inside / peak->rate.per_s * 1e9;
@@ -51,7 +51,7 @@ std::vector<StepLedger> Book::finish() {
   std::vector<double> at_peak(steps_.size());
   std::vector<double> flop(steps_.size());
   for (const Piece& piece : pieces_) {
-    const Call& call = works_.calls[piece.call];
+    const WorkCall& call = works_.calls[piece.call];
     const CostEntry& entry = works_.costs[call.cost];
     double attributed = static_cast<double>(call.attributed_ns);
     // A call faster than its peak allows contradicts something; its time is all at peak, no more.
@@ -65,7 +65,7 @@ std::vector<StepLedger> Book::finish() {
     std::int64_t peak_ns = std::min<std::int64_t>(std::llround(at_peak[i]), below);
     steps_[i].ledger[LedgerLine::matmul_at_peak] = peak_ns;
     below -= peak_ns;
-    steps_[i].model_flop = FlopCount::from_wide(static_cast<Uint128>(flop[i] + 0.5));
+    steps_[i].model_flop = FlopCount::from_wide(static_cast<Uint128>(std::round(flop[i])));
   }
   return std::move(steps_);
 }

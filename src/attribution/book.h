@@ -36,6 +36,6 @@ class Book {
 };
 
 // What a call would take at peak, ns, of the part that lies in the window. None without a peak.
-std::optional<double> ideal_ns(const CostEntry& entry, const Call& call);
+std::optional<double> ideal_ns(const CostEntry& entry, const WorkCall& call);
 
 }  // namespace mfu

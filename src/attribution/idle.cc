@@ -24,7 +24,7 @@ constexpr const char* kUnseenReason =
     "the launching thread was in no operator, call or frame that was recorded";
 
 bool is_framework_frame(std::string_view name) {
-  return name.starts_with("torch/") || name.starts_with("nn.Module") || name.starts_with("<") ||
+  return name.starts_with("torch/") || name.starts_with("nn.Module") || name.starts_with('<') ||
          name.find(".py(") == std::string_view::npos ||
          name.find("site-packages/torch/") != std::string_view::npos ||
          name.find("dist-packages/torch/") != std::string_view::npos ||

@@ -73,7 +73,7 @@ bool names_blocking_call(std::string_view frame) {
   static constexpr std::array<std::string_view, 9> kParts = {
       "method sleep", "'acquire' of", "method acquire", "'poll' of",  "method select",
       "'select' of",  "'recv' of",    "'read' of",      "method wait"};
-  return frame.starts_with("<") && has_any(frame, kParts);
+  return frame.starts_with('<') && has_any(frame, kParts);
 }
 
 bool names_synchronizing_operator(std::string_view op) {

@@ -17,7 +17,7 @@ class Places {
       : by_trace_(traces.size()) {
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
       if (ranks[rank].cpu) continue;
-      const std::vector<Span>& spans = ranks[rank].works.spans;
+      const std::vector<WorkSpan>& spans = ranks[rank].works.spans;
       for (std::uint32_t i = 0; i < spans.size(); ++i) {
         if (spans[i].level != Level::communication) continue;
         by_trace_[ranks[rank].trace_number].push_back({spans[i].event, i, rank});

@@ -1,6 +1,7 @@
 #include "attribution/tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <unordered_map>
 
@@ -16,7 +17,7 @@ constexpr std::size_t kKernelsKept = 200;
 constexpr std::size_t kOperatorsKept = 500;
 constexpr std::size_t kUncountedKept = 50;
 
-std::int64_t inside_ns(const Span& span, const Window& window) {
+std::int64_t inside_ns(const WorkSpan& span, const Window& window) {
   return std::max<std::int64_t>(
       0, std::min(span.end_ns, window.end_ns) - std::max(span.start_ns, window.start_ns));
 }
@@ -39,7 +40,7 @@ Side side_of(Level level) {
   return level == Level::copy ? copy : compute;
 }
 
-std::string_view kind_of(const Trace& trace, const Span& span, bool cpu) {
+std::string_view kind_of(const Trace& trace, const WorkSpan& span, bool cpu) {
   if (span.level == Level::communication) return "communication";
   if (!cpu && trace.device.kind[span.event] == DeviceKind::memcpy) return "memcpy";
   if (!cpu && trace.device.kind[span.event] == DeviceKind::memset) return "memset";
@@ -58,7 +59,7 @@ Intervals intervals_of(const Trace& trace, const Works& works, const Window& win
   };
   Sweep<3, decltype(emit)> sweep(window.start_ns, window.end_ns, emit);
   for (std::uint32_t i = 0; i < works.spans.size(); ++i) {
-    const Span& span = works.spans[i];
+    const WorkSpan& span = works.spans[i];
     std::int64_t end = span.end_ns;
     if (!cpu) end = span.start_ns + std::max<std::int64_t>(trace.device.duration_ns[span.event], 0);
     sweep.add(span.start_ns, end, side_of(span.level), i);
@@ -78,12 +79,12 @@ Intervals intervals_of(const Trace& trace, const Works& works, const Window& win
 
 void set_inside(const Window& window, Works& works) {
   std::vector<std::int64_t> inside(works.calls.size());
-  for (const Span& span : works.spans) {
+  for (const WorkSpan& span : works.spans) {
     if (span.call == kNone || span.level == Level::communication) continue;
     inside[span.call] += inside_ns(span, window);
   }
   for (std::size_t i = 0; i < works.calls.size(); ++i) {
-    Call& call = works.calls[i];
+    WorkCall& call = works.calls[i];
     if (call.duration_ns > 0) {
       call.inside = static_cast<double>(inside[i]) / static_cast<double>(call.duration_ns);
     }
@@ -107,14 +108,14 @@ OperatorLine line_of(const Trace& trace, const CostEntry& entry, bool tf32,
   line.shapes = shapes_text(trace.text(entry.inputs));
   line.calls = sum.calls;
   line.recomputed_calls = sum.recomputed;
-  line.duration_ns = static_cast<std::int64_t>(sum.duration_ns + 0.5);
+  line.duration_ns = static_cast<std::int64_t>(std::round(sum.duration_ns));
   if (sum.host != kNone) line.code = printable(trace.text(user_frame(trace, sum.host)), 200);
   if (!entry.cost) return line;
   ElementType type = entry.cost->compute_type;
   line.dtype = std::string(tf32 && type == ElementType::fp32 ? "tf32" : name_of(type));
   line.flop = FlopCount::from_wide(sum.whole_flop);
   if (entry.cost->read_bytes && entry.cost->written_bytes) {
-    line.bytes = static_cast<std::uint64_t>(sum.bytes + 0.5);
+    line.bytes = static_cast<std::uint64_t>(std::round(sum.bytes));
   }
   if (sum.duration_ns >= 1) line.rate = FlopRate{sum.flop * 1e9 / sum.duration_ns};
   if (const auto& peak = entry.peak[tf32 ? 1 : 0]) {
@@ -128,7 +129,7 @@ OperatorLine line_of(const Trace& trace, const CostEntry& entry, bool tf32,
 
 std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works, const Window&) {
   std::unordered_map<std::uint64_t, OperatorSum> sums;
-  for (const Call& call : works.calls) {
+  for (const WorkCall& call : works.calls) {
     if (call.inside <= 0) continue;
     const CostEntry& entry = works.costs[call.cost];
     OperatorSum& sum = sums[(std::uint64_t{call.cost} << 1) | (call.tf32 ? 1 : 0)];
@@ -142,7 +143,7 @@ std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works, c
       sum.whole_flop += entry.cost->hardware_flop.wide();
     } else {
       sum.whole_flop +=
-          static_cast<Uint128>(entry.cost->hardware_flop.to_double() * call.inside + 0.5);
+          static_cast<Uint128>(std::round(entry.cost->hardware_flop.to_double() * call.inside));
     }
     sum.flop += entry.cost->hardware_flop.to_double() * call.inside;
     sum.bytes += call.inside * static_cast<double>(entry.cost->read_bytes.value_or(0) +
@@ -168,7 +169,7 @@ std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const
     std::string_view kind;
   };
   std::unordered_map<std::uint32_t, Sum> sums;
-  for (const Span& span : works.spans) {
+  for (const WorkSpan& span : works.spans) {
     std::int64_t ns = inside_ns(span, window);
     if (ns <= 0) continue;
     Sum& sum = sums[cpu ? trace.host.name[span.event] : trace.device.name[span.event]];
@@ -199,7 +200,7 @@ AttributionCoverage coverage_of(const Trace& trace, const Works& works, const Wi
   double shaped = 0;
   double graphed = 0;
   std::size_t clip = 0;
-  for (const Span& span : works.spans) {
+  for (const WorkSpan& span : works.spans) {
     if (span.end_ns < window.start_ns || span.start_ns > window.end_ns) continue;
     ++coverage.gpu_events;
     double ns = static_cast<double>(inside_ns(span, window));

@@ -8,7 +8,7 @@
 namespace mfu {
 
 Intervals intervals_of(const Trace& trace, const Works& works, const Window& window, bool cpu);
-// Sets Call::inside: the share of each call's kernels that lies in the window.
+// Sets WorkCall::inside: the share of each call's kernels that lies in the window.
 void set_inside(const Window& window, Works& works);
 std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works,
                                        const Window& window);

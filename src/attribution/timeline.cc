@@ -66,7 +66,7 @@ void thin(LaneTimeline& lane, std::int64_t apart_ns) {
 std::vector<LaneTimeline> timeline_of(const Trace& trace, const Works& works, const Window& window,
                                       bool cpu) {
   std::map<std::uint32_t, Drawing> drawings;
-  for (const Span& span : works.spans) {
+  for (const WorkSpan& span : works.spans) {
     std::int64_t from_ns = std::max(span.start_ns, window.start_ns);
     std::int64_t to_ns = std::min(span.end_ns, window.end_ns);
     if (to_ns <= from_ns) continue;

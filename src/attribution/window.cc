@@ -58,14 +58,14 @@ struct Bounds {
 };
 
 // When the host asked for a span, on the host's clock; none where that is not recorded.
-std::optional<std::int64_t> asked_ns(const Trace& trace, const Span& span, bool cpu) {
+std::optional<std::int64_t> asked_ns(const Trace& trace, const WorkSpan& span, bool cpu) {
   if (cpu) return span.start_ns;
   std::uint32_t launch = trace.device.launch[span.event];
   if (launch == kNone) return std::nullopt;
   return trace.launches.start_ns[launch];
 }
 
-std::int64_t recorded_end_ns(const Trace& trace, const Span& span, bool cpu) {
+std::int64_t recorded_end_ns(const Trace& trace, const WorkSpan& span, bool cpu) {
   if (cpu) return span.end_ns;
   return span.start_ns + std::max<std::int64_t>(trace.device.duration_ns[span.event], 0);
 }
@@ -73,7 +73,7 @@ std::int64_t recorded_end_ns(const Trace& trace, const Span& span, bool cpu) {
 // What each marked step launched: the first start and the last end on the device.
 std::vector<Bounds> bounds_of_steps(const Trace& trace, const Works& works, bool cpu) {
   std::vector<Bounds> bounds(trace.steps.size());
-  for (const Span& span : works.spans) {
+  for (const WorkSpan& span : works.spans) {
     std::optional<std::int64_t> asked = asked_ns(trace, span, cpu);
     if (!asked) continue;
     std::optional<std::size_t> step = step_at(trace, *asked);
@@ -168,7 +168,7 @@ Result<WindowPlan> plan_window(const Trace& trace, const Works& works, const Win
   Window all;
   all.start_ns = works.spans.front().start_ns;
   all.end_ns = all.start_ns;
-  for (const Span& span : works.spans) {
+  for (const WorkSpan& span : works.spans) {
     all.end_ns = std::max(all.end_ns, recorded_end_ns(trace, span, cpu));
   }
   std::vector<Bounds> bounds = bounds_of_steps(trace, works, cpu);

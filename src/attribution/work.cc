@@ -44,8 +44,8 @@ struct Served {  // a device event and the host row whose call it served
 };
 
 // Spans of the device's events, each with what the stream left of its duration.
-std::vector<Span> device_spans(const Trace& trace, std::int64_t device) {
-  std::vector<Span> spans;
+std::vector<WorkSpan> device_spans(const Trace& trace, std::int64_t device) {
+  std::vector<WorkSpan> spans;
   spans.reserve(trace.device.size());
   std::size_t clip = 0;
   for (std::size_t i = 0; i < trace.device.size(); ++i) {
@@ -55,7 +55,7 @@ std::vector<Span> device_spans(const Trace& trace, std::int64_t device) {
     if (clip < trace.clips.size() && trace.clips[clip].event == i) {
       duration = trace.clips[clip].duration_ns;
     }
-    Span& span = spans.emplace_back();
+    WorkSpan& span = spans.emplace_back();
     span.start_ns = trace.device.start_ns[i];
     span.end_ns = span.start_ns + std::max<std::int64_t>(duration, 0);
     span.event = static_cast<std::uint32_t>(i);
@@ -79,12 +79,12 @@ void add_calls(const Trace& trace, CostTable& table, std::vector<Served>& served
   });
   for (const Served& each : served) {
     if (works.calls.empty() || works.calls.back().host != each.host) {
-      Call& call = works.calls.emplace_back();
+      WorkCall& call = works.calls.emplace_back();
       call.host = each.host;
       call.cost = table.cost_row(each.host);
     }
-    Call& call = works.calls.back();
-    Span& span = works.spans[each.span];
+    WorkCall& call = works.calls.back();
+    WorkSpan& span = works.spans[each.span];
     span.call = static_cast<std::uint32_t>(works.calls.size() - 1);
     call.recomputed = call.recomputed || each.recomputed;
     call.tf32 = call.tf32 || table.is_tf32_kernel(trace.device.name[span.event]);
@@ -116,7 +116,7 @@ Works works_of(const Trace& trace, std::int64_t device) {
   std::map<std::uint32_t, UncountedLine> uncounted;
   std::uint32_t last_unknown = kNone;
   for (std::uint32_t i = 0; i < works.spans.size(); ++i) {
-    Span& span = works.spans[i];
+    WorkSpan& span = works.spans[i];
     std::uint32_t name = trace.device.name[span.event];
     std::uint32_t host = trace.device.host[span.event];
     if (span.level != Level::other) continue;
@@ -148,7 +148,7 @@ Works works_of(const Trace& trace, std::int64_t device) {
 
 void set_levels(const Trace& trace, const Peaks& peaks, Works& works) {
   std::map<std::uint32_t, UncountedLine> uncounted;
-  for (const Call& call : works.calls) {
+  for (const WorkCall& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
     if (entry.cost) continue;
     UncountedLine& line = uncounted[call.cost];
@@ -182,9 +182,9 @@ void set_levels(const Trace& trace, const Peaks& peaks, Works& works) {
       entry.peak[tf32] = peaks.of(entry.cost->compute_type, tf32 == 1);
     }
   }
-  for (Span& span : works.spans) {
+  for (WorkSpan& span : works.spans) {
     if (span.call == kNone || span.level == Level::communication) continue;
-    const Call& call = works.calls[span.call];
+    const WorkCall& call = works.calls[span.call];
     const CostEntry& entry = works.costs[call.cost];
     if (call.recomputed) {
       span.level = Level::recomputation;

@@ -37,7 +37,7 @@ struct CostEntry {
 };
 
 // One call of a counted operator, or of one that should be.
-struct Call {
+struct WorkCall {
   std::uint32_t host = kNone;
   std::uint32_t cost = kNone;  // of Works::costs
   bool recomputed = false;
@@ -48,7 +48,7 @@ struct Call {
 };
 
 // A device event that was classified, or on a CPU an operator's time on its thread.
-struct Span {
+struct WorkSpan {
   std::int64_t start_ns = 0, end_ns = 0;
   Level level = Level::other;
   std::uint32_t call = kNone;   // of Works::calls; of communication: of Works::waits
@@ -56,8 +56,9 @@ struct Span {
 };
 
 struct Works {
-  std::vector<Span> spans;  // by start; durations cut where they overran the next on their stream
-  std::vector<Call> calls;
+  std::vector<WorkSpan>
+      spans;  // by start; durations cut where they overran the next on their stream
+  std::vector<WorkCall> calls;
   std::vector<CostEntry> costs;
   std::vector<UncountedLine> uncounted;  // operators that should have FLOPs and have none
   std::vector<std::int64_t> waits;       // the first so many ns were spent waiting for a rank

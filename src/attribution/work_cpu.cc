@@ -23,7 +23,7 @@ class CpuWorks {
     mark_counting();
     for (std::uint32_t row = 0; row < trace_.host.size(); ++row) visit(row);
     std::stable_sort(works_.spans.begin(), works_.spans.end(),
-                     [](const Span& a, const Span& b) { return a.start_ns < b.start_ns; });
+                     [](const WorkSpan& a, const WorkSpan& b) { return a.start_ns < b.start_ns; });
     works_.costs = table_.take();
     return std::move(works_);
   }
@@ -79,7 +79,7 @@ class CpuWorks {
   }
 
   void add_span(std::uint32_t row, Level level, std::uint32_t call) {
-    Span& span = works_.spans.emplace_back();
+    WorkSpan& span = works_.spans.emplace_back();
     span.start_ns = trace_.host.start_ns[row];
     span.end_ns = span.start_ns + std::max<std::int64_t>(trace_.host.duration_ns[row], 0);
     span.level = level;
@@ -88,7 +88,7 @@ class CpuWorks {
   }
 
   std::uint32_t add_call(std::uint32_t row, bool recomputed) {
-    Call& call = works_.calls.emplace_back();
+    WorkCall& call = works_.calls.emplace_back();
     call.host = row;
     call.cost = table_.cost_row(row);
     call.recomputed = recomputed;

@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "mfu/result.h"
 
 namespace mfu {
+
+struct YamlMember;
 
 struct YamlNode {
   enum class Kind { null, scalar, list, map };
@@ -18,7 +19,11 @@ struct YamlNode {
   std::string text;     // of a scalar
   bool quoted = false;  // "500" is a text, 500 a number
   std::vector<YamlNode> elements;
-  std::vector<std::pair<YamlNode, YamlNode>> members;  // keys are scalars
+  std::vector<YamlMember> members;
+};
+
+struct YamlMember {
+  YamlNode key, value;  // the key is a scalar
 };
 
 // `malformed` with `name`, line and column. Depth and nodes are bounded, aliases among them.

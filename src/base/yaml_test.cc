@@ -9,11 +9,11 @@ TEST(Yaml, KnowsThePlacesOfItsNodes) {
   Result<YamlNode> node = parse_yaml("a: 1\nb:\n  c: \"2\"\n  d: [x, y]\n", "f.yaml");
   ASSERT_TRUE(node.has_value());
   ASSERT_EQ(node->members.size(), 2u);
-  const YamlNode& inner = node->members[1].second;
-  EXPECT_EQ(place_of(inner.members[0].second, "f.yaml"), "f.yaml:3:6");
-  EXPECT_TRUE(inner.members[0].second.quoted);
-  EXPECT_FALSE(node->members[0].second.quoted);
-  EXPECT_EQ(inner.members[1].second.elements.size(), 2u);
+  const YamlNode& inner = node->members[1].value;
+  EXPECT_EQ(place_of(inner.members[0].value, "f.yaml"), "f.yaml:3:6");
+  EXPECT_TRUE(inner.members[0].value.quoted);
+  EXPECT_FALSE(node->members[0].value.quoted);
+  EXPECT_EQ(inner.members[1].value.elements.size(), 2u);
 }
 
 TEST(Yaml, RefusesWhatIsNoneOrGrowsWithoutEnd) {

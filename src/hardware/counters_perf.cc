@@ -52,21 +52,21 @@ constexpr int kPerfEvent = 1;
 class LinuxCounters final : public CounterSystem {
  public:
   Result<std::uint64_t> encode(const std::string& event) override {
-    static const Library library("libpfm.so.4");
-    auto* initialize = library.open() ? library.symbol<int()>("pfm_initialize") : nullptr;
+    static const Library kLibrary("libpfm.so.4");
+    auto* initialize = kLibrary.open() ? kLibrary.symbol<int()>("pfm_initialize") : nullptr;
     auto* encoding =
-        library.open()
-            ? library.symbol<int(const char*, int, int, void*)>("pfm_get_os_event_encoding")
+        kLibrary.open()
+            ? kLibrary.symbol<int(const char*, int, int, void*)>("pfm_get_os_event_encoding")
             : nullptr;
     if (initialize == nullptr || encoding == nullptr) {
       return fail(
           ErrorCode::unsupported,
           "libpfm.so.4 is not there, which knows the events (Debian: apt-get install libpfm4)");
     }
-    static const int started = initialize();
+    static const int kStarted = initialize();
     perf_event_attr attributes = {};
     PerfEncoding request{&attributes, nullptr, sizeof(PerfEncoding), 0, 0, 0, 0};
-    int code = started != 0 ? started : encoding(event.c_str(), kUserLevel, kPerfEvent, &request);
+    int code = kStarted != 0 ? kStarted : encoding(event.c_str(), kUserLevel, kPerfEvent, &request);
     if (code != 0) {
       return fail(ErrorCode::not_found,
                   fmt::format("libpfm4 knows no {} on this processor", event));

@@ -1,5 +1,7 @@
 #include "mfu/samples.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 namespace mfu {
@@ -56,7 +58,7 @@ Result<FlopCount> counted_between(const CounterSample& before, const CounterSamp
     double scale = MFU_TRY(scale_between(*then, now));
     flop += static_cast<double>(counts) * scale * static_cast<double>(now.flop_per_count);
   }
-  return FlopCount::from_wide(static_cast<Uint128>(flop + 0.5));
+  return FlopCount::from_wide(static_cast<Uint128>(std::round(flop)));
 }
 
 Result<FlopRate> CounterSampler::rate() {

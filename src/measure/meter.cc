@@ -38,7 +38,7 @@ ModelSpec with_whole_squares(ModelSpec model) {
 }
 
 FlopCount rounded(double flop) {
-  return FlopCount::from_wide(static_cast<Uint128>(flop + 0.5));
+  return FlopCount::from_wide(static_cast<Uint128>(std::round(flop)));
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "mfu/tokens.h"
 
+#include <cmath>
+
 #include <fmt/format.h>
 
 namespace mfu {
@@ -128,10 +130,10 @@ Result<GenerationUse> generation_use(const TokenPeriod& period, const Generation
   if (options.flop_per_token) {
     use.flop_per_token = options.flop_per_token;
     use.flop =
-        FlopCount::from_wide(static_cast<Uint128>(*options.flop_per_token * generated + 0.5));
+        FlopCount::from_wide(static_cast<Uint128>(std::round(*options.flop_per_token * generated)));
   } else if (options.model != nullptr) {
     double flop = MFU_TRY(flop_by_phase(*options.model, period));
-    use.flop = FlopCount::from_wide(static_cast<Uint128>(flop + 0.5));
+    use.flop = FlopCount::from_wide(static_cast<Uint128>(std::round(flop)));
     use.flop_per_token = flop / generated;
   } else {
     use.note = "neither a model nor FLOPs a token: no FLOPs of generation";

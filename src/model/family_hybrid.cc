@@ -6,7 +6,7 @@
 namespace mfu {
 namespace {
 
-enum Mixer : std::uint32_t { kAttention, kOther };
+enum Mixer : std::uint32_t { attention, other };
 
 // kinds[mixer + 2 * moe], ordered by two predicates of the layer.
 struct Mix {
@@ -23,7 +23,7 @@ Stage mixed_stage(const std::string& prefix, const Mix& mix,
   std::vector<std::uint32_t> order;
   for (std::size_t i = 0; i < mix.attends.size(); ++i) {
     bool moe = !mix.moe.empty() && mix.moe[i];
-    order.push_back((mix.attends[i] ? kAttention : kOther) + (moe ? 2u : 0u));
+    order.push_back((mix.attends[i] ? attention : other) + (moe ? 2u : 0u));
   }
   return layer_stage(prefix, Stream::text, std::move(kinds), order);
 }

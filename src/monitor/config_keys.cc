@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "monitor/metrics_endpoint.h"
 
 namespace mfu {
 
@@ -282,7 +283,14 @@ std::vector<ConfigKey> place_keys() {
        named("TensorBoard events in", &MonitorConfig::tensorboard)},
       {{"sinks.prometheus"},
        text(&MonitorConfig::prometheus),
-       named("the newest step for Prometheus", &MonitorConfig::prometheus)},
+       [](const MonitorConfig& c) {
+         std::optional<MetricsAddress> at = parse_metrics_address(c.prometheus);
+         return at ? fmt::format(
+                         "Prometheus gets the newest step at http://{}:{}/metrics (ranks of "
+                         "a machine: one port each, from here on)",
+                         at->address, at->port)
+                   : fmt::format("the newest step for Prometheus: {}", c.prometheus);
+       }},
       {{"sinks.otlp"}, text(&MonitorConfig::otlp), named("OpenTelemetry at", &MonitorConfig::otlp)},
       {{"sinks.mlflow"}, text(&MonitorConfig::mlflow), named("MLflow at", &MonitorConfig::mlflow)},
       {{"sinks.mlflow_run"},

@@ -32,7 +32,8 @@ struct JournalEntry {
 
   // Made by the background thread, never in a queue.
   bool beside() const {
-    return step.kind == LoggedKind::period || step.kind == LoggedKind::hardware;
+    return step.kind == LoggedKind::period || step.kind == LoggedKind::hardware ||
+           step.kind == LoggedKind::shared;
   }
 };
 

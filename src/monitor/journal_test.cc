@@ -1,17 +1,11 @@
 #include "monitor/journal.h"
 
 #include <gtest/gtest.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <random>
-#include <thread>
 
 #include "base/file.h"
-#include "base/json.h"
-#include "base/text.h"
 #include "mfu/monitor.h"
 
 namespace mfu {
@@ -122,90 +116,6 @@ TEST_F(JournalTest, SaysWhatIsNoRun) {
   EXPECT_EQ(read_recorded_steps(folder_).error().code, ErrorCode::not_found);
   ASSERT_TRUE(write_file(folder_ + "/steps-x-1-0.json", "{}").has_value());
   EXPECT_EQ(read_recorded_steps(folder_)->notes.size(), 1u);
-}
-
-// Logs until it is killed, and says each step that it was told is logged.
-[[noreturn]] void log_until_killed(const std::string& folder, int acknowledge) {
-  MonitorOptions options;
-  options.config.mode = EstimateMode{};
-  options.config.run_dir = folder;
-  options.config.output_dir = folder;
-  options.config.tensorboard = folder + "/board";
-  options.model_json = kModel;
-  options.peak = FlopRate{1e12};
-  options.queue_capacity = 1 << 14;
-  auto monitor = Monitor::open(std::move(options));
-  for (std::uint64_t step = 0; monitor.has_value(); ++step) {
-    (*monitor)->log_step({.step = step, .loss = 1.0, .shape = StepShape::of(1, 8)});
-    if (::write(acknowledge, &step, sizeof step) != sizeof step) break;
-    if (step % 16 == 15) std::this_thread::sleep_for(std::chrono::microseconds(50));
-  }
-  ::_exit(3);
-}
-
-// The last step the child said was logged, after it was killed some time into its work.
-std::uint64_t kill_some_time(const std::string& folder, std::chrono::microseconds after) {
-  int ends[2] = {-1, -1};
-  EXPECT_EQ(::pipe(ends), 0);
-  pid_t child = ::fork();
-  if (child == 0) {
-    ::close(ends[0]);
-    log_until_killed(folder, ends[1]);
-  }
-  ::close(ends[1]);
-  std::uint64_t last = 0, got = 0;
-  EXPECT_EQ(::read(ends[0], &got, sizeof got), static_cast<ssize_t>(sizeof got));
-  std::this_thread::sleep_for(after);
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  while (::read(ends[0], &got, sizeof got) == sizeof got) last = got;
-  ::close(ends[0]);
-  return last;
-}
-
-// Whole lines of JSON with steps in order; the last may be half.
-void expect_valid_prefix(const std::string& path) {
-  Result<std::string> text = read_file(path);
-  if (!text.has_value()) return;  // killed before the first was written
-  std::uint64_t next = 0;
-  std::vector<std::string_view> lines = split(*text, '\n');
-  for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
-    Result<Json> line = parse_json(lines[i], path);
-    ASSERT_TRUE(line.has_value()) << line.error().message;
-    ASSERT_EQ(line->find("step")->count(), next++);
-  }
-}
-
-TEST_F(JournalTest, NoStepThatWasLoggedIsLostToAKill) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a forked child with threads of its own is beyond this sanitizer";
-#endif
-  constexpr int kRounds = 200;
-  std::mt19937 random(7);
-  std::uint64_t recovered = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    std::string run = folder_ + "/run" + std::to_string(round);
-    std::uint64_t last = kill_some_time(run, std::chrono::microseconds(random() % 30'000));
-    Result<RecordedSteps> steps = read_recorded_steps(run);
-    ASSERT_TRUE(steps.has_value()) << steps.error().message;
-    ASSERT_EQ(steps->dropped, 0u);
-    ASSERT_GT(steps->reports.size(), last);
-    for (std::size_t i = 0; i < steps->reports.size(); ++i) {
-      ASSERT_EQ(steps->reports[i].step, i) << "round " << round;
-    }
-    expect_valid_prefix(run + "/training_log.json");
-    if (round % 20 == 0) {
-      recover_journals(run);
-      ASSERT_EQ(read_recorded_steps(run)->reports.size(), steps->reports.size());
-    } else {
-      std::filesystem::remove_all(folder_ + "/region");
-      std::filesystem::create_directories(folder_ + "/region");
-    }
-    ASSERT_FALSE(regions_left());
-    recovered += steps->reports.size();
-    std::filesystem::remove_all(run);
-  }
-  RecordProperty("steps", static_cast<int>(recovered));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ enum class LoggedKind : std::uint8_t {
   calibration,  // of another rank
   period,       // of generation; written by the background thread
   hardware,     // what the counters said; written by the background thread
+  shared,       // a calibration the background thread found in the run directory
 };
 
 // Which of the fields were given.

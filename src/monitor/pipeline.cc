@@ -62,6 +62,7 @@ std::optional<StepReport> StepPipeline::take(const LoggedStep& logged) {
       meter_.take_reading(logged_flop(logged));
       return std::nullopt;
     case LoggedKind::calibration:
+    case LoggedKind::shared:
       if (Calibration factors = logged_factors(logged); usable(factors)) {
         meter_.take_calibration(factors);
       } else {
@@ -154,7 +155,8 @@ StepShape StepPipeline::shape_of(const LoggedStep& logged) {
   if (shape.sequences == 0) shape.sequences = 1;
   if (shape.squares == 0) {  // equal lengths
     double mean = static_cast<double>(shape.tokens) / static_cast<double>(shape.sequences);
-    shape.squares = static_cast<std::uint64_t>(mean * static_cast<double>(shape.tokens) + 0.5);
+    shape.squares =
+        static_cast<std::uint64_t>(std::round(mean * static_cast<double>(shape.tokens)));
   }
   Uint128 tokens = shape.tokens;
   // (Σs)² ≤ n Σs² ≤ n (Σs)², and nothing is longer than what it was padded to. One off by rounding.

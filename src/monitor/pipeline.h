@@ -30,6 +30,7 @@ class StepPipeline {
   // A report for every logged step, none for what only changes those that follow.
   std::optional<StepReport> take(const LoggedStep& logged);
 
+  const PipelineOptions& options() const { return options_; }
   const Calibration& calibration() const { return meter_.calibration(); }
   bool wants_reading(std::uint64_t step) const { return meter_.wants_reading(step, shape_); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <set>
 
 #include "base/file.h"
@@ -52,7 +53,7 @@ Result<std::vector<JournalEntry>> entries_of(const std::string& facts_path,
   return entries;
 }
 
-Result<void> replay(const std::string& facts_path, RecordedSteps& all) {
+Result<std::vector<StepReport>> replay(const std::string& facts_path, RecordedSteps& all) {
   std::string text = MFU_TRY(read_file(facts_path));
   JournalFacts facts = MFU_TRY(parse_facts(text, facts_path));
   std::vector<JournalEntry> entries = MFU_TRY(entries_of(facts_path, facts, all));
@@ -67,12 +68,13 @@ Result<void> replay(const std::string& facts_path, RecordedSteps& all) {
       all.notes.push_back(std::move(warning));
     }
   });
+  std::vector<StepReport> reports;
   for (const JournalEntry& entry : entries) {
     if (std::optional<StepReport> report = pipeline.take(entry.step)) {
-      all.reports.push_back(std::move(*report));
+      reports.push_back(std::move(*report));
     }
   }
-  return {};
+  return reports;
 }
 
 }  // namespace
@@ -88,9 +90,20 @@ Result<RecordedSteps> read_recorded_steps(const std::string& directory) {
                 fmt::format("{} holds no steps of a monitor (steps-*.json)", directory));
   }
   RecordedSteps all;
+  std::vector<std::vector<StepReport>> processes;
   for (const std::string& path : files) {
-    Result<void> done = replay(path, all);
-    if (!done.has_value()) all.notes.push_back(done.error().message);
+    Result<std::vector<StepReport>> done = replay(path, all);
+    if (!done.has_value()) {
+      all.notes.push_back(done.error().message);
+    } else if (!done->empty()) {
+      processes.push_back(std::move(done).value());
+    }
+  }
+  // One that was started again goes on where the first ended, whatever their numbers.
+  std::stable_sort(processes.begin(), processes.end(),
+                   [](const auto& a, const auto& b) { return a[0].time < b[0].time; });
+  for (std::vector<StepReport>& each : processes) {
+    std::move(each.begin(), each.end(), std::back_inserter(all.reports));
   }
   return all;
 }

@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
+#include "hardware/gpu_counters.h"
+#include "measure/tile.h"
 #include "mfu/machine.h"
+#include "monitor/metrics_endpoint.h"
 
 namespace mfu {
 
@@ -49,12 +53,40 @@ Result<Device> detected_device(const WarnFunction& warn) {
   return fail(ErrorCode::not_found, "no device with a known peak was found: give peak in FLOP/s");
 }
 
+// A GPU's counters say how busy its tensor pipes are: FLOPs they are with the peak of the type that
+// runs, and the clock behind it.
+Result<std::shared_ptr<CounterSource>> gpu_counters(const MonitorOptions& options,
+                                                    const Device& device) {
+  const Peak* peak = options.config.precision ? device.peak(*options.config.precision) : nullptr;
+  if (peak == nullptr || !device.clock_hz || device.vendor != "nvidia") {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: counters are read of NVIDIA GPUs whose peak and its clock are "
+                            "known",
+                            device.name));
+  }
+  if (options.config.devices != 1 || device.unit != "gpu") {
+    return fail(ErrorCode::unsupported,
+                fmt::format("counters are those of one whole GPU, and this monitor is of {} ({})",
+                            options.config.devices, device.unit));
+  }
+  GpuRating rating{.peak = peak->rate, .clock_hz = *device.clock_hz};
+  if (options.model) rating.useful_share = tile_share(*options.model, 0);
+  constexpr std::chrono::milliseconds kPeriod{1000}, kPatience{3000};
+  std::string gpu = gpu_of_this_rank();
+  if (const char* url = std::getenv("MFU_DCGM_URL"); url != nullptr && *url != '\0') {
+    return make_tensor_source(make_dcgm_probe(url, gpu, kPatience), rating, kPeriod);
+  }
+  std::unique_ptr<TensorProbe> probe = MFU_TRY(open_gpm_probe(gpu));
+  return make_tensor_source(std::move(probe), rating, kPeriod);
+}
+
 // The processor's own counters are the step's FLOPs only where the processor does the work.
 void resolve_counters(MonitorOptions& options, const Device& device, const WarnFunction& warn) {
   const auto* hybrid = std::get_if<HybridMode>(&options.config.mode);
   bool wanted = hybrid != nullptr && hybrid->hardware_counters_enabled;
-  if (!wanted || options.counters != nullptr || device.kind != "cpu") return;
-  Result<std::shared_ptr<CounterSource>> counters = open_cpu_counters();
+  if (!wanted || options.counters != nullptr) return;
+  Result<std::shared_ptr<CounterSource>> counters =
+      device.kind == "cpu" ? open_cpu_counters() : gpu_counters(options, device);
   if (counters.has_value()) {
     options.counters = *counters;
   } else {
@@ -76,12 +108,12 @@ void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
     warn(fmt::format("MFU is left out: {}", device.error().message));
     return;
   }
-  resolve_counters(options, *device, warn);
   if (!config.precision) {
     config.precision = device->kind == "cpu" ? Precision::fp32 : Precision::bf16;
     warn(fmt::format("dtype is not set: the peak of {} is taken for {}", device->name,
                      name_of(*config.precision)));
   }
+  resolve_counters(options, *device, warn);
   const Peak* peak = device->peak(*config.precision);
   if (peak == nullptr) {
     warn(fmt::format("MFU is left out: {} has no peak for {}", device->name,
@@ -91,6 +123,15 @@ void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
   options.peak = peak->rate;
   options.peak_source = fmt::format("{}: {}", device->name, peak->source);
   if (!options.bandwidth) options.bandwidth = device->bandwidth;
+}
+
+// An address is listened on; anything else is a file.
+std::unique_ptr<Sink> prometheus_sink(const std::string& where) {
+  std::optional<MetricsAddress> at = parse_metrics_address(where);
+  if (!at) return make_prometheus_sink(where);
+  at->port = local_rank_port(at->port);
+  const char* token = std::getenv("MFU_METRICS_TOKEN");
+  return make_metrics_endpoint(*at, token == nullptr ? "" : token);
 }
 
 }  // namespace
@@ -137,7 +178,7 @@ std::vector<ConfiguredSink> configured_sinks(const MonitorConfig& config) {
   if (!config.jsonl.empty()) add(make_jsonl_sink(config.jsonl), true);
   if (!config.csv.empty()) add(make_csv_sink(config.csv), true);
   if (!config.tensorboard.empty()) add(make_tensorboard_sink(config.tensorboard), false);
-  if (!config.prometheus.empty()) add(make_prometheus_sink(config.prometheus), false);
+  if (!config.prometheus.empty()) add(prometheus_sink(config.prometheus), false);
   if (!config.otlp.empty()) add(make_otlp_sink({.url = config.otlp}), false);
   if (!config.mlflow.empty()) {
     add(make_mlflow_sink({.url = config.mlflow, .run = config.mlflow_run}), false);

@@ -58,7 +58,7 @@ Result<std::unique_ptr<Worker>> Worker::create(MonitorOptions options, const Clo
   }
   if (!queue.has_value()) return Failure{queue.error()};
   std::unique_ptr<Worker> worker(new Worker(options, clock, std::move(queue).value()));
-  for (std::string& warning : warnings) worker->warn(std::move(warning));
+  for (std::string& warning : warnings) worker->warn(warning);
   if (kept) worker->open_journal(options, name, path);
   worker->add_sinks(std::move(options.sinks));
   return worker;
@@ -71,7 +71,7 @@ Worker::Worker(const MonitorOptions& options, const Clock& clock, StepQueue queu
       queue_(std::move(queue)),
       tokens_(clock),
       pipeline_(pipeline_options(options, clock),
-                [this](std::string message) { warn(std::move(message)); }) {
+                [this](const std::string& message) { warn(message); }) {
   if (options.counters != nullptr) sampler_.emplace(options.counters);
   if (const auto* smart = std::get_if<SmartMode>(&config_.mode)) {
     wants_reading_ = smart->calibration_enabled && smart->initial_profiling;
@@ -86,7 +86,7 @@ void Worker::open_journal(const MonitorOptions& options, const std::string& name
   JournalFacts facts{.host = this_host(),
                      .pid = static_cast<std::uint32_t>(::getpid()),
                      .queue = queue_path,
-                     .pipeline = pipeline_options(options, clock_),
+                     .pipeline = pipeline_.options(),
                      // Frozen weights are not written down: a replay would count them as trained.
                      .model_json = options.training ? "" : options.model_json};
   Result<Journal> journal = Journal::create(config_.run_dir, name, std::move(facts));
@@ -97,10 +97,14 @@ void Worker::open_journal(const MonitorOptions& options, const std::string& name
   }
   journal_.emplace(std::move(journal).value());
   queue_path_ = queue_path;
+  if (options.rank && std::holds_alternative<SmartMode>(config_.mode)) {
+    share_.emplace(config_.run_dir, *options.rank, clock_);
+    if (!share_->leads()) wants_reading_ = false;
+  }
 }
 
 void Worker::add_sinks(std::vector<std::unique_ptr<Sink>> given) {
-  auto warn_of = [this](std::string message) { warn(std::move(message)); };
+  auto warn_of = [this](const std::string& message) { warn(message); };
   for (ConfiguredSink& each : configured_sinks(config_)) {
     std::uint64_t batch = each.local ? config_.local_save_every : 1;
     feeds_.push_back({SinkFeeder(std::move(each.sink), clock_, batch, warn_of), each.local});
@@ -110,7 +114,7 @@ void Worker::add_sinks(std::vector<std::unique_ptr<Sink>> given) {
   }
 }
 
-void Worker::warn(std::string message) {
+void Worker::warn(const std::string& message) {
   {
     std::lock_guard lock(mutex_);
     std::size_t before = diagnostics_.warnings().size();
@@ -133,6 +137,31 @@ void Worker::sample_hardware() {
   LoggedStep logged = logged_hardware(rate);
   pipeline_.take(logged);
   keep({processed_, logged});
+}
+
+// Rank 0 measures, the others get its calibration when they get it.
+void Worker::share_calibration() {
+  if (!share_) return;
+  if (share_->leads()) {
+    Result<void> written = share_->publish(pipeline_.calibration());
+    if (!written.has_value()) {
+      warn(fmt::format("other ranks do not get this one's calibration: {}",
+                       written.error().message));
+    }
+    return;
+  }
+  if (std::optional<Calibration> news = share_->news()) {
+    LoggedStep logged = logged_calibration(*news);
+    logged.kind = LoggedKind::shared;
+    pipeline_.take(logged);
+    keep({processed_, logged});
+  }
+  if (share_->lost()) {
+    warn(
+        fmt::format("nothing was heard of rank 0 in {} for {} s: this rank goes on with the "
+                    "estimate it has",
+                    config_.run_dir, CalibrationShare::kSilence.count()));
+  }
 }
 
 // What this thread found out goes into the journal beside the steps.
@@ -195,7 +224,8 @@ std::size_t Worker::process(std::size_t most) {
     ++reports;
   }
   if (taken == 0) return 0;
-  wants_reading_.store(pipeline_.wants_reading(next_step), std::memory_order_relaxed);
+  bool measures = !share_ || share_->leads();
+  wants_reading_.store(measures && pipeline_.wants_reading(next_step), std::memory_order_relaxed);
   std::lock_guard lock(mutex_);
   if (newest) last_ = std::move(newest);
   calibration_ = pipeline_.calibration();
@@ -225,11 +255,14 @@ void Worker::free_done() {
 
 void Worker::drain(bool all) {
   sample_hardware();
+  share_calibration();
   std::uint64_t until = queue_.head();
   std::size_t taken = 0;
   do {
     write_journal();
     taken = process(kBatch);
+    // What this thread found out is on its way to the journal before a sink has it.
+    if (!beside_.empty()) write_journal();
     if (!journal_) journaled_ = processed_;
     free_done();
     for (Feed& each : feeds_) each.feeder.pump(all);
@@ -244,6 +277,7 @@ void Worker::drain(bool all) {
 
 void Worker::close() {
   for (Feed& each : feeds_) each.feeder.close();
+  if (share_ && share_->leads()) (void)share_->end();
   journal_next_ = {};
   write_journal();
   std::uint64_t unsent = 0;
@@ -261,6 +295,7 @@ void Worker::close() {
 bool Worker::measurement_due(std::uint64_t step, TrainingPhase phase) const {
   if (!config_.enabled || std::holds_alternative<EstimateMode>(config_.mode)) return false;
   if (config_.schedule.fixed == 0u) return false;  // never
+  if (share_ && !share_->leads()) return false;    // rank 0 does
   return config_.schedule.due(step, phase) || wants_reading_.load(std::memory_order_relaxed);
 }
 

@@ -13,6 +13,7 @@
 #include "monitor/feeder.h"
 #include "monitor/journal.h"
 #include "monitor/pipeline.h"
+#include "monitor/share.h"
 #include "monitor/step_queue.h"
 
 namespace mfu {
@@ -46,8 +47,9 @@ class Worker {
   void open_journal(const MonitorOptions& options, const std::string& name,
                     const std::string& queue_path);
   void add_sinks(std::vector<std::unique_ptr<Sink>> given);
-  void warn(std::string message);
+  void warn(const std::string& message);
   void sample_hardware();
+  void share_calibration();
   void keep(const JournalEntry& entry);
   void write_journal();
   // Up to `most` steps; how many there were.
@@ -62,7 +64,8 @@ class Worker {
   StepQueue queue_;
   std::string queue_path_;
   std::optional<Journal> journal_;
-  std::vector<JournalEntry> beside_;  // for the journal, made by this thread
+  std::optional<CalibrationShare> share_;  // ranks of a run without anything better
+  std::vector<JournalEntry> beside_;       // for the journal, made by this thread
   std::chrono::nanoseconds journal_next_{}, sampled_{};
   bool journal_warned_ = false;
   TokenTracker tokens_;

@@ -124,7 +124,7 @@ class Lengths {
 Result<std::uint64_t> packed_pairs(const AttentionLayout& layout, const Call& call,
                                    const Tensors& at, const AttentionMask& mask) {
   auto next = [](Position position) {
-    return position < 0 ? kNone : static_cast<Position>(position + 1);
+    return position < 0 ? kNoPosition : static_cast<Position>(position + 1);
   };
   std::size_t token = at.query.size() - 3;
   if (token > 1 || (token == 1 && at.query[0] != 1)) {

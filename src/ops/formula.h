@@ -11,7 +11,7 @@
 namespace mfu {
 
 using Position = std::int8_t;
-inline constexpr Position kNone = -1;
+inline constexpr Position kNoPosition = -1;
 
 struct MatmulLayout {
   enum class Form : std::uint8_t {
@@ -33,9 +33,9 @@ struct MatmulLayout {
   Form form = Form::matrices;
   Position left = 0;
   Position right = 1;
-  Position added = kNone;        // bias or accumulator: read
-  Position result_type = kNone;  // a c10::ScalarType; absent: as the left operand
-  Position extra = kNone;
+  Position added = kNoPosition;        // bias or accumulator: read
+  Position result_type = kNoPosition;  // a c10::ScalarType; absent: as the left operand
+  Position extra = kNoPosition;
   ElementType result = ElementType::unknown;   // fixed by the operator
   ElementType compute = ElementType::unknown;  // fixed by the operator
 };
@@ -47,12 +47,12 @@ struct ConvolutionLayout {
   Position stride = 3;
   Position padding = 4;
   Position dilation = 5;
-  Position groups = kNone;
-  Position output_padding = kNone;
-  Position transposed = kNone;  // a flag
+  Position groups = kNoPosition;
+  Position output_padding = kNoPosition;
+  Position transposed = kNoPosition;  // a flag
   bool always_transposed = false;
-  Position grad_output = kNone;  // there: a backward
-  Position gradients = kNone;    // which gradients are asked for: input, weight[, bias]
+  Position grad_output = kNoPosition;  // there: a backward
+  Position gradients = kNoPosition;    // which gradients are asked for: input, weight[, bias]
   // Of a backward without such a mask: how many of the two it makes.
   std::uint8_t gradient_count = 2;
   bool time_major = false;  // conv_tbc: [t, b, c] × [k, in, out]
@@ -62,41 +62,41 @@ struct AttentionLayout {
   bool backward = false;      // grad_output is the argument before the query
   Position query = 0;         // key and value follow
   bool heads_second = false;  // [b, h, s, d]; else [b, s, h, d], or [tokens, h, d] when packed
-  Position bias = kNone;
-  Position causal = kNone;
-  Position mask_type = kNone;  // 0 none, 1 causal from the top left, 2 from the bottom right
+  Position bias = kNoPosition;
+  Position causal = kNoPosition;
+  Position mask_type = kNoPosition;  // 0 none, 1 causal from the top left, 2 from the bottom right
   bool bottom_right = false;
-  Position window_left = kNone;  // window_right follows
-  Position window_pair = kNone;  // both in one list
-  Position window_keys = kNone;  // so many keys up to the query's own
-  Position offsets_q = kNone;    // offsets_k follows
-  Position longest_q = kNone;    // longest_k follows
-  Position used_keys = kNone;    // lengths that only a tensor knows
-  Position pages = kNone;        // a table of cache pages: the same
+  Position window_left = kNoPosition;  // window_right follows
+  Position window_pair = kNoPosition;  // both in one list
+  Position window_keys = kNoPosition;  // so many keys up to the query's own
+  Position offsets_q = kNoPosition;    // offsets_k follows
+  Position longest_q = kNoPosition;    // longest_k follows
+  Position used_keys = kNoPosition;    // lengths that only a tensor knows
+  Position pages = kNoPosition;        // a table of cache pages: the same
 };
 
 struct RecurrentLayout {
   Position input = 0;
-  Position weights = kNone;  // oneDNN: two tensors beside each other
-  Position mode = kNone;     // cuDNN and MIOpen: 0 ReLU, 1 tanh, 2 LSTM, 3 GRU
-  Position hidden = kNone;
-  Position projection = kNone;
-  Position layers = kNone;
-  Position bidirectional = kNone;
+  Position weights = kNoPosition;  // oneDNN: two tensors beside each other
+  Position mode = kNoPosition;     // cuDNN and MIOpen: 0 ReLU, 1 tanh, 2 LSTM, 3 GRU
+  Position hidden = kNoPosition;
+  Position projection = kNoPosition;
+  Position layers = kNoPosition;
+  Position bidirectional = kNoPosition;
   bool backward = false;
-  Position gradients = kNone;  // the fourth of the mask: the weights'
+  Position gradients = kNoPosition;  // the fourth of the mask: the weights'
 };
 
 struct LookupLayout {
-  Position table = kNone;     // forward: rows are read
-  Position gradient = kNone;  // backward: rows are written
+  Position table = kNoPosition;     // forward: rows are read
+  Position gradient = kNoPosition;  // backward: rows are written
   Position indices = 1;
-  Position rows = kNone;  // backward: how many rows the dense gradient has
+  Position rows = kNoPosition;  // backward: how many rows the dense gradient has
 };
 
 struct FourierLayout {
-  bool real = false;           // one side is real: half the work
-  Position last_size = kNone;  // of a complex-to-real transform
+  bool real = false;                 // one side is real: half the work
+  Position last_size = kNoPosition;  // of a complex-to-real transform
 };
 
 struct OperatorFormula {

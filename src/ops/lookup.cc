@@ -16,7 +16,7 @@ struct Table {
 };
 
 const Table& table() {
-  static const Table built = [] {
+  static const Table kBuilt = [] {
     Table made;
     for (std::span<const Operator> rows :
          {matmul_rows(), convolution_rows(), attention_rows(), other_rows()}) {
@@ -26,7 +26,7 @@ const Table& table() {
     for (const Operator& row : made.rows) made.by_name.emplace(row.name, &row);
     return made;
   }();
-  return built;
+  return kBuilt;
 }
 
 const Operator* exact(std::string_view name) {

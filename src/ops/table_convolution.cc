@@ -17,8 +17,8 @@ constexpr OperatorFormula kTransposed{
     ConvolutionLayout{.dilation = 7, .groups = 6, .output_padding = 5, .always_transposed = true}};
 // cuDNN: (self, weight, padding, stride, dilation, groups, …)
 constexpr OperatorFormula kCudnn{
-    ConvolutionLayout{.bias = kNone, .stride = 3, .padding = 2, .dilation = 4, .groups = 5}};
-constexpr OperatorFormula kCudnnTransposed{ConvolutionLayout{.bias = kNone,
+    ConvolutionLayout{.bias = kNoPosition, .stride = 3, .padding = 2, .dilation = 4, .groups = 5}};
+constexpr OperatorFormula kCudnnTransposed{ConvolutionLayout{.bias = kNoPosition,
                                                              .stride = 4,
                                                              .padding = 2,
                                                              .dilation = 5,
@@ -39,7 +39,7 @@ constexpr OperatorFormula kAddRelu{
     ConvolutionLayout{.bias = 4, .stride = 5, .padding = 6, .dilation = 7, .groups = 8}};
 // (self, weight, kernel_size, bias, stride, padding[, dilation])
 constexpr OperatorFormula kSlow{
-    ConvolutionLayout{.bias = 3, .stride = 4, .padding = 5, .dilation = kNone}};
+    ConvolutionLayout{.bias = 3, .stride = 4, .padding = 5, .dilation = kNoPosition}};
 constexpr OperatorFormula kSlowDilated{
     ConvolutionLayout{.bias = 3, .stride = 4, .padding = 5, .dilation = 6}};
 constexpr OperatorFormula kSlowTransposed{ConvolutionLayout{.bias = 3,
@@ -49,7 +49,8 @@ constexpr OperatorFormula kSlowTransposed{ConvolutionLayout{.bias = 3,
                                                             .output_padding = 6,
                                                             .always_transposed = true}};
 // (input, weight, bias, padding, stride)
-constexpr OperatorFormula kNnpack{ConvolutionLayout{.stride = 4, .padding = 3, .dilation = kNone}};
+constexpr OperatorFormula kNnpack{
+    ConvolutionLayout{.stride = 4, .padding = 3, .dilation = kNoPosition}};
 constexpr OperatorFormula kTimeMajor{ConvolutionLayout{.padding = 3, .time_major = true}};
 // oneDNN fused: (X, other, W, B, padding, stride, dilation, groups, …)
 constexpr OperatorFormula kPointwiseBinary{ConvolutionLayout{
@@ -70,33 +71,41 @@ constexpr OperatorFormula kQuantized{
 
 // (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
 // groups, output_mask)
-constexpr OperatorFormula kBackward{ConvolutionLayout{
-    .input = 1, .weight = 2, .bias = kNone, .transposed = 7, .grad_output = 0, .gradients = 10}};
+constexpr OperatorFormula kBackward{ConvolutionLayout{.input = 1,
+                                                      .weight = 2,
+                                                      .bias = kNoPosition,
+                                                      .transposed = 7,
+                                                      .grad_output = 0,
+                                                      .gradients = 10}};
 // The same without bias_sizes.
-constexpr OperatorFormula kBackwardOverrideable{ConvolutionLayout{
-    .input = 1, .weight = 2, .bias = kNone, .transposed = 6, .grad_output = 0, .gradients = 9}};
+constexpr OperatorFormula kBackwardOverrideable{ConvolutionLayout{.input = 1,
+                                                                  .weight = 2,
+                                                                  .bias = kNoPosition,
+                                                                  .transposed = 6,
+                                                                  .grad_output = 0,
+                                                                  .gradients = 9}};
 // (grad_output, self, weight, kernel_size, stride, padding, output_mask)
-constexpr OperatorFormula kSlowBackward{
-    ConvolutionLayout{.input = 1, .weight = 2, .bias = kNone, .grad_output = 0, .gradients = 6}};
+constexpr OperatorFormula kSlowBackward{ConvolutionLayout{
+    .input = 1, .weight = 2, .bias = kNoPosition, .grad_output = 0, .gradients = 6}};
 // Before torch 1.11: (self, grad_output, weight, padding, stride, dilation, groups, benchmark,
 // deterministic, allow_tf32, output_mask), and the halves it calls.
-constexpr OperatorFormula kOldBackward{
-    ConvolutionLayout{.input = 0, .weight = 2, .bias = kNone, .grad_output = 1, .gradients = 10}};
+constexpr OperatorFormula kOldBackward{ConvolutionLayout{
+    .input = 0, .weight = 2, .bias = kNoPosition, .grad_output = 1, .gradients = 10}};
 // (self_size, grad_output, weight, …): the half that makes the input's gradient.
 constexpr OperatorFormula kOldBackwardInput{ConvolutionLayout{
-    .input = kNone, .weight = 2, .bias = kNone, .grad_output = 1, .gradient_count = 1}};
+    .input = kNoPosition, .weight = 2, .bias = kNoPosition, .grad_output = 1, .gradient_count = 1}};
 constexpr OperatorFormula kOldTransposedBackward{ConvolutionLayout{.input = 0,
                                                                    .weight = 2,
-                                                                   .bias = kNone,
+                                                                   .bias = kNoPosition,
                                                                    .always_transposed = true,
                                                                    .grad_output = 1,
                                                                    .gradients = 11}};
 // (self, grad_output, weight, padding, stride, dilation, groups, output_mask)
-constexpr OperatorFormula kMpsBackward{
-    ConvolutionLayout{.input = 0, .weight = 2, .bias = kNone, .grad_output = 1, .gradients = 7}};
+constexpr OperatorFormula kMpsBackward{ConvolutionLayout{
+    .input = 0, .weight = 2, .bias = kNoPosition, .grad_output = 1, .gradients = 7}};
 constexpr OperatorFormula kMpsTransposedBackward{ConvolutionLayout{.input = 0,
                                                                    .weight = 2,
-                                                                   .bias = kNone,
+                                                                   .bias = kNoPosition,
                                                                    .always_transposed = true,
                                                                    .grad_output = 1,
                                                                    .gradients = 8}};

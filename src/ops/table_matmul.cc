@@ -39,9 +39,9 @@ constexpr OperatorFormula kInt8Packed{MatmulLayout{.form = Form::linear}};
 constexpr OperatorFormula kDynamic4Bit{
     MatmulLayout{.form = Form::features, .extra = 3, .compute = ElementType::int8}};
 constexpr OperatorFormula kQuantizedLinear{
-    MatmulLayout{.form = Form::opaque, .right = kNone, .compute = ElementType::int8}};
+    MatmulLayout{.form = Form::opaque, .right = kNoPosition, .compute = ElementType::int8}};
 constexpr OperatorFormula kHalfLinear{
-    MatmulLayout{.form = Form::opaque, .right = kNone, .compute = ElementType::fp16}};
+    MatmulLayout{.form = Form::opaque, .right = kNoPosition, .compute = ElementType::fp16}};
 constexpr OperatorFormula kHalfLinearPlain{
     MatmulLayout{.form = Form::linear, .added = 2, .compute = ElementType::fp16}};
 constexpr OperatorFormula kQuantizedMatmul{

@@ -16,18 +16,18 @@ std::chrono::nanoseconds time_of(std::uint64_t count) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(count, kMostNs)));
 }
 
-std::optional<std::uint32_t> rank_of(Decoder& decoder) {
+std::optional<std::uint32_t> rank_of(FrameDecoder& decoder) {
   std::uint64_t shifted = decoder.count();
   if (shifted == 0 || shifted > (1u << 30)) return std::nullopt;
   return static_cast<std::uint32_t>(shifted - 1);
 }
 
-FlopCount wide_of(Decoder& decoder) {
+FlopCount wide_of(FrameDecoder& decoder) {
   std::uint64_t high = decoder.count();
   return FlopCount::from_halves(high, decoder.count());
 }
 
-bool decode_identity(Decoder decoder, ProcessRecord& process) {
+bool decode_identity(FrameDecoder decoder, ProcessRecord& process) {
   ProcessRecord read;
   read.host = decoder.text();
   read.pid = static_cast<std::uint32_t>(decoder.count());
@@ -53,7 +53,7 @@ bool decode_identity(Decoder decoder, ProcessRecord& process) {
   return true;
 }
 
-bool decode_status(Decoder decoder, ProcessRecord& process) {
+bool decode_status(FrameDecoder decoder, ProcessRecord& process) {
   auto rank = rank_of(decoder), world_size = rank_of(decoder), local_rank = rank_of(decoder);
   bool ended = decoder.count() != 0;
   auto last = time_of(decoder.count());
@@ -79,7 +79,7 @@ bool decode_status(Decoder decoder, ProcessRecord& process) {
   return true;
 }
 
-bool decode_totals(Decoder decoder, ProcessRecord& process) {
+bool decode_totals(FrameDecoder decoder, ProcessRecord& process) {
   std::vector<OperatorTotal> totals;
   while (!decoder.done()) {
     OperatorTotal total;
@@ -117,7 +117,7 @@ struct Before {
   std::uint64_t sequence = 0, end_ns = 0;
 };
 
-Step decode_step(Decoder& decoder, const std::vector<std::string>& types, Before& before) {
+Step decode_step(FrameDecoder& decoder, const std::vector<std::string>& types, Before& before) {
   Step step;
   step.sequence = before.sequence + static_cast<std::uint64_t>(decoder.number());
   std::uint64_t start = before.end_ns + static_cast<std::uint64_t>(decoder.number());
@@ -143,7 +143,7 @@ Step decode_step(Decoder& decoder, const std::vector<std::string>& types, Before
   return step;
 }
 
-bool decode_steps(Decoder decoder, ProcessRecord& process) {
+bool decode_steps(FrameDecoder decoder, ProcessRecord& process) {
   std::vector<std::string> types;
   std::uint64_t named = decoder.count();
   for (std::uint64_t i = 0; i < named && decoder.good(); ++i) types.emplace_back(decoder.text());
@@ -159,15 +159,15 @@ bool decode_steps(Decoder decoder, ProcessRecord& process) {
 bool decode_frame(FrameKind kind, std::string_view payload, ProcessRecord& process) {
   switch (kind) {
     case FrameKind::process:
-      return decode_identity(Decoder(payload), process);
+      return decode_identity(FrameDecoder(payload), process);
     case FrameKind::status:
-      return decode_status(Decoder(payload), process);
+      return decode_status(FrameDecoder(payload), process);
     case FrameKind::totals:
-      return decode_totals(Decoder(payload), process);
+      return decode_totals(FrameDecoder(payload), process);
     case FrameKind::facts:
       return decode_facts(payload, process);
     case FrameKind::steps:
-      return decode_steps(Decoder(payload), process);
+      return decode_steps(FrameDecoder(payload), process);
   }
   return true;  // of a newer version: passed over
 }
@@ -190,7 +190,7 @@ void decode_process(std::string_view bytes, const std::string& name, ProcessReco
     damage.push_back(fmt::format("{}: byte 0: not a file of a run (or of another version)", name));
   }
   FrameReader reader(bytes);
-  FrameKind kind{};
+  FrameKind kind = FrameKind::process;
   std::string_view payload;
   std::size_t strange = 0;
   while (reader.next(kind, payload)) {

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "mfu/record.h"
-#include "record/append_file.h"
 #include "record/codec.h"
 #include "record/frames.h"
+#include "record/patient_file.h"
 #include "record/region_file.h"
 #include "record/run_folder.h"
 
@@ -26,7 +26,7 @@ constexpr std::uint64_t kQuietNs = 5'000'000'000;  // a dead process's region is
 struct Drained {
   std::string region_path;
   MappedRegion region;  // null: removed, its process is dead
-  AppendFile file;
+  PatientFile file;
   ProcessRecord recent;               // its last steps, for a live view
   std::string status, facts, totals;  // as last written
   std::uint64_t totals_ns = 0;        // when

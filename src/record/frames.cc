@@ -84,7 +84,7 @@ Encoder& Encoder::text(std::string_view text) {
   return *this;
 }
 
-std::uint64_t Decoder::count() {
+std::uint64_t FrameDecoder::count() {
   std::uint64_t number = 0;
   for (unsigned shift = 0; shift < 64 && !bytes_.empty(); shift += 7) {
     unsigned char byte = static_cast<unsigned char>(bytes_.front());
@@ -97,12 +97,12 @@ std::uint64_t Decoder::count() {
   return 0;
 }
 
-std::int64_t Decoder::number() {
+std::int64_t FrameDecoder::number() {
   std::uint64_t folded = count();
   return static_cast<std::int64_t>((folded >> 1) ^ (~(folded & 1) + 1));
 }
 
-std::string_view Decoder::text() {
+std::string_view FrameDecoder::text() {
   std::uint64_t size = count();
   if (size > bytes_.size()) {
     good_ = false;

@@ -50,9 +50,9 @@ class Encoder {
 
 // Reads what Encoder wrote; what is not there reads as 0 or empty, and good() is false from then
 // on.
-class Decoder {
+class FrameDecoder {
  public:
-  explicit Decoder(std::string_view bytes) : bytes_(bytes) {}
+  explicit FrameDecoder(std::string_view bytes) : bytes_(bytes) {}
   std::uint64_t count();
   std::int64_t number();
   std::string_view text();

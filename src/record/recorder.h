@@ -58,7 +58,10 @@ class Recorder {
 
   // The hot path: no lock, no contended atomic, no allocation after a thread's first call.
   void count(unsigned operator_id, unsigned type_id, const CallCost& cost) {
-    RegionBlock* block = block_;
+    count(block_, operator_id, type_id, cost);
+  }
+  // The same for a caller that keeps `block()` of its thread at hand, which spares the lookup.
+  void count(RegionBlock* block, unsigned operator_id, unsigned type_id, const CallCost& cost) {
     std::uint16_t cell = cell_of_[operator_id % kRegionOperators][type_id % kRegionTypes].load(
         std::memory_order_relaxed);
     if (block == nullptr || cell == 0) [[unlikely]] {
@@ -67,6 +70,9 @@ class Recorder {
     }
     add(*block, block->cells[cell - 1u], cost);
   }
+
+  // Where this thread's block is said; the place stays the thread's own, what it says may change.
+  static RegionBlock* const* block() { return &block_; }
 
   // Indices looked up in an embedding table of so many rows. The table with the most rows is the
   // vocabulary; a wider one that comes later begins the count again.

@@ -181,7 +181,7 @@ std::vector<std::string> names_in(const std::string& folder, std::string_view en
   for (fs::directory_iterator each(folder, error), end; !error && each != end;
        each.increment(error)) {
     std::string name = each->path().filename().string();
-    if (name.ends_with(ending) && !name.starts_with(".")) names.push_back(std::move(name));
+    if (name.ends_with(ending) && !name.starts_with('.')) names.push_back(std::move(name));
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -268,7 +268,6 @@ Result<RunPlaces> create_run(const std::string& directory,
   Result<void> opened = open_directory(places, launch);
   if (opened.has_value()) return places;
   std::string temporary = environment("TMPDIR").empty() ? "/tmp" : environment("TMPDIR");
-  std::string wanted = places.directory;
   places.directory = fmt::format("{}/mfu-runs-{}/{}-{}", temporary, getuid(), name, getpid());
   places.notes.push_back(
       fmt::format("{}; the run is kept in {} instead", opened.error().message, places.directory));

@@ -30,12 +30,42 @@ void add_words(ComparisonReport& report) {
   for (const ComparisonRow* row : order) {
     double change = row->after_ns - row->before_ns;
     if (std::fabs(change) < kWorthFraction * report.before_ns) continue;
-    std::string words = fmt::format("{}: {:.3f} ms → {:.3f} ms", name_of(row->line),
-                                    row->before_ns * 1e-6, row->after_ns * 1e-6);
+    std::string words = fmt::format("{}: {:.3f} ms → {:.3f} ms", row->name, row->before_ns * 1e-6,
+                                    row->after_ns * 1e-6);
     // More time at peak is more work done, neither good nor bad.
-    if (row->line == LedgerLine::matmul_at_peak) continue;
+    if (row->name == name_of(LedgerLine::matmul_at_peak)) continue;
     (change < 0 ? report.better : report.worse).push_back(std::move(words));
   }
+}
+
+void judge(ComparisonReport& report, std::optional<double> fail_over) {
+  add_words(report);
+  if (report.before_ns > 0) report.slower_fraction = report.after_ns / report.before_ns - 1;
+  report.fail_over = fail_over;
+  report.failed = fail_over && report.slower_fraction > *fail_over;
+}
+
+struct RunParts {
+  double step_ns = 0;
+  double fraction[kStepPhases + 1] = {};  // the last: the rest
+};
+
+Result<RunParts> parts_of(const RunReport& run, std::string_view which) {
+  if (!run.step) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("the run {} has no steps to compare; --step-marker of mfu run names "
+                            "them where there is no optimizer",
+                            which));
+  }
+  RunParts parts;
+  parts.step_ns = static_cast<double>(run.step->median.count());
+  double rest = 1;
+  for (std::size_t i = 0; i < kStepPhases; ++i) {
+    parts.fraction[i] = run.phase[i] ? run.phase[i]->value : 0;
+    rest -= parts.fraction[i];
+  }
+  parts.fraction[kStepPhases] = std::max(rest, 0.0);
+  return parts;
 }
 
 }  // namespace
@@ -65,16 +95,41 @@ ComparisonReport report_comparison(const ExplainReport& before, const ExplainRep
   report.after_mfu = after.mfu;
   for (std::size_t i = 0; i < kLedgerLineCount; ++i) {
     ComparisonRow& row = report.rows.emplace_back();
-    row.line = static_cast<LedgerLine>(i);
+    row.name = name_of(static_cast<LedgerLine>(i));
     row.before_ns = static_cast<double>(before.rows[i].duration_ns) / parts_before;
     row.after_ns = static_cast<double>(after.rows[i].duration_ns) / parts_after;
     row.before_fraction = before.rows[i].fraction;
     row.after_fraction = after.rows[i].fraction;
   }
-  add_words(report);
-  if (report.before_ns > 0) report.slower_fraction = report.after_ns / report.before_ns - 1;
-  report.fail_over = fail_over;
-  report.failed = fail_over && report.slower_fraction > *fail_over;
+  judge(report, fail_over);
+  return report;
+}
+
+Result<ComparisonReport> report_comparison(const RunReport& before, const RunReport& after,
+                                           std::optional<double> fail_over) {
+  constexpr const char* kNames[] = {"data_wait",  "optimizer",  "communication",
+                                    "checkpoint", "validation", "forward_backward_rest"};
+  RunParts first = MFU_TRY(parts_of(before, "before"));
+  RunParts second = MFU_TRY(parts_of(after, "after"));
+  ComparisonReport report;
+  report.by_step = true;
+  report.before_ns = first.step_ns;
+  report.after_ns = second.step_ns;
+  if (before.mfu) report.before_mfu = before.mfu->value;
+  if (after.mfu) report.after_mfu = after.mfu->value;
+  for (std::size_t i = 0; i <= kStepPhases; ++i) {
+    report.rows.push_back({kNames[i], first.fraction[i] * first.step_ns,
+                           second.fraction[i] * second.step_ns, first.fraction[i],
+                           second.fraction[i]});
+  }
+  if (before.ranks != after.ranks) {
+    report.notes.push_back(fmt::format("{} ranks against {}", before.ranks, after.ranks));
+  }
+  if (before.tokens_per_s && after.tokens_per_s) {
+    report.notes.push_back(fmt::format("tokens/s: {:.6g} before, {:.6g} after",
+                                       *before.tokens_per_s, *after.tokens_per_s));
+  }
+  judge(report, fail_over);
   return report;
 }
 

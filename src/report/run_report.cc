@@ -45,14 +45,6 @@ std::vector<Rank> ranks_of(const RunRecord& record, const RunQuestion& question)
   return ranks;
 }
 
-bool uses_tf32(const RunRecord& record) {
-  return std::any_of(record.processes.begin(), record.processes.end(),
-                     [](const ProcessRecord& each) {
-                       const std::string* allowed = each.fact("tf32");
-                       return allowed != nullptr && *allowed == "1";
-                     });
-}
-
 bool observer_off(const ProcessRecord& process) {
   return std::any_of(process.facts.begin(), process.facts.end(), [](const Fact& each) {
     return each.key == "note" && each.value.starts_with("observer off");
@@ -86,13 +78,6 @@ void add_totals(const RunRecord& record, RunReport& report) {
       report.by_type.begin(), report.by_type.end(),
       [](const RunType& a, const RunType& b) { return a.flop.model_flop > b.flop.model_flop; });
   if (could_count) report.flop = sum;
-}
-
-// Pipeline stages without the vocabulary look up other, smaller tables: those are no tokens.
-std::uint64_t widest_table(const RunRecord& record) {
-  std::uint64_t rows = 0;
-  for (const ProcessRecord& each : record.processes) rows = std::max(rows, each.token_rows);
-  return rows;
 }
 
 void add_tokens(const RunRecord& record, RunReport& report) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "mfu/report.h"
 #include "mfu/run.h"
 #include "report/run_steps.h"
 
@@ -38,7 +39,7 @@ bool says(const RunReport& report, std::string_view text) {
                      [&](const std::string& note) { return note.find(text) != std::string::npos; });
 }
 
-struct StepShape {
+struct MadeSteps {
   int count = 5;
   milliseconds duration{100};
   std::uint64_t flop = 2'000'000'000;  // model; 2 GFLOP in 0.1 s: 20 GFLOP/s
@@ -47,7 +48,7 @@ struct StepShape {
   milliseconds communication{0}, data_wait{0};
 };
 
-ProcessRecord process_of(const StepShape& shape, std::optional<std::uint32_t> rank = std::nullopt) {
+ProcessRecord process_of(const MadeSteps& shape, std::optional<std::uint32_t> rank = std::nullopt) {
   ProcessRecord process;
   process.host = "here";
   process.pid = 100 + rank.value_or(0);
@@ -117,8 +118,8 @@ TEST(RunReport, parts_recomputation_from_the_model) {
 
 TEST(RunReport, gives_half_the_utilization_for_twice_the_time) {
   for (int duration : {1, 7, 100, 333}) {
-    StepShape once{.duration = milliseconds(duration)};
-    StepShape twice{.duration = milliseconds(2 * duration)};
+    MadeSteps once{.duration = milliseconds(duration)};
+    MadeSteps twice{.duration = milliseconds(2 * duration)};
     double fast = report_run(run_of({process_of(once)}), asked()).mfu->value;
     double slow = report_run(run_of({process_of(twice)}), asked()).mfu->value;
     EXPECT_DOUBLE_EQ(fast, 2 * slow);
@@ -211,6 +212,27 @@ TEST(RunReport, suggests_first_what_wins_most) {
   EXPECT_DOUBLE_EQ(report.phase[0]->value, 0.4);
 }
 
+TEST(RunReport, compares_two_runs_by_their_median_step) {
+  RunReport slow = report_run(run_of({process_of({.data_wait = milliseconds(40)})}), asked());
+  RunReport quick = report_run(run_of({process_of({.duration = milliseconds(80)})}), asked());
+  auto compared = report_comparison(slow, quick, 0.05);
+  ASSERT_TRUE(compared.has_value());
+  EXPECT_TRUE(compared->by_step);
+  EXPECT_DOUBLE_EQ(compared->slower_fraction, -0.2);
+  EXPECT_FALSE(compared->failed);
+  EXPECT_EQ(compared->rows[0].name, "data_wait");
+  EXPECT_DOUBLE_EQ(compared->rows[0].before_ns, 40e6);
+  double sum = 0;
+  for (const ComparisonRow& row : compared->rows) sum += row.after_ns;
+  EXPECT_NEAR(sum, 80e6, 1);
+  ASSERT_EQ(compared->better.size(), 1u);
+  EXPECT_EQ(compared->better[0], "data_wait: 40.000 ms → 0.000 ms");
+  ASSERT_EQ(compared->worse.size(), 1u);  // 60 ms of work became 80
+  EXPECT_TRUE(report_comparison(quick, slow, 0.05)->failed);
+  RunReport empty = report_run(run_of({}), asked());
+  EXPECT_FALSE(report_comparison(slow, empty, std::nullopt).has_value());
+}
+
 TEST(RunReport, leaves_out_slow_first_steps_and_says_so) {
   ProcessRecord process = process_of({.count = 20});
   for (int i = 0; i < 3; ++i) process.steps[i].start -= std::chrono::seconds(3 - i);
@@ -276,6 +298,41 @@ TEST(RunSteps, percentiles_by_nearest_rank) {
   EXPECT_EQ(times->p90, nanoseconds(90));
   EXPECT_EQ(times->p99, nanoseconds(99));
   EXPECT_EQ(times->median, nanoseconds(50));
+}
+
+// 2 GFLOP in 0.1 s of 100 GFLOP/s: 20%, at every step, and every step is there.
+TEST(RunReport, gives_single_steps_as_the_monitor_reports_them) {
+  RunRecord record = run_of({process_of({}, 0), process_of({.count = 3}, 1)});
+  record.processes[1].token_rows = 7;  // a pipeline stage without the vocabulary
+  std::vector<StepReport> steps = report_run_steps(record, asked());
+  ASSERT_EQ(steps.size(), 8u);
+  for (const StepReport& step : steps) EXPECT_DOUBLE_EQ(*step.value("perf/mfu"), 0.2);
+  EXPECT_DOUBLE_EQ(*steps[0].value("perf/tokens_per_second"), 10000);
+  EXPECT_FALSE(steps[5].value("perf/tokens_per_second"));
+  EXPECT_EQ(steps[5].basis->rank, 1u);
+  EXPECT_EQ(steps[7].step, 2u);
+  EXPECT_EQ(steps[0].source, Source::counted);
+  EXPECT_EQ(steps[0].basis->precision, Precision::fp32);
+  RunQuestion nothing;
+  EXPECT_FALSE(report_run_steps(record, nothing)[0].value("perf/mfu"));
+  EXPECT_TRUE(report_run_steps(record, nothing)[0].value("perf/step_time"));
+}
+
+// 2 GFLOP at 100 and 2 at 200 GFLOP/s need 0.03 s of the 0.1: 30%. What has no room of its own
+// ("other") counts as the most used type: 1 GFLOP more at 200 makes 35%.
+TEST(RunReport, holds_each_type_of_a_step_against_its_own_peak) {
+  RunRecord record = run_of({process_of({.count = 1})});
+  Step& step = record.processes[0].steps[0];
+  CountedFlop more{2'000'000'001u, 2'000'000'001u, 0};
+  step.flop.push_back({"bf16", more});
+  std::vector<StepReport> steps = report_run_steps(record, asked());
+  EXPECT_NEAR(*steps[0].value("perf/mfu"), 0.3, 1e-9);
+  EXPECT_EQ(steps[0].basis->precision, Precision::bf16);
+  EXPECT_NE(steps[0].basis->peak_source.find("each by its share"), std::string::npos);
+  step.flop.push_back({"other", {1'000'000'000u, 1'000'000'000u, 0}});
+  EXPECT_NEAR(*report_run_steps(record, asked())[0].value("perf/mfu"), 0.35, 1e-9);
+  step.flop.push_back({"no such type", {1'000'000'000u, 1'000'000'000u, 0}});
+  EXPECT_FALSE(report_run_steps(record, asked())[0].value("perf/mfu"));
 }
 
 }  // namespace

@@ -36,6 +36,20 @@ std::string device_key(const ProcessRecord& process) {
   return process.host + "#" + std::to_string(process.pid);
 }
 
+bool uses_tf32(const RunRecord& record) {
+  return std::any_of(record.processes.begin(), record.processes.end(),
+                     [](const ProcessRecord& each) {
+                       const std::string* allowed = each.fact("tf32");
+                       return allowed != nullptr && *allowed == "1";
+                     });
+}
+
+std::uint64_t widest_table(const RunRecord& record) {
+  std::uint64_t rows = 0;
+  for (const ProcessRecord& each : record.processes) rows = std::max(rows, each.token_rows);
+  return rows;
+}
+
 std::vector<const Step*> training_steps(const ProcessRecord& process) {
   std::vector<const Step*> steps;
   for (const Step& step : process.steps) {

@@ -22,6 +22,13 @@ std::string device_name(const ProcessRecord& process);
 // is known, else one a process (every rank may call its own cuda:0).
 std::string device_key(const ProcessRecord& process);
 
+// fp32 matmuls were allowed to run in TF32.
+bool uses_tf32(const RunRecord& record);
+
+// Rows of the widest table that tokens were looked up in; pipeline stages without the vocabulary
+// look up other, smaller tables: those are no tokens.
+std::uint64_t widest_table(const RunRecord& record);
+
 // Training and marked steps; validation passes are none.
 std::vector<const Step*> training_steps(const ProcessRecord& process);
 

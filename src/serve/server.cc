@@ -54,10 +54,10 @@ class BeastServer : public Server {
                               options.address));
     }
     tcp::endpoint endpoint(address, options.port);
-    acceptor_.open(endpoint.protocol(), error);
-    if (!error) acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
-    if (!error) acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(boost::asio::socket_base::max_listen_connections, error);
+    (void)acceptor_.open(endpoint.protocol(), error);
+    if (!error) (void)acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
+    if (!error) (void)acceptor_.bind(endpoint, error);
+    if (!error) (void)acceptor_.listen(boost::asio::socket_base::max_listen_connections, error);
     if (error) {
       return fail(ErrorCode::io, fmt::format("cannot listen on {} port {}: {}; try another port",
                                              options.address, options.port, error.message()));

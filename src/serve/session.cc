@@ -119,7 +119,7 @@ class Session : public std::enable_shared_from_this<Session> {
       if (error) return;
       if (keep) return self->read();
       error_code ignored;
-      self->stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
+      (void)self->stream_.socket().shutdown(boost::asio::ip::tcp::socket::shutdown_send, ignored);
     };
     if (head_only_) {
       auto serializer = std::make_shared<http::response_serializer<http::string_body>>(*response);

@@ -19,7 +19,7 @@ std::string cell(std::string_view text) {
 std::string header() {
   std::string line = "step,time_unix_s,epoch,loss,grad_norm,learning_rate";
   for (std::string_view name : step_metric_names()) line += fmt::format(",{}", name);
-  return line + ",model_flop,source,convention,dtype,peak_flop_per_s,peak_source,devices\n";
+  return line + ",model_flop,source,convention,dtype,peak_flop_per_s,peak_source,devices,rank\n";
 }
 
 std::string number(const std::optional<double>& value) {
@@ -33,11 +33,11 @@ std::string row(const StepReport& report) {
                   json_number(static_cast<double>(report.time.count()) / 1e9), number(report.epoch),
                   number(report.loss), number(report.grad_norm), number(report.learning_rate));
   for (std::string_view name : step_metric_names()) line += ',' + number(report.value(name));
-  line += fmt::format(",{},{},{},{},{},{},{}\n", report.flop ? report.flop->to_string() : "",
+  line += fmt::format(",{},{},{},{},{},{},{},{}\n", report.flop ? report.flop->to_string() : "",
                       report.source ? name_of(*report.source) : "", describe(basis.convention).name,
                       basis.precision ? name_of(*basis.precision) : "",
                       basis.peak ? json_number(basis.peak->per_s) : "", cell(basis.peak_source),
-                      basis.devices);
+                      basis.devices, basis.rank ? std::to_string(*basis.rank) : "");
   return line;
 }
 
@@ -69,6 +69,12 @@ class CsvSink : public Sink {
 };
 
 }  // namespace
+
+std::string steps_csv(std::span<const StepReport> reports) {
+  std::string lines = header();
+  for (const StepReport& report : reports) lines += row(report);
+  return lines;
+}
 
 std::unique_ptr<Sink> make_csv_sink(std::string path) {
   return std::make_unique<CsvSink>(std::move(path));

@@ -259,7 +259,7 @@ std::string to_json(const ComparisonReport& report) {
   json.key("ledger").begin_array();
   for (const ComparisonRow& row : report.rows) {
     json.begin_object();
-    json.member("line", name_of(row.line));
+    json.member("line", row.name);
     json.member("before_ns", row.before_ns);
     json.member("after_ns", row.after_ns);
     json.member("before_fraction", row.before_fraction);

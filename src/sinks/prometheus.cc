@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/file.h"
 #include "base/json.h"
 #include "mfu/sink.h"
@@ -57,6 +59,48 @@ std::string_view help_of(std::string_view name) {
   return name;
 }
 
+// A metric with a sample a rank: the format wants them together.
+struct Family {
+  std::string name;
+  std::string_view help;
+  std::string samples;
+};
+
+struct Exposition {
+  std::vector<Family> families;
+
+  void add(std::string name, std::string_view help, double value, std::string_view labels) {
+    auto is_it = [&](const Family& each) { return each.name == name; };
+    auto found = std::find_if(families.begin(), families.end(), is_it);
+    if (found == families.end()) {
+      found = families.insert(found, {.name = std::move(name), .help = help, .samples = {}});
+    }
+    found->samples += fmt::format("{}{}{}{} {}\n", found->name, labels.empty() ? "" : "{", labels,
+                                  labels.empty() ? "" : "}", json_number(value));
+  }
+};
+
+void add_report(Exposition& page, const StepReport& report) {
+  const UtilizationBasis& basis = *report.basis;
+  std::string rank = basis.rank ? fmt::format("rank=\"{}\"", *basis.rank) : "";
+  std::string how = fmt::format(
+      "convention=\"{}\",source=\"{}\",dtype=\"{}\"{}{}", describe(basis.convention).name,
+      report.source ? name_of(*report.source) : "unknown",
+      basis.precision ? name_of(*basis.precision) : "unknown", rank.empty() ? "" : ",", rank);
+  page.add("mfu_step", "Number of the newest step", static_cast<double>(report.step), rank);
+  for (const StepMetric& scalar : scalars_of(report)) {
+    bool utilization = scalar.name.find("/mfu") != std::string_view::npos ||
+                       scalar.name.find("flops") != std::string_view::npos;
+    page.add(exposed(scalar.name), help_of(scalar.name), scalar.value, utilization ? how : rank);
+  }
+  if (basis.peak) {
+    std::string labels = fmt::format("peak_source=\"{}\"{}{}", escaped(basis.peak_source),
+                                     rank.empty() ? "" : ",", rank);
+    page.add("mfu_peak_flop_per_second", "Dense peak of one device", basis.peak->per_s, labels);
+  }
+  page.add("mfu_devices", "Devices the numbers are of", static_cast<double>(basis.devices), rank);
+}
+
 class PrometheusSink : public Sink {
  public:
   explicit PrometheusSink(std::string path) : path_(std::move(path)) {}
@@ -64,7 +108,7 @@ class PrometheusSink : public Sink {
   Result<void> open() override { return {}; }
   Result<void> write(std::span<const StepReport> reports) override {
     if (reports.empty()) return {};
-    return write_file(path_, prometheus_text(reports.back()));
+    return write_file(path_, prometheus_text(reports.last(1)));
   }
   Result<void> close() override { return {}; }
 
@@ -74,32 +118,14 @@ class PrometheusSink : public Sink {
 
 }  // namespace
 
-std::string prometheus_text(const StepReport& report) {
-  const UtilizationBasis& basis = *report.basis;
-  std::string rank = basis.rank ? fmt::format("rank=\"{}\"", *basis.rank) : "";
-  std::string how = fmt::format(
-      "convention=\"{}\",source=\"{}\",dtype=\"{}\"{}{}", describe(basis.convention).name,
-      report.source ? name_of(*report.source) : "unknown",
-      basis.precision ? name_of(*basis.precision) : "unknown", rank.empty() ? "" : ",", rank);
+std::string prometheus_text(std::span<const StepReport> reports) {
+  Exposition page;
+  for (const StepReport& report : reports) add_report(page, report);
   std::string text;
-  auto add = [&](std::string_view name, std::string_view help, double value,
-                 std::string_view labels) {
-    text += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{0}{2}{3}{4} {5}\n", name, help,
-                        labels.empty() ? "" : "{", labels, labels.empty() ? "" : "}",
-                        json_number(value));
-  };
-  add("mfu_step", "Number of the newest step", static_cast<double>(report.step), rank);
-  for (const StepMetric& scalar : scalars_of(report)) {
-    bool utilization = scalar.name.find("/mfu") != std::string_view::npos ||
-                       scalar.name.find("flops") != std::string_view::npos;
-    add(exposed(scalar.name), help_of(scalar.name), scalar.value, utilization ? how : rank);
+  for (const Family& family : page.families) {
+    text += fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n{2}", family.name, family.help,
+                        family.samples);
   }
-  if (basis.peak) {
-    std::string labels = fmt::format("peak_source=\"{}\"{}{}", escaped(basis.peak_source),
-                                     rank.empty() ? "" : ",", rank);
-    add("mfu_peak_flop_per_second", "Dense peak of one device", basis.peak->per_s, labels);
-  }
-  add("mfu_devices", "Devices the numbers are of", static_cast<double>(basis.devices), rank);
   return text;
 }
 

@@ -127,12 +127,13 @@ class TensorBoardSink : public Sink {
   }
 
  private:
-  // events.out.tfevents.SECONDS.HOST.PID.N is what TensorBoard looks for and sorts by.
+  // events.out.tfevents.SECONDS.HOST.PID.N is what TensorBoard looks for and sorts by; the ending
+  // says who wrote it.
   Result<void> create(std::chrono::nanoseconds time) {
     static std::atomic<unsigned> number = 0;
     char host[65] = "localhost";
     ::gethostname(host, sizeof host - 1);
-    std::string path = fmt::format("{}/events.out.tfevents.{}.{}.{}.{}", folder_,
+    std::string path = fmt::format("{}/events.out.tfevents.{}.{}.{}.{}.mfu", folder_,
                                    std::chrono::duration_cast<std::chrono::seconds>(time).count(),
                                    host, ::getpid(), number++);
     file_ = MFU_TRY(AppendFile::open(path, false));

@@ -44,12 +44,23 @@ std::string_view label_of(LedgerLine line) {
   return kLabels[static_cast<std::size_t>(line)];
 }
 
+// Of a line of the ledger by its name, or of a part of a run's step.
+std::string label_of(std::string_view name) {
+  for (std::size_t i = 0; i < kLedgerLineCount; ++i) {
+    auto line = static_cast<LedgerLine>(i);
+    if (name_of(line) == name) return std::string(label_of(line));
+  }
+  std::string label(name);
+  std::replace(label.begin(), label.end(), '_', ' ');
+  return label;
+}
+
 std::string bar(double share, std::size_t width, const TextStyle& style) {
   double cells = std::clamp(share, 0.0, 1.0) * static_cast<double>(width);
   std::size_t whole = static_cast<std::size_t>(cells);
   std::string text;
   if (!style.unicode) {
-    text.assign(static_cast<std::size_t>(cells + 0.5), '#');
+    text.assign(static_cast<std::size_t>(std::round(cells)), '#');
     return text;
   }
   static constexpr std::string_view kEighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
@@ -283,7 +294,7 @@ std::string to_text(const ComparisonReport& report, const TextStyle& style) {
   if (report.before_mfu && report.after_mfu) {
     text += fmt::format("MFU {} → {}\n", percent(*report.before_mfu), percent(*report.after_mfu));
   }
-  text += "\n";
+  text += '\n';
   Table table({{report.by_step ? "a step" : "a window"},
                {"before", Align::right},
                {"", Align::right},
@@ -292,9 +303,9 @@ std::string to_text(const ComparisonReport& report, const TextStyle& style) {
                {"change", Align::right}});
   for (const ComparisonRow& row : report.rows) {
     if (row.before_ns <= 0 && row.after_ns <= 0) continue;
-    table.add({std::string(label_of(row.line)), duration_text(row.before_ns),
-               percent(row.before_fraction), duration_text(row.after_ns),
-               percent(row.after_fraction), duration_text(row.after_ns - row.before_ns)});
+    table.add({label_of(row.name), duration_text(row.before_ns), percent(row.before_fraction),
+               duration_text(row.after_ns), percent(row.after_fraction),
+               duration_text(row.after_ns - row.before_ns)});
   }
   text += table.text(style) + "\n";
   for (const std::string& line : report.better) text += labelled("better:", line, style);

@@ -151,7 +151,7 @@ std::string utilization_text(const NeedReport& report, const TextStyle& style) {
       (used.contradictions.empty() ? inked(name_of(used.rating), ink, style) : "");
   if (used.hfu) text += fmt::format("   HFU {}", percent(used.hfu->value));
   if (used.mbu) text += fmt::format("   MBU {}", percent(used.mbu->value));
-  text += "\n";
+  text += '\n';
   text += wrapped(fmt::format("{} of {} × {} ({}), counted by {}",
                               rate_text(used.reached, Precision::bf16), used.devices,
                               rate_text(used.peak, Precision::bf16), used.peak_source,

@@ -108,10 +108,10 @@ std::string one_device(const DeviceReport& report, const TextStyle& style) {
   } else if (!report.device.aliases.empty() && report.device.aliases[0] != report.device.name) {
     text += "  " + report.device.aliases[0];
   }
-  text += "\n";
+  text += '\n';
   if (std::string facts = facts_of(report); !facts.empty())
     text += wrapped(facts, style.width, 0) + "\n";
-  text += "\n";
+  text += '\n';
   if (!report.device.peaks.empty()) text += peak_table(report, style);
   if (!report.measured.empty()) text += measured_table(report, style);
   for (const std::string& note : report.notes) text += paragraph("note  ", note, style);
@@ -163,7 +163,7 @@ std::string to_text(const PeakReport& report, const TextStyle& style) {
     text = many_devices(report, style);
   } else {
     for (const DeviceReport& each : report.devices) {
-      if (!text.empty()) text += "\n";
+      if (!text.empty()) text += '\n';
       text += one_device(each, style);
     }
   }

@@ -90,7 +90,8 @@ void end_range(const at::RecordFunction&, at::ObserverContext* observed) {
       }
       break;
     case Range::optimizer:
-      if (this_thread.optimizing != 0 && --this_thread.optimizing == 0) {
+      if (this_thread.optimizing == 0) break;
+      if (--this_thread.optimizing == 0) {
         book_optimizer();
         optimizer_start_ns = 0;
         if (!has_glue.load(std::memory_order_relaxed)) end_step({});

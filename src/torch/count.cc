@@ -1,16 +1,10 @@
 #include "torch/count.h"
 
-#include <ATen/core/grad_mode.h>
 #include <time.h>
-#include <torch/csrc/autograd/graph_task.h>
-
-#include "record/recorder.h"
 
 namespace mfu::observer {
 namespace {
 
-// Bumped where a forward pass that comes next must be a new one: each backward, batch and step.
-constinit std::atomic<std::uint64_t> epoch{1};
 constinit std::atomic<std::uint64_t> widest_rows{0};
 // Backward passes with create_graph under way; -1 where no glue tells.
 constinit std::atomic<int> create_graph_count{-1};
@@ -20,20 +14,22 @@ Recorder& recorder() {
   return process;
 }
 
-// Grad mode on inside backward: a forward that runs again for its saved tensors, unless the
-// backward itself is recorded for a second derivative. Then only the glue's marks tell them apart.
-bool runs_again() {
-  if (!torch::autograd::get_current_graph_task_keep_graph()) return true;
-  return create_graph_count.load(std::memory_order_relaxed) == 0;
-}
-
 void book_validation(Thread& thread) {
   if (thread.forward_only_start_ns == 0) return;
   recorder().add_phase(RegionPhase::validation, now_ns() - thread.forward_only_start_ns);
   thread.forward_only_start_ns = 0;
 }
 
-void change_pass(Thread& thread, Pass pass, int task, std::int64_t leading) {
+}  // namespace
+
+// Grad mode on inside backward: a forward that runs again for its saved tensors, unless the
+// backward itself is recorded for a second derivative. Then only the glue's marks tell them apart.
+bool runs_again() noexcept {
+  if (!torch::autograd::get_current_graph_task_keep_graph()) return true;
+  return create_graph_count.load(std::memory_order_relaxed) == 0;
+}
+
+void change_pass(Thread& thread, Pass pass, int task, std::int64_t leading) noexcept {
   if (pass == Pass::backward && task != thread.graph_task) {
     epoch.fetch_add(1, std::memory_order_relaxed);
   }
@@ -51,37 +47,11 @@ void change_pass(Thread& thread, Pass pass, int task, std::int64_t leading) {
   thread.epoch_seen = epoch.load(std::memory_order_relaxed);
 }
 
-// Where this operator belongs; true: checkpointing runs it again.
-inline bool enter(Thread& thread, std::int64_t leading) {
-  int task = torch::autograd::get_current_graph_task_id();
-  bool grad = c10::GradMode::is_enabled();
-  Pass pass = Pass::backward;
-  if (task == -1) {
-    if (thread.optimizing != 0 && !grad) return false;  // with grad: a closure's own forward
-    pass = grad || thread.checkpointed != 0 ? Pass::training : Pass::forward_only;
-  }
-  bool new_epoch = task == -1 && thread.epoch_seen != epoch.load(std::memory_order_relaxed);
-  if (pass != thread.pass || task != thread.graph_task || new_epoch) [[unlikely]] {
-    change_pass(thread, pass, task, leading);
-  }
-  return thread.recomputing != 0 || (task != -1 && grad && runs_again());
-}
-
-}  // namespace
-
-void count_call(Thread& thread, const Call& call) noexcept {
-  thread.calls += 1;
-  thread.hardware_flop += call.hardware_flop;
-  if (thread.checking) [[unlikely]]
-    return;
-  bool again = enter(thread, call.leading);
-  mfu::CallCost cost{.hardware_flop = call.hardware_flop,
-                     .model_flop = again ? 0 : call.model_flop,
-                     .recomputed_flop = again ? call.hardware_flop : 0,
-                     .bytes = call.bytes};
-  thread.model_flop += cost.model_flop;
-  thread.recomputed_flop += cost.recomputed_flop;
-  recorder().count(call.operator_id, call.type_id, cost);
+// None of the three moves while the thread lives.
+void bind_thread(Thread& thread) noexcept {
+  thread.autograd = &c10::AutogradState::get_tls_state();
+  thread.block = Recorder::block();
+  thread.recorder = &recorder();
 }
 
 void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {

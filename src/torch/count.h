@@ -1,12 +1,18 @@
 // From one finished operator to the counters: which pass it was part of, whether checkpointing ran
 // it again, how many samples and tokens went in. Everything here is called from inside an operator
-// of the training loop: nothing throws, locks or allocates after a thread's first call.
+// of the training loop: nothing throws, locks or allocates after a thread's first call, and one
+// call costs a few dozen instructions: what it does each time is inline, what is rare is behind a
+// call.
 #pragma once
+
+#include <c10/core/AutogradState.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
+#include "record/recorder.h"
 #include "torch/thread.h"
 
 namespace mfu::observer {
@@ -21,7 +27,7 @@ struct Call {
   std::int64_t leading = 0;  // size of the first dimension of its input: samples, where nothing
                              // better says
 };
-void count_call(Thread& thread, const Call& call) noexcept;
+inline void count_call(Thread& thread, const Call& call) noexcept;
 
 // The same for a compiled graph: many calls at once, some of which the graph itself runs again.
 struct Many {
@@ -56,5 +62,49 @@ void end_pass(Thread& thread) noexcept;
 void book_samples(Thread& thread) noexcept;
 
 std::uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC
+
+// Bumped where a forward pass that comes next must be a new one: each backward, batch and step.
+inline constinit std::atomic<std::uint64_t> epoch{1};
+
+void bind_thread(Thread& thread) noexcept;
+void change_pass(Thread& thread, Pass pass, int task, std::int64_t leading) noexcept;
+// Inside backward with grad mode on.
+bool runs_again() noexcept;
+
+// Where this operator belongs; true: checkpointing runs it again.
+inline bool enter(Thread& thread, std::int64_t leading) noexcept {
+  if (thread.recorder == nullptr) [[unlikely]]
+    bind_thread(thread);
+  int task = torch::autograd::get_current_graph_task_id();
+  bool grad = thread.autograd->get_grad_mode();
+  Pass pass = Pass::backward;
+  if (task == -1) {
+    if (thread.optimizing != 0 && !grad) return false;  // with grad: a closure's own forward
+    pass = grad || thread.checkpointed != 0 ? Pass::training : Pass::forward_only;
+  }
+  bool new_epoch = task == -1 && thread.epoch_seen != epoch.load(std::memory_order_relaxed);
+  if (pass != thread.pass || task != thread.graph_task || new_epoch) [[unlikely]] {
+    change_pass(thread, pass, task, leading);
+  }
+  return thread.recomputing != 0 || (task != -1 && grad && runs_again());
+}
+
+inline void count_call(Thread& thread, const Call& call) noexcept {
+  thread.calls += 1;
+  thread.hardware_flop += call.hardware_flop;
+  if (thread.checking) [[unlikely]]
+    return;
+  CallCost cost{.hardware_flop = call.hardware_flop,
+                .model_flop = call.model_flop,
+                .recomputed_flop = 0,
+                .bytes = call.bytes};
+  if (enter(thread, call.leading)) [[unlikely]] {
+    cost.model_flop = 0;
+    cost.recomputed_flop = call.hardware_flop;
+    thread.recomputed_flop += cost.recomputed_flop;
+  }
+  thread.model_flop += cost.model_flop;
+  thread.recorder->count(*thread.block, call.operator_id, call.type_id, cost);
+}
 
 }  // namespace mfu::observer

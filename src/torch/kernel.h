@@ -19,22 +19,21 @@ inline bool is_meta(c10::DispatchKeySet keys) {
 }
 
 // Tensors without plain sizes.
-inline const std::uint64_t kOddKeys =
-    c10::DispatchKeySet(c10::DispatchKey::Sparse).raw_repr() |
-    c10::DispatchKeySet(c10::DispatchKey::SparseCsr).raw_repr() |
-    c10::DispatchKeySet(c10::DispatchKey::NestedTensor).raw_repr();
+inline constexpr c10::DispatchKeySet kOddKeys = c10::DispatchKeySet(c10::DispatchKey::Sparse) |
+                                                c10::DispatchKeySet(c10::DispatchKey::SparseCsr) |
+                                                c10::DispatchKeySet(c10::DispatchKey::NestedTensor);
 inline bool is_odd(c10::DispatchKeySet keys) {
-  return (keys.raw_repr() & kOddKeys) != 0;
+  return !(keys & kOddKeys).empty();
 }
 
-inline c10::DispatchKeySet below(c10::DispatchKeySet keys) {
+[[gnu::always_inline]] inline c10::DispatchKeySet below(c10::DispatchKeySet keys) {
   return keys &
          c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::BackendSelect);
 }
 
 // False: the call is not to be counted. Meta tensors are a tracer's; what a counted operator calls
 // is counted already.
-inline bool counts(const Thread& thread, c10::DispatchKeySet keys) {
+[[gnu::always_inline]] inline bool counts(const Thread& thread, c10::DispatchKeySet keys) {
   if (thread.quiet == 0 && mode.load(std::memory_order_relaxed) == kCounting && !is_meta(keys))
       [[likely]] {
     return true;
@@ -50,7 +49,7 @@ struct Kernel;
 template <class Op, class Rule, class Result, class... Arguments>
 struct Kernel<Op, Rule, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
-    Thread& thread = this_thread;
+    Thread& thread = found_thread();
     if (!counts(thread, keys)) [[unlikely]] {
       return Op::redispatch(below(keys), arguments...);
     }

@@ -24,6 +24,13 @@ struct Name {
   char value[length];
 };
 
+// From sizes already at hand: asking a tensor for its count is a call into torch.
+inline std::uint64_t product(const std::int64_t* sizes, std::size_t count) {
+  std::uint64_t result = 1;
+  for (std::size_t i = 0; i < count; ++i) result *= static_cast<std::uint64_t>(sizes[i]);
+  return result;
+}
+
 // The matrices are arguments number `first` and the one after it; before them comes what is added.
 // A multiply by B matrices, one matrix, or one vector: 2 × the left one's elements × the right
 // one's columns.
@@ -34,27 +41,29 @@ struct Product {
     return kId;
   }
 
+  // Flat: torch's accessors are small, but left to itself the compiler calls them in libc10.
   template <class... Arguments>
-  static void count(Thread& thread, const Arguments&... arguments) {
+  [[gnu::flatten]] static void count(Thread& thread, const Arguments&... arguments) {
     static const unsigned kId = operator_id(name.value);
     auto all = std::forward_as_tuple(arguments...);
     const at::Tensor& left = std::get<first>(all);
     const at::Tensor& right = std::get<first + 1>(all);
     c10::IntArrayRef a = left.sizes(), b = right.sizes();
-    std::uint64_t columns = b.size() > 1 ? static_cast<std::uint64_t>(b.back()) : 1;
-    std::uint64_t rows = 1;
-    for (std::size_t i = 0; i + 1 < a.size(); ++i) rows *= static_cast<std::uint64_t>(a[i]);
-    auto left_count = static_cast<std::uint64_t>(left.numel());
+    std::uint64_t columns = b.size() > 1 ? product(&b.data()[b.size() - 1], 1) : 1;
+    std::uint64_t rows = product(a.data(), a.empty() ? 0 : a.size() - 1);
+    std::uint64_t left_count = a.empty() ? 1 : rows * product(&a.data()[a.size() - 1], 1);
     std::uint64_t flop = 2 * left_count * columns;
-    std::uint64_t elements =
-        left_count + static_cast<std::uint64_t>(right.numel()) + rows * columns;
-    if constexpr (first == 1) elements += static_cast<std::uint64_t>(std::get<0>(all).numel());
+    std::uint64_t elements = left_count + product(b.data(), b.size()) + rows * columns;
+    if constexpr (first == 1) {
+      c10::IntArrayRef added = std::get<0>(all).sizes();
+      elements += product(added.data(), added.size());
+    }
     count_call(thread, {.operator_id = kId,
                         .type_id = type_id_of(left.scalar_type()),
                         .hardware_flop = flop,
                         .model_flop = flop,
                         .bytes = elements * left.element_size(),
-                        .leading = a.empty() ? 0 : a.front()});
+                        .leading = a.empty() ? 0 : a.data()[0]});
   }
 };
 

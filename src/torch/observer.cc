@@ -136,7 +136,8 @@ int mfu_observer_start(const char* region_folder, const char* step_marker) {
 
 void mfu_observer_stop(void) {
   std::lock_guard lock(process().mutex);
-  if (process().starts == 0 || --process().starts != 0) return;
+  if (process().starts == 0) return;
+  if (--process().starts != 0) return;
   end_pass(this_thread);
   mode.fetch_and(~kCounting);
 }

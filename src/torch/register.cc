@@ -117,14 +117,14 @@ void watch_boxed(const c10::OperatorName& name) {
 class Listener final : public c10::OpRegistrationListener {
  public:
   void onOperatorRegistered(const c10::OperatorHandle& op) override {
-    if (!heard_) return;
+    if (!heard) return;
     std::lock_guard lock(kernels().pending_mutex);
     kernels().pending.push_back(op.operator_name());
     mode.fetch_or(kPending, std::memory_order_relaxed);
   }
   void onOperatorDeregistered(const c10::OperatorHandle&) override {}
 
-  bool heard_ = false;  // false while it is told of what is there already
+  bool heard = false;  // false while it is told of what is there already
 };
 
 }  // namespace
@@ -146,7 +146,7 @@ void register_kernels() {
   static c10::RegistrationHandleRAII* handle = new c10::RegistrationHandleRAII(
       c10::Dispatcher::singleton().addRegistrationListener(std::move(listener)));
   (void)handle;
-  ear.heard_ = true;
+  ear.heard = true;
 }
 
 void register_pending() noexcept {

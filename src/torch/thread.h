@@ -5,12 +5,24 @@
 #include <atomic>
 #include <cstdint>
 
+namespace c10 {
+struct AutogradState;
+}
+namespace mfu {
+struct RegionBlock;
+class Recorder;
+}  // namespace mfu
+
 namespace mfu::observer {
 
 // What the work of a thread is part of. A change of it is where passes begin and end.
 enum class Pass : std::uint8_t { none, training, backward, forward_only };
 
 struct Thread {
+  // Looked up once a thread, by bind_thread(): each lookup is a call into another library.
+  const c10::AutogradState* autograd = nullptr;
+  Recorder* recorder = nullptr;  // null: not bound yet
+  RegionBlock* const* block = nullptr;
   std::uint32_t quiet = 0;         // inside a counted operator, or compiling: nothing counts
   std::uint32_t recomputing = 0;   // checkpointing runs a forward again
   std::uint32_t checkpointed = 0;  // a forward that runs without grad and will be run again
@@ -27,6 +39,14 @@ struct Thread {
 };
 
 inline thread_local constinit Thread this_thread;
+
+// The same, looked up once: else the compiler, seeing that a reference can only be to this, looks
+// it up again (a call) instead of keeping it.
+inline Thread& found_thread() noexcept {
+  Thread* thread = &this_thread;
+  asm("" : "+r"(thread));
+  return *thread;
+}
 
 // Bits of `mode`: hot paths go on only where it is exactly kCounting.
 inline constexpr std::uint32_t kCounting = 1;

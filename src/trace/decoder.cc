@@ -14,7 +14,7 @@ constexpr std::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
 constexpr std::size_t kMostBytes = 1u << 30;  // the libraries count in 32 bits
 
 // ISA-L: about twice zlib. Members follow one another (what `cat a.gz b.gz` and pigz make).
-class GzipDecoder : public Decoder {
+class GzipDecoder : public StreamDecoder {
  public:
   GzipDecoder() : state_(std::make_unique<inflate_state>()) { start_member(); }
 
@@ -61,7 +61,7 @@ class GzipDecoder : public Decoder {
   bool complete_ = false, begun_ = false;
 };
 
-class ZstdDecoder : public Decoder {
+class ZstdDecoder : public StreamDecoder {
  public:
   ZstdDecoder() : stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
     // A frame may ask for a window of gigabytes; the command line's own limit is 2^27.
@@ -90,7 +90,7 @@ class ZstdDecoder : public Decoder {
 
 }  // namespace
 
-std::unique_ptr<Decoder> decoder_for(std::string_view first_bytes) {
+std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes) {
   if (first_bytes.starts_with(kGzipMagic)) return std::make_unique<GzipDecoder>();
   if (first_bytes.starts_with(kZstdMagic)) return std::make_unique<ZstdDecoder>();
   return nullptr;

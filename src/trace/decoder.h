@@ -9,9 +9,9 @@
 
 namespace mfu {
 
-class Decoder {
+class StreamDecoder {
  public:
-  virtual ~Decoder() = default;
+  virtual ~StreamDecoder() = default;
   struct Step {
     std::size_t taken = 0;  // of the input
     std::size_t given = 0;  // to the output
@@ -25,6 +25,6 @@ class Decoder {
 };
 
 // Null where the first bytes are of neither.
-std::unique_ptr<Decoder> decoder_for(std::string_view first_bytes);
+std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes);
 
 }  // namespace mfu

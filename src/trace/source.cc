@@ -74,7 +74,7 @@ class SniffedSource : public ByteSource {
     while (!decoder_->problem()) {
       if (at_ == filled_) fill();
       std::string_view in(buffer_.get() + at_, filled_ - at_);
-      Decoder::Step step = decoder_->decode(in, to, most);
+      StreamDecoder::Step step = decoder_->decode(in, to, most);
       at_ += step.taken;
       if (step.given > 0) return step.given;
       if (in.empty() && step.taken == 0 && !step.at_end) {
@@ -113,7 +113,7 @@ class SniffedSource : public ByteSource {
   }
 
   std::unique_ptr<ByteSource> inner_;
-  std::unique_ptr<Decoder> decoder_;
+  std::unique_ptr<StreamDecoder> decoder_;
   std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   std::size_t at_ = 0, filled_ = 0;
   std::optional<std::string> ended_;

@@ -25,7 +25,7 @@ HEADERS = {
     "record": "record", "trace": "trace", "column": "trace", "collective": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
     "counters": "hardware",
     "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
-    "run": "report", "step_report": "report", "samples": "hardware", "tokens": "measure", "monitor_config": "monitor",
+    "run": "report", "step_report": "report", "samples": "hardware", "tokens": "measure", "monitor_config": "monitor", "export": "monitor",
     "observer": "torch", "c": "monitor", "mfu": None,
 }
 # A library stays in its room.
@@ -120,6 +120,24 @@ def header_problems(path):
         yield f"{name}: #pragma once is missing"
 
 
+DEFINED = re.compile(r"^(?:(?:struct|class|union|enum class)\s+(?:alignas\(\w+\)\s+)?(\w+)\b(?!\s*;)|inline (?:thread_local )?const\w* [\w:<>]+ (\w+))")
+
+
+def twice_problems(headers):
+    """A type or constant that two headers define in one namespace: where both are linked, one has the other's destructor."""
+    first = {}
+    for path in headers:
+        namespace = ""
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if opened := re.match(r"namespace ([\w:]+) \{", line):
+                namespace = opened.group(1)
+            elif defined := DEFINED.match(line):
+                name = f"{namespace}::{defined.group(1) or defined.group(2)}"
+                place = first.setdefault(name, path)
+                if place != path:
+                    yield f"{path.relative_to(ROOT)}:{number}: {name} is defined in {place.relative_to(ROOT)} too"
+
+
 def cmake_problems():
     """Every source is listed by name in its folder's CMakeLists."""
     for listing in (ROOT / "src").glob("*/CMakeLists.txt"):
@@ -159,6 +177,8 @@ def tests():
     yield "tidy/files are short", over(length_problems, code)
     yield "tidy/names", over(name_problems, sources)
     yield "tidy/headers open with what they are", over(header_problems, [path for path in sources if path.suffix == ".h"])
+    ours = [path for path in sources if path.suffix == ".h" and "fake" not in path.parts and path.relative_to(ROOT).parts[0] in ("include", "src")]
+    yield "tidy/one name, one type", "\n".join(twice_problems(ours)) or None
     yield "tidy/sources are listed", "\n".join(cmake_problems()) or None
     yield "tidy/no path of one machine", over(machine_problems, text)
     yield "tidy/clang-format", "\n".join(format_problems(sources)) or None
@@ -183,6 +203,7 @@ def self_tests():
         "a main too long": (length_problems, "apps/mfu/main.cc", "int x;\n" * 61),
         "a bare flops": (name_problems, "src/base/x.cc", "int flops = 0;\n"),
         "a flops in a name": (name_problems, "src/base/x.cc", "int total_flops = 0;\n"),
+        "a type defined twice": (lambda path: twice_problems([ROOT / "include/mfu/result.h", path]), "src/base/x.h", "namespace mfu {\nstruct Error {\n"),
         "a path of one machine": (machine_problems, "docs/x.md", "see /ro" + "ot/x\n"),
     }
     for name, (check, relative, text) in cases.items():

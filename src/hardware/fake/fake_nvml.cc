@@ -99,5 +99,45 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void*, unsigned index, void** device) {
   *device = &slice;
   return index < 2 ? 0 : 6;
 }
+// GPM: a sample is a number of its own; between two of them the tensor pipes were 50% active.
+int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
+  *device = &gpu;
+  return std::strcmp(uuid, "GPU-0f1e2d3c") == 0 ? 0 : 6;
+}
+int nvmlGpmQueryDeviceSupport(void*, unsigned* support) {
+  if (support[0] != 1) return 25;  // argument version mismatch
+  support[1] = mode("ampere") ? 0 : 1;
+  return 0;
+}
+int nvmlGpmSampleAlloc(void** sample) {
+  *sample = std::calloc(1, sizeof(long));
+  return 0;
+}
+int nvmlGpmSampleFree(void* sample) {
+  std::free(sample);
+  return 0;
+}
+int nvmlGpmSampleGet(void*, void* sample) {
+  static long taken = 0;
+  if (mode("gpm_hangs")) ::sleep(5);
+  if (mode("gpm_gone") && taken > 1) return 15;  // the GPU has fallen off the bus
+  *static_cast<long*>(sample) = ++taken;
+  return 0;
+}
+int nvmlGpmMetricsGet(void* get) {
+  struct Get {
+    unsigned version, count;
+    long *before, *after;
+    unsigned id;
+    int status;
+    double value;
+  };
+  auto* asked = static_cast<Get*>(get);
+  if (asked->version != 1 || asked->count != 1 || asked->id != 5) return 2;
+  if (*asked->after <= *asked->before) return 2;  // in this order
+  asked->status = mode("gpm_blank") ? 3 : 0;
+  asked->value = 50;
+  return 0;
+}
 #endif
 }

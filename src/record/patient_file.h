@@ -7,12 +7,12 @@
 
 namespace mfu {
 
-class AppendFile {
+class PatientFile {
  public:
-  explicit AppendFile(std::string path) : path_(std::move(path)) {}
-  ~AppendFile();
-  AppendFile(const AppendFile&) = delete;
-  AppendFile& operator=(const AppendFile&) = delete;
+  explicit PatientFile(std::string path) : path_(std::move(path)) {}
+  ~PatientFile();
+  PatientFile(const PatientFile&) = delete;
+  PatientFile& operator=(const PatientFile&) = delete;
 
   void add(std::string_view bytes) { pending_ += bytes; }
   // True: nothing is left to write. False: problem() says why.

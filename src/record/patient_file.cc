@@ -1,4 +1,4 @@
-#include "record/append_file.h"
+#include "record/patient_file.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -48,11 +48,11 @@ ssize_t append(int descriptor, const std::string& bytes) {
 
 }  // namespace
 
-AppendFile::~AppendFile() {
+PatientFile::~PatientFile() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
-bool AppendFile::flush() {
+bool PatientFile::flush() {
   if (descriptor_ < 0) {
     descriptor_ = open(path_.c_str(), O_CREAT | O_APPEND | O_RDWR | O_CLOEXEC, 0644);
   }
@@ -69,7 +69,7 @@ bool AppendFile::flush() {
   return false;
 }
 
-std::string AppendFile::whole() const {
+std::string PatientFile::whole() const {
   std::string bytes;
   struct stat status{};
   if (descriptor_ >= 0 && fstat(descriptor_, &status) == 0) {

@@ -1,0 +1,99 @@
+"""Where the time of a profiler trace went: mfu.explain."""
+
+import os
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from . import _core
+from ._answers import Answer, parse
+from ._errors import Error, InvalidArgument, file_error
+
+PathLike = Union[str, "os.PathLike[str]"]
+Columns = Dict[str, List[Any]]
+
+
+class Explanation(Answer):
+    """The answer of `mfu explain --json` (mfu.explain/1), and its tables as columns: pandas.DataFrame(explanation.operators).
+
+    Every table starts with `rank` and `device_id`; times are whole nanoseconds, unknown is None.
+    """
+
+    ranks: List[Answer]
+    summary: Answer
+    partial: bool
+    notes: List[str]
+
+    @property
+    def mfu(self) -> "float | None":
+        """Of all ranks together; None where no matmul has known FLOPs or no peak is known."""
+        return self["summary"]["mfu"]  # type: ignore[no-any-return]
+
+    @property
+    def findings(self) -> List[Answer]:
+        """What to change, the most to win first; empty where nothing stands out."""
+        return self["summary"]["findings"]  # type: ignore[no-any-return]
+
+    @property
+    def ledger(self) -> Columns:
+        """A row a line and rank: line, duration_ns, fraction. The lines of a rank add up to its window exactly."""
+        return self._table("ledger")
+
+    @property
+    def operators(self) -> Columns:
+        """A row an operator with one set of shapes: calls, flop, bytes, duration_ns, flop_per_s, peak_fraction, code."""
+        return self._table("operators")
+
+    @property
+    def kernels(self) -> Columns:
+        """A row a kernel name: kind, calls, duration_ns."""
+        return self._table("kernels")
+
+    @property
+    def idle(self) -> Columns:
+        """A row a cause of idle time and what the host was in: line, what, code, gaps, duration_ns."""
+        return self._table("idle")
+
+    @property
+    def gaps(self) -> Columns:
+        """The longest stretches with nothing on the device, by cause."""
+        return self._table("gaps")
+
+    @property
+    def steps(self) -> Columns:
+        """A row a step: number, start_ns, end_ns, model_flop, and each line of its ledger."""
+        return self._table("steps", spread="ledger")
+
+    def _table(self, name: str, spread: str = "") -> Columns:
+        rows = []
+        for rank in self["ranks"]:
+            for row in rank[name]:
+                flat = {"rank": rank["rank"], "device_id": rank["device"]["id"], **row}
+                flat.update(flat.pop(spread, {}))
+                rows.append(flat)
+        names = dict.fromkeys(key for row in rows for key in row)
+        return {key: [row.get(key) for row in rows] for key in names}
+
+
+def explain(trace: Union[PathLike, Sequence[PathLike]], *, window: str = "", device: str = "", dtype: str = "",
+            peak: Optional[float] = None, catalog: Optional[PathLike] = None, html: Optional[PathLike] = None) -> Explanation:
+    """Explains traces of torch.profiler: a file (.json, .json.gz, .json.zst), a folder, or a list of them, a rank each.
+
+    window    "all", "steps" (default where the trace marks them) or "FROM:TO"
+    device    whose peak counts, where the trace does not name it; dtype: what its matmuls ran in, where it does not show
+    peak      of one device in FLOP/s; wins over device
+    catalog   a CSV of your own devices
+    html      also writes the page there
+    """
+    paths = [os.fspath(trace)] if isinstance(trace, (str, os.PathLike)) else [os.fspath(path) for path in trace]
+    if not paths:
+        raise InvalidArgument("trace: at least one file or folder was expected")
+    if "-" in paths:
+        raise InvalidArgument("trace: '-' is for the command line; write the trace to a file first")
+    try:
+        told, page = _core.explain(paths, window, device, dtype, None if peak is None else float(peak), os.fspath(catalog or ""), html is not None)
+    except Error as error:
+        raise file_error(error) from None
+    if html is not None:
+        with open(html, "w", encoding="utf-8") as file:
+            file.write(page)
+    found: Explanation = parse(told, Explanation)
+    return found

@@ -1,0 +1,63 @@
+// FLOPs of an NVIDIA GPU by its counters: how busy the tensor pipes are, at which clock.
+//
+//   FLOP/s = tensor-pipe activity × SM clock / clock behind the peak × dense peak × useful share
+//
+// (arXiv 2605.20799, Overall FLOP Utilization; the useful share is what tile quantisation leaves,
+// measure/tile.h.) The activity is of whatever type ran: the peak must be that type's. Counted is
+// what the tensor pipes did, recomputation included; what ran elsewhere is not in it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "mfu/clock.h"
+#include "mfu/samples.h"
+
+namespace mfu {
+
+// Between two looks: 0 to 1, and the clock at the second.
+struct TensorLook {
+  double active_fraction = 0;
+  double clock_hz = 0;
+};
+
+class TensorProbe {
+ public:
+  virtual ~TensorProbe() = default;
+  virtual std::string name() const = 0;
+  // `not_found`: too early for a first one. May block.
+  virtual Result<TensorLook> look() = 0;
+};
+
+struct GpuRating {
+  FlopRate peak;            // dense, of the type that runs
+  double clock_hz = 0;      // behind that peak
+  double useful_share = 1;  // of what the tensor pipes execute
+};
+
+// `unsupported` for an activity outside 0 to 1 or a clock that cannot be.
+Result<FlopRate> tensor_rate(const TensorLook& look, const GpuRating& rating);
+
+// A probe as a counter of FLOPs. It is asked every `period` on a thread of its own, so that a
+// driver or an exporter that hangs holds up nobody; what lies between two looks has the rate of the
+// last.
+std::shared_ptr<CounterSource> make_tensor_source(std::unique_ptr<TensorProbe> probe,
+                                                  const GpuRating& rating,
+                                                  std::chrono::milliseconds period,
+                                                  const Clock& clock = Clock::system());
+
+// NVML's GPM (Hopper and newer), the library opened at run time ($MFU_NVML, libnvidia-ml.so.1).
+// `unsupported` with the reason where there is none.
+Result<std::unique_ptr<TensorProbe>> open_gpm_probe(const std::string& gpu);
+
+// A page of the DCGM exporter: DCGM_FI_PROF_PIPE_TENSOR_ACTIVE and DCGM_FI_DEV_SM_CLOCK of one GPU.
+std::unique_ptr<TensorProbe> make_dcgm_probe(std::string url, std::string gpu,
+                                             std::chrono::milliseconds patience);
+Result<TensorLook> parse_dcgm(std::string_view page, std::string_view gpu);
+
+// The GPU of this process, by index or UUID: LOCAL_RANK's among CUDA_VISIBLE_DEVICES.
+std::string gpu_of_this_rank();
+
+}  // namespace mfu

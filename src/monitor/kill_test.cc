@@ -1,0 +1,195 @@
+// Processes that log until they are killed, at random instants: nothing whose call returned is
+// lost, and what their sinks left behind are valid beginnings of what the export writes whole.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "base/crc32c.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "mfu/export.h"
+#include "monitor/journal.h"
+
+namespace mfu {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kModel =
+    R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":64,)"
+    R"("intermediate_size":256,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":1000,)"
+    R"("num_key_value_heads":4,"max_position_embeddings":512,"tie_word_embeddings":false})";
+
+class KillTest : public testing::Test {
+ protected:
+  KillTest() : folder_(testing::TempDir() + "kill." + std::to_string(::getpid())) {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_ + "/region");
+    ::setenv("MFU_REGION_DIR", (folder_ + "/region").c_str(), 1);
+  }
+  ~KillTest() override {
+    ::unsetenv("MFU_REGION_DIR");
+    fs::remove_all(folder_);
+  }
+  std::string folder_;
+};
+
+// Logs until it is killed, and says each step that it was told is logged.
+[[noreturn]] void log_until_killed(const std::string& folder, int acknowledge) {
+  MonitorOptions options;
+  options.config.mode = SmartMode{};
+  options.config.generation_every = 7;
+  options.config.run_dir = folder;
+  options.config.output_dir = folder;
+  options.config.tensorboard = folder + "/board";
+  options.model_json = kModel;
+  options.peak = FlopRate{1e12};
+  options.queue_capacity = 1 << 14;
+  auto monitor = Monitor::open(std::move(options));
+  for (std::uint64_t step = 0; monitor.has_value(); ++step) {
+    if (step == 40) {
+      (*monitor)->add_reading({.step = step, .shape = StepShape::of(1, 8), .flop = 3'000'000});
+    }
+    (*monitor)->count_tokens(3);
+    (*monitor)->log_step({.step = step, .loss = 1.0, .shape = StepShape::of(1, 8)});
+    if (::write(acknowledge, &step, sizeof step) != sizeof step) break;
+    if (step % 16 == 15) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  ::_exit(3);
+}
+
+// How many steps the child said were logged, after it was killed some time into its work.
+std::uint64_t kill_some_time(const std::string& folder, std::chrono::microseconds after) {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(::pipe(ends), 0);
+  pid_t child = ::fork();
+  if (child == 0) {
+    ::close(ends[0]);
+    log_until_killed(folder, ends[1]);
+  }
+  ::close(ends[1]);
+  std::uint64_t said = 0, got = 0;
+  EXPECT_EQ(::read(ends[0], &got, sizeof got), static_cast<ssize_t>(sizeof got));
+  std::this_thread::sleep_for(after);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  do said = got + 1;
+  while (::read(ends[0], &got, sizeof got) == sizeof got);
+  ::close(ends[0]);
+  return said;
+}
+
+// The log that a killed process left is the beginning of the whole one; its last line may be half.
+void expect_beginning(const std::string& left, const std::string& whole) {
+  std::size_t end = left.rfind('\n');
+  if (end == std::string::npos) return;  // killed before the first line was whole
+  ASSERT_LE(end, whole.size());
+  ASSERT_EQ(left.substr(0, end + 1), whole.substr(0, end + 1));
+}
+
+std::string bytes_of(const std::string& path) {
+  Result<std::string> bytes = read_file(path, 1u << 30);
+  return bytes.has_value() ? *bytes : "";  // killed before it was made
+}
+
+std::uint32_t masked(std::string_view bytes) {
+  std::uint32_t crc = crc32c(bytes);
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
+}
+
+template <typename T>
+T number_at(std::string_view bytes, std::size_t at) {
+  T number{};
+  std::memcpy(&number, bytes.data() + at, sizeof number);
+  return number;
+}
+
+// Whole records of an event file (length, masked CRC, data, masked CRC), what is behind the last
+// whole one apart. Nothing before the end may be broken.
+struct EventRecords {
+  std::vector<std::string> data;
+  std::size_t half = 0;  // bytes
+};
+EventRecords read_events(const std::string& path) {
+  EventRecords records;
+  std::string bytes = bytes_of(path);
+  std::size_t at = 0;
+  while (bytes.size() - at >= 12) {
+    auto length = number_at<std::uint64_t>(bytes, at);
+    EXPECT_EQ(number_at<std::uint32_t>(bytes, at + 8),
+              masked(std::string_view(bytes).substr(at, 8)))
+        << path << " at " << at;
+    if (bytes.size() - at < length + 16) break;
+    std::string data = bytes.substr(at + 12, length);
+    EXPECT_EQ(number_at<std::uint32_t>(bytes, at + 12 + length), masked(data)) << path;
+    records.data.push_back(std::move(data));
+    at += length + 16;
+  }
+  records.half = bytes.size() - at;
+  return records;
+}
+
+std::vector<std::string> records_in(const std::string& folder) {
+  std::vector<std::string> all;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    for (std::string& each : read_events(entry.path()).data) all.push_back(std::move(each));
+  }
+  return all;
+}
+
+// The steps of a run as the monitor's own files had them, and as the export writes them.
+void expect_whole_export(const std::string& run, const RecordedSteps& steps) {
+  Result<ExportReport> done =
+      export_steps(steps, {.jsonl = run + "/whole.json", .tensorboard = run + "/whole"});
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  std::string whole = bytes_of(run + "/whole.json");
+  ASSERT_EQ(split(whole, '\n').size(), steps.reports.size() + 1);
+  expect_beginning(bytes_of(run + "/training_log.json"), whole);
+  std::vector<std::string> left = records_in(run + "/board"), all = records_in(run + "/whole");
+  ASSERT_EQ(all.size(), steps.reports.size() + 1);  // and the line that says the version
+  ASSERT_LE(left.size(), all.size());
+  for (std::size_t i = 0; i < left.size(); ++i) ASSERT_EQ(left[i], all[i]) << "record " << i;
+}
+
+TEST_F(KillTest, NoStepThatWasLoggedIsLostToAKill) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a forked child with threads of its own is beyond this sanitizer";
+#endif
+  constexpr int kRounds = 200;
+  std::mt19937 random(7);
+  std::uint64_t recovered = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    std::string run = folder_ + "/run" + std::to_string(round);
+    std::uint64_t said = kill_some_time(run, std::chrono::microseconds(random() % 60'000));
+    Result<RecordedSteps> steps = read_recorded_steps(run);
+    ASSERT_TRUE(steps.has_value()) << steps.error().message;
+    ASSERT_EQ(steps->dropped, 0u);
+    ASSERT_GE(steps->reports.size(), said);
+    for (std::size_t i = 0; i < steps->reports.size(); ++i) {
+      ASSERT_EQ(steps->reports[i].step, i) << "round " << round;
+    }
+    expect_whole_export(run, *steps);
+    if (round % 20 == 0) {
+      recover_journals(run);
+      ASSERT_EQ(read_recorded_steps(run)->reports.size(), steps->reports.size());
+      ASSERT_TRUE(fs::is_empty(folder_ + "/region"));
+    }
+    recovered += steps->reports.size();
+    if (HasFailure()) break;
+    fs::remove_all(run);
+    fs::remove_all(folder_ + "/region");
+    fs::create_directories(folder_ + "/region");
+  }
+  RecordProperty("steps", static_cast<int>(recovered));
+}
+
+}  // namespace
+}  // namespace mfu
