@@ -1,6 +1,8 @@
 """What log_step costs a Python loop, keyword arguments and every sink on, beside a plain-Python logger and an empty loop.
 
-    PYTHONPATH=build/release/python .venv/bin/python bench/monitor_python.py [FOLDER]
+    PYTHONPATH=build/release/python .venv/bin/python bench/monitor_python.py [--wandb] [FOLDER]
+
+--wandb: Weights & Biases too, offline, in its thread; the pauses that let it keep up are long.
 """
 
 import collections
@@ -38,14 +40,11 @@ def timed(step, between):
 
 
 def main():
-    folder = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="mfu-bench-")
+    project = "bench" if "--wandb" in sys.argv else False
+    folders = [word for word in sys.argv[1:] if not word.startswith("-")]
+    folder = folders[0] if folders else tempfile.mkdtemp(prefix="mfu-bench-")
     os.environ.setdefault("WANDB_MODE", "offline")
     os.environ.setdefault("WANDB_DIR", folder)
-    try:
-        import wandb  # noqa: F401
-        project = "bench"
-    except ImportError:
-        project = False
     monitor = mfu.Monitor(model=LLAMA, mode="estimate", peak=989.4e12, output_dir=folder, run_dir=f"{folder}/run", csv=f"{folder}/steps.csv",
                           tensorboard=f"{folder}/board", prometheus=f"{folder}/mfu.prom", wandb=project)
     log_step, deque, lock = monitor.log_step, collections.deque(maxlen=100_000), threading.Lock()

@@ -27,7 +27,7 @@ collectives = []
 for name in ("all_reduce", "broadcast", "all_gather", "barrier", "gather", "scatter", "reduce", "all_gather_object", "broadcast_object_list", "send", "recv", "monitored_barrier"):
     setattr(dist, name, lambda *given, called=name, **named: collectives.append(called))
 
-measured = []
+measured, heard = [], False
 monitor = mfu.Monitor(model=model, mode=mode, peak=1e12, output_dir=folder, wandb=False, flops_profile_freq=5)
 deadline = time.monotonic() + 90
 step = 0
@@ -48,7 +48,7 @@ while time.monotonic() < deadline:
     if rank == 1:
         monitor.flush()
         report = monitor.last_report() or {}
-        heard = report.get("source") in ("calibrated", "counted")
+        heard = heard or report.get("source") in ("calibrated", "counted")
         gone = any("rank 0" in each for each in monitor.warnings)
         if heard and not os.path.exists(os.path.join(folder, "heard")):
             open(os.path.join(folder, "heard"), "w").close()

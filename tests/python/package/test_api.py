@@ -169,7 +169,8 @@ def test_the_package_is_typed(tmp_path):
     """By mypy, our own files only: torch's are its own affair."""
     mypy = pytest.importorskip("mypy.api", reason="mypy is not at hand")
     program = tmp_path / "program.py"
-    program.write_text("import mfu\nx: int = mfu.flops('c').tokens\ny: str = mfu.flops('c').tokens\nmfu.flops('c', nonsense=1)\n")
+    program.write_text("import mfu\nx: int = mfu.flops('c').tokens\ny: str = mfu.flops('c').tokens\nmfu.flops('c', nonsense=1)\n"
+                       "with mfu.Monitor('a.yaml', mode='smart') as monitor:\n    monitor.log_step(1, loss=2.0, batch=8, seq=1024)\n    with monitor.step(2) as at:\n        at.loss = 1.0\n")
     folder = pathlib.Path(mfu.__file__).parent
     files = [str(path) for path in sorted(folder.glob("*.py")) if path.name != "__main__.py"]
     out, errors, _ = mypy.run(["--strict", "--cache-dir", str(tmp_path / "cache"), "--follow-imports=skip", "--no-site-packages", "--disable-error-code=import-not-found",

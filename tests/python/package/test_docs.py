@@ -20,4 +20,4 @@ def test_example(example, tmp_path):
 
 
 def test_there_are_examples():
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == 5
