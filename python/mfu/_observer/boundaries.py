@@ -44,6 +44,10 @@ def _tell_facts(library, optimizer):
             name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
             library.fact(b"device", f"{device} {name}".encode())
             if device.type == "cuda":
+                # Two ranks on one GPU are one device, whatever each calls it.
+                uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
+                if uuid is not None:
+                    library.fact(b"device_uuid", str(uuid).encode())
                 library.fact(b"tf32", b"1" if torch.get_float32_matmul_precision() != "highest" else b"0")
             return
 

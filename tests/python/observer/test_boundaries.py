@@ -112,3 +112,18 @@ def test_loading_and_saving_do_not_end_steps(count, fresh, tmp_path):
         torch.save({}, tmp_path / "state.pt")
 
     assert count(run).steps == 0
+
+
+def test_a_gpu_is_told_by_name_and_uuid(monkeypatch):
+    """With stand-ins: no GPU is needed."""
+    from types import SimpleNamespace
+
+    from mfu._observer import boundaries
+
+    told = {}
+    monkeypatch.setattr(boundaries, "_facts_told", False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Some GPU")
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="0a1b-2c"))
+    parameter = SimpleNamespace(device=torch.device("cuda:1"))
+    boundaries._tell_facts(SimpleNamespace(fact=told.__setitem__), SimpleNamespace(param_groups=[{"params": [parameter]}]))
+    assert told == {b"device": b"cuda:1 Some GPU", b"device_uuid": b"0a1b-2c", b"tf32": b"0"}

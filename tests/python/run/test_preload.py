@@ -8,9 +8,24 @@ from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
+PROGRAM = """// A libtorch program that knows nothing of mfu: four steps of one matmul and its two gradients.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/record_function.h>
+
+int main() {
+  at::Tensor x = at::randn({8, 16}), w = at::randn({16, 32}).requires_grad_(true);
+  for (int step = 0; step < 4; ++step) {
+    RECORD_USER_SCOPE("train step");
+    at::Tensor y = at::mm(x, w);
+    y.sum().backward();
+  }
+  return w.grad().numel() == 16 * 32 ? 0 : 1;
+}
+"""
 LIBRARY = ROOT / "build" / "release" / "torch" / "libmfu_torch.so"
 
 
@@ -19,8 +34,9 @@ def test_a_program_on_libtorch_is_counted(tmp_path):
     if shutil.which("g++") is None or not LIBRARY.is_file() or LIBRARY.with_suffix(".torch").read_text().strip() != torch.__version__.split("+")[0]:
         pytest.skip("no compiler, or no observer built for this torch")
     folder = Path(torch.__file__).parent
-    program = str(tmp_path / "program")
-    subprocess.run(["g++", "-std=c++20", "-O0", "-DNDEBUG", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}", str(HERE / "preloaded.cc"), "-isystem", f"{folder}/include",
+    program, source = str(tmp_path / "program"), tmp_path / "program.cc"
+    source.write_text(PROGRAM)
+    subprocess.run(["g++", "-std=c++20", "-O0", "-DNDEBUG", f"-D_GLIBCXX_USE_CXX11_ABI={int(torch._C._GLIBCXX_USE_CXX11_ABI)}", str(source), "-isystem", f"{folder}/include",
                     "-isystem", f"{folder}/include/torch/csrc/api/include", f"-L{folder}/lib", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{folder}/lib", "-o", program], check=True, timeout=300)
     done = subprocess.run([MFU, "run", "--dir", str(tmp_path / "run"), "--step-marker", "train step", "--", "env", f"LD_PRELOAD={LIBRARY}", "MFU_OBSERVER_PRELOADED=1", program],
                           capture_output=True, text=True, timeout=300)
