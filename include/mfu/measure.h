@@ -71,7 +71,7 @@ struct StepShape {
   bool operator==(const StepShape&) const = default;
 };
 
-// FLOPs somebody counted (the observer, a caller): of one step of this rank.
+// FLOPs somebody counted (the observer, a caller) of one step.
 struct FlopReading {
   std::uint64_t step = 0;
   StepShape shape;
@@ -79,6 +79,7 @@ struct FlopReading {
   // How much of it was attention between tokens, where the counter can tell; then one reading fixes
   // both terms of a calibration.
   std::optional<FlopCount> attention_flop{};
+  bool of_another_rank = false;  // holds for this rank's step only where the same lengths ran
 };
 
 // measured = linear × (all but attention, as estimated) + quadratic × (attention, as estimated over

@@ -177,13 +177,14 @@ void bind_measurement(nb::class_<LoopMonitor>& monitor) {
       .def(
           "add_reading",
           [](LoopMonitor& self, std::uint64_t step, const std::vector<std::uint64_t>& shape,
-             const nb::int_& flop, const std::optional<nb::int_>& attention) {
+             const nb::int_& flop, const std::optional<nb::int_>& attention, bool of_another_rank) {
             FlopReading reading{
                 .step = step, .shape = shape_of(shape), .flop = count_of(flop, "flop")};
             if (attention) reading.attention_flop = count_of(*attention, "attention_flop");
+            reading.of_another_rank = of_another_rank;
             self.monitor->add_reading(reading);
           },
-          "step"_a, "shape"_a, "flop"_a, "attention_flop"_a.none())
+          "step"_a, "shape"_a, "flop"_a, "attention_flop"_a.none(), "of_another_rank"_a = false)
       .def(
           "add_calibration",
           [](LoopMonitor& self, double linear, double quadratic, bool square, std::uint64_t step,

@@ -57,11 +57,11 @@ class Ranks:
                 self._reading = {"step": step, "shape": list(shape), "flop": flop}
 
     def before_step(self, step: int) -> None:
-        """Rank 0's count for this rank's step, where steps are counted and not calibrated."""
+        """Rank 0's count for this rank's step, where steps are counted and not calibrated; it holds where the same lengths ran."""
         with self._lock:
             reading, self._use = self._use, None
         if reading is not None:
-            self._core.add_reading(step, reading["shape"], reading["flop"], None)
+            self._core.add_reading(step, reading["shape"], reading["flop"], None, True)
 
     def take_messages(self) -> List[str]:
         messages, self._messages = self._messages, []

@@ -90,7 +90,10 @@ struct FlopMeter::State {
                      .square = square.by_part[Part::attention_scores].to_double()};
   }
 
-  bool counted(std::uint64_t step) const { return reading && reading->step == step; }
+  bool counted(std::uint64_t step, const StepShape& shape) const {
+    if (!reading || reading->step != step) return false;
+    return !reading->of_another_rank || executed(reading->shape) == executed(shape);
+  }
 
   Result<MeasuredFlop> estimated(const StepShape& shape, std::string note) const {
     return MeasuredFlop{.flop = MFU_TRY(estimate(shape)), .note = std::move(note)};
@@ -116,7 +119,7 @@ struct FlopMeter::State {
     std::string why = !mode.hardware_counters_enabled ? "hardware counters are switched off"
                       : !hardware.has_value()         ? hardware.error().message
                                                       : "the step has no time";
-    if (mode.fallback_to_profiler && counted(step)) {
+    if (mode.fallback_to_profiler && counted(step, shape)) {
       return MeasuredFlop{.flop = reading->flop,
                           .source = Source::counted,
                           .note = fmt::format("{}: counted operators instead", why)};
@@ -176,7 +179,7 @@ Result<MeasuredFlop> FlopMeter::measure(std::uint64_t step, const StepShape& sha
     return state.by_hybrid(*hybrid, step, shape, duration);
   }
   if (std::holds_alternative<EstimateMode>(state.options.mode)) return state.estimated(shape, "");
-  if (state.counted(step)) {
+  if (state.counted(step, shape)) {
     return MeasuredFlop{.flop = state.reading->flop, .source = Source::counted};
   }
   if (const auto* smart = std::get_if<SmartMode>(&state.options.mode)) {

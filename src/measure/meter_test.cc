@@ -49,6 +49,16 @@ TEST(Meter, ProfilerGivesWhatWasCountedAndNothingElse) {
   EXPECT_FALSE(meter.measure(2, shape, {}).has_value());
 }
 
+TEST(Meter, AnotherRanksCountHoldsForTheSameLengths) {
+  FlopMeter meter({.mode = ProfilerMode{}, .model = small()});
+  StepShape padded{.sequences = 2, .tokens = 40, .squares = 1000, .padded_length = 32};
+  meter.take_reading(
+      {.step = 1, .shape = StepShape::of(2, 32), .flop = 12345, .of_another_rank = true});
+  EXPECT_TRUE(meter.measure(1, StepShape::of(2, 32), {}).has_value());
+  EXPECT_TRUE(meter.measure(1, padded, {}).has_value());  // padding ran too
+  EXPECT_FALSE(meter.measure(1, StepShape::of(2, 48), {}).has_value());
+}
+
 TEST(Meter, SmartIsWithinAThousandthAtFourTimesTheLength) {
   for (bool split : {false, true}) {
     FlopMeter meter({.mode = SmartMode{}, .model = small()});

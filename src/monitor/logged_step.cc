@@ -26,6 +26,7 @@ LoggedStep logged_reading(const FlopReading& reading) {
     logged.word[0] = reading.attention_flop->low();
     logged.word[1] = reading.attention_flop->high();
   }
+  if (reading.of_another_rank) logged.has |= of_another_rank;
   return logged;
 }
 

@@ -26,6 +26,7 @@ enum LoggedHas : std::uint16_t {
   has_duration = 16,
   has_flop = 32,
   has_attention_flop = 64,
+  of_another_rank = 128,  // a reading
 };
 
 struct LoggedStep {

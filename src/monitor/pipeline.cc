@@ -23,6 +23,7 @@ FlopReading logged_flop(const LoggedStep& logged) {
   if (logged.has & has_attention_flop) {
     reading.attention_flop = FlopCount::from_halves(logged.word[1], logged.word[0]);
   }
+  reading.of_another_rank = (logged.has & of_another_rank) != 0;
   return reading;
 }
 

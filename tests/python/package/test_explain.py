@@ -69,7 +69,8 @@ def test_says_what_is_wrong(tmp_path):
 def test_ctrl_c_ends_it(tmp_path):
     fifo = tmp_path / "trace.json"
     os.mkfifo(fifo)
-    program = "import mfu, sys; print('ready', flush=True); mfu.explain(sys.argv[1])"
+    # A shell's background job has SIGINT ignored, and hands that on.
+    program = "import mfu, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); print('ready', flush=True); mfu.explain(sys.argv[1])"
     process = subprocess.Popen([sys.executable, "-c", program, fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "ready\n"
     pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)  # opens at once, whoever reads
