@@ -48,6 +48,8 @@ struct Kernel;
 
 template <class Op, class Rule, class Result, class... Arguments>
 struct Kernel<Op, Rule, Result(Arguments...)> {
+  // Signatures are the dispatcher's own.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
     Thread& thread = found_thread();
     if (!counts(thread, keys)) [[unlikely]] {
@@ -59,8 +61,10 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
   }
 
  private:
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   static Result redispatch(Thread& thread, c10::DispatchKeySet keys, Arguments... arguments) {
     Quiet quiet(thread);
+    // NOLINTNEXTLINE(performance-unnecessary-value-param)
     return Op::redispatch(below(keys), arguments...);
   }
   static void count(Thread& thread, c10::DispatchKeySet keys, const Arguments&... arguments) {
