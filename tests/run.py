@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -70,13 +71,20 @@ def python_tests(wanted):
         yield from pytest_group(group)
 
 
+def heeding_signals():
+    """A job in the background, or under nohup, ignores what the tests send, and hands that on."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def pytest_group(paths):
     python, probes = os.environ.get("MFU_PYTHON", sys.executable), ROOT / "build" / "release" / "src"
     package = os.pathsep.join(filter(None, [str(ROOT / "build" / "release" / "python"), os.environ.get("PYTHONPATH")]))
     environment = dict(os.environ, PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", MFU_MODEL_PROBE=str(probes / "model" / "mfu_model_probe"), MFU_OPS_PROBE=str(probes / "ops" / "mfu_ops_probe"))
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        run = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *map(str, paths)], capture_output=True, text=True, timeout=1800, env=environment)
+        run = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *map(str, paths)], capture_output=True, text=True, timeout=1800, env=environment,
+                             preexec_fn=heeding_signals)
         if not report.exists():
             yield f"python/{paths[0].name}", f"pytest did not run in {python} (set-up says why)\n{run.stdout[-1500:]}{run.stderr[-1500:]}"
             return
