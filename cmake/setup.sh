@@ -105,9 +105,9 @@ link_python() {
 }
 
 # What only the tests need of Python.
-TEST_PYTHON_PACKAGES="pytest mypy clang-tidy==23.1.4 transformers==5.22.2 diffusers==0.42.1 accelerate lightning tensorboard wandb"
+TEST_PYTHON_PACKAGES="pytest mypy clang-tidy==23.1.4 transformers==5.22.2 diffusers==0.42.1 accelerate lightning tensorboard wandb uv"
 setup_test_python() {
-  local stamp="$MFU_VENV/.tests-ready-5"
+  local stamp="$MFU_VENV/.tests-ready-6"
   { [ -e "$stamp" ] || [ ! -x "$MFU_VENV/bin/python" ]; } && return
   say "installing $TEST_PYTHON_PACKAGES into .venv"
   pip_install $TEST_PYTHON_PACKAGES || { say "not installed (log: build/pip.log): the tests that need them will say so"; return; }

@@ -123,9 +123,9 @@ def test_a_read_only_directory_does_not_stop_the_program(run, tmp_path):
 
 
 def test_uv_run(run):
-    uv = shutil.which("uv")
+    uv = shutil.which("uv", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     if uv is None:
-        pytest.skip("uv is not installed")
+        pytest.skip("uv is not at hand (pip install uv)")
     report = run(uv, "run", "--offline", "--no-project", "--python", sys.executable, "python", str(HERE / "programs.py"), "plain")
     assert (report["steps"], report["model_flop"]) == (20, 20 * STEP)
 
