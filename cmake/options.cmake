@@ -2,11 +2,15 @@
 add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -Wconversion
                     -Wno-sign-conversion -Wno-restrict)
+if(CMAKE_UNITY_BUILD)  # a source that is included looks like a header to this one
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
 if(MFU_SANITIZE)
   add_compile_options(-fsanitize=${MFU_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${MFU_SANITIZE})
 endif()
 if(MFU_FUZZ)
+  add_compile_definitions(MFU_FUZZED)
   add_compile_options(-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=all)
   add_link_options(-fsanitize=address,undefined)
 endif()

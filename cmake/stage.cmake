@@ -12,6 +12,7 @@ function(mfu_stage name)
     target_include_directories(mfu_${name}_test PRIVATE ${PROJECT_SOURCE_DIR}/src)
     target_compile_definitions(mfu_${name}_test PRIVATE
       MFU_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MFU_SHARED_DIR="${PROJECT_SOURCE_DIR}/../shared")
+    target_compile_options(mfu_${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)  # it is the library that is tested as users have it
     target_link_libraries(mfu_${name}_test PRIVATE mfu GTest::gtest_main ${ARG_LIBRARIES})
     set_target_properties(mfu_${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/unit)
     add_test(NAME ${name} COMMAND mfu_${name}_test)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -53,7 +54,9 @@ def unit_tests(preset, wanted):
             continue
         for suite in json.loads(text)["testsuites"]:
             for case in suite["testsuite"]:
-                if case.get("result") == "SKIPPED":  # an oracle that is not at hand: neither passed nor failed
+                if case.get("result") == "SKIPPED":  # said, neither passed nor failed
+                    why = " ".join(skip.get("message", "") for skip in case.get("skipped", []))
+                    print(f"not run: {suite['name']}.{case['name']}: {why.split(chr(10))[-1]}", flush=True)
                     continue
                 failures = "\n".join(failure["failure"] for failure in case.get("failures", []))
                 yield f"{preset}/{suite['name']}.{case['name']}", failures or None
@@ -61,14 +64,14 @@ def unit_tests(preset, wanted):
             yield f"{preset}/{binary.name}", f"ended with {run.returncode}\n{run.stderr[-2500:]}"
 
 
-def python_tests(wanted):
-    """pytest over tests/python in our environment: a process a folder, since what observes torch stays in its process."""
+def python_folders(wanted):
+    """pytest over tests/python in our environment, a process a folder, since what observes torch stays in its process: (name, paths) of each."""
     if wanted and not any(word in name for name in wanted for word in ("python", "model", "ops", "package", "observer", "run", "monitor")):
         return
     folder = ROOT / "tests" / "python"
-    groups = [sorted(folder.glob("test_*.py"))] + [[path] for path in sorted(folder.iterdir()) if path.is_dir() and list(path.glob("test_*.py"))]
-    for group in groups:
-        yield from pytest_group(group)
+    for path in sorted(path for path in folder.iterdir() if path.is_dir() and list(path.glob("test_*.py"))):
+        yield path.name, [path]
+    yield "models", sorted(folder.glob("test_*.py"))
 
 
 def heeding_signals():
@@ -114,6 +117,51 @@ def fuzz(seconds, tally):
         tally.add(binary.name, None if run.returncode == 0 else run.stderr[-3000:])
 
 
+def kinds_of_tests(options):
+    """(kind, what gives its tests): the long ones first, so that two lanes end together."""
+    presets = options.presets.split()
+    yield from ((f"Python, {name}", lambda paths=paths: pytest_group(paths)) for name, paths in python_folders(options.names))
+    yield from ((f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets)
+    yield "the rest of the product", checks.tests
+    yield "command line", cli.tests
+    yield "the HTML report", page.tests
+    yield "fuzz corpus", lambda: corpus_replays("asan" if "asan" in presets else "release")
+    yield "layout and names", tidy.tests
+    if options.sanitize or "lint" in options.names:  # minutes of work: not on every run
+        yield "clang-tidy", lint.tests
+
+
+def results_of(tests, names):
+    """Runs one kind: ([(name, problem or None)], seconds)."""
+    start, results, name = time.monotonic(), [], "the first"
+    try:
+        for name, problem in tests():
+            if names and not any(word in name for word in names):
+                continue
+            if callable(problem):  # not run yet: only where its name is asked for
+                try:
+                    problem = problem()
+                except Exception as error:
+                    problem = f"{type(error).__name__}: {error}"
+            results.append((name, problem))
+    except Exception as error:  # what gives the tests broke, such as a binary that hangs
+        results.append((f"the tests after {name}", f"{type(error).__name__}: {error}"))
+    return results, time.monotonic() - start
+
+
+def run_kinds(kinds, names, tally):
+    """Two kinds at a time: hardly one of them keeps two cores busy."""
+    with ThreadPoolExecutor(2) as lanes:
+        running = {lanes.submit(results_of, tests, names): kind for kind, tests in kinds}
+        for future in as_completed(running):
+            results, seconds = future.result()
+            failed = tally.failed
+            for name, problem in results:
+                tally.add(name, problem)
+            if results:
+                print(f"{running[future]}: {len(results) - (tally.failed - failed)} of {len(results)} passed, {seconds:.1f} s", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="./test")
     parser.add_argument("--presets", default="release")
@@ -125,30 +173,7 @@ def main():
     if options.fuzz is not None:
         fuzz(options.fuzz, tally)
     else:
-        presets = options.presets.split()
-        kinds = [(f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets]
-        kinds += [("fuzz corpus", lambda: corpus_replays("asan" if "asan" in presets else "release")), ("command line", cli.tests),
-                  ("Python", lambda: python_tests(options.names)),
-                  ("layout and names", tidy.tests), ("the HTML report", page.tests), ("the rest of the product", checks.tests)]
-        if options.sanitize or "lint" in options.names:  # minutes of work: not on every run
-            kinds.append(("clang-tidy", lint.tests))
-        for kind, tests in kinds:
-            start, before = time.monotonic(), tally.passed + tally.failed
-            failed = tally.failed
-            for name, problem in tests():
-                if callable(problem):  # not run yet: only where its name is asked for
-                    if options.names and not any(word in name for word in options.names):
-                        continue
-                    try:
-                        problem = problem()
-                    except Exception as error:
-                        problem = f"{type(error).__name__}: {error}"
-                elif options.names and not any(word in name for word in options.names):
-                    continue
-                tally.add(name, problem)
-            count = tally.passed + tally.failed - before
-            if count:
-                print(f"{kind}: {count - (tally.failed - failed)} of {count} passed, {time.monotonic() - start:.1f} s", flush=True)
+        run_kinds(kinds_of_tests(options), options.names, tally)
     print(f"{tally.passed} passed, {tally.failed} failed")
     return 1 if tally.failed or tally.passed == 0 else 0
 

@@ -11,7 +11,7 @@ namespace mfu::app {
 
 namespace {
 
-struct Options {
+struct CompareOptions {
   ExplainOptions explain;
   std::string before, after, fail_over;
 };
@@ -37,7 +37,7 @@ Result<RunReport> report_at(Context& context, const ExplainOptions& options,
   return report_run(record, question);
 }
 
-Result<ComparisonReport> compared(Context& context, const Options& options,
+Result<ComparisonReport> compared(Context& context, const CompareOptions& options,
                                   std::optional<double> fail_over) {
   bool run_before = is_run(options.before);
   if (run_before != is_run(options.after)) {
@@ -56,7 +56,7 @@ Result<ComparisonReport> compared(Context& context, const Options& options,
   return report_comparison(before, after, fail_over);
 }
 
-Result<int> run(Context& context, const Options& options) {
+Result<int> run(Context& context, const CompareOptions& options) {
   if (options.before.empty() || options.after.empty()) {
     return fail(ErrorCode::invalid_argument,
                 "name two traces or run directories: the one before, the one after");
@@ -75,7 +75,7 @@ Result<int> run(Context& context, const Options& options) {
 }  // namespace
 
 Command compare_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   CommandText text{
       "compare",
       "What got better or worse between two traces or runs",

@@ -12,7 +12,7 @@ namespace mfu::app {
 
 namespace {
 
-struct Options {
+struct ExplainCommand {
   ExplainOptions explain;
   std::vector<std::string> paths;
   std::string page;
@@ -30,7 +30,7 @@ Result<bool> write_page(const std::string& path, const ExplainReport& report) {
   return true;
 }
 
-Result<int> run(Context& context, const Options& options) {
+Result<int> run(Context& context, const ExplainCommand& options) {
   if (options.paths.empty()) {
     return fail(
         ErrorCode::invalid_argument,
@@ -62,7 +62,7 @@ Result<int> run(Context& context, const Options& options) {
 }  // namespace
 
 Command explain_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainCommand>();
   CommandText text{
       "explain",
       "Why is it low? Where each nanosecond of a profiler trace went",

@@ -12,13 +12,13 @@ namespace {
 
 constexpr const char* kStdout = "-";
 
-struct Options {
+struct ExportOptions {
   std::string run, jsonl, csv, log, device, peak, type;
   ExportTargets targets;
 };
 
 // What `mfu run` counted, as a monitor would have reported it.
-Result<RecordedSteps> counted_steps(Context& context, const Options& options) {
+Result<RecordedSteps> counted_steps(Context& context, const ExportOptions& options) {
   RunRecord record = MFU_TRY(read_run(options.run));
   RunQuestion question;
   question.device = MFU_TRY(device_of_run(record, context.catalog(), options.device));
@@ -41,7 +41,7 @@ Result<RecordedSteps> counted_steps(Context& context, const Options& options) {
   return steps;
 }
 
-Result<RecordedSteps> read_steps(Context& context, const Options& options) {
+Result<RecordedSteps> read_steps(Context& context, const ExportOptions& options) {
   Result<RecordedSteps> logged = read_recorded_steps(options.run);
   if (logged.has_value() || logged.error().code != ErrorCode::not_found) return logged;
   if (!std::filesystem::is_directory(options.run)) return logged;
@@ -54,7 +54,7 @@ Result<RecordedSteps> read_steps(Context& context, const Options& options) {
 }
 
 // `--jsonl` without a file takes the word behind it: where that is the run, it is the run.
-void settle_words(Options& options) {
+void settle_words(ExportOptions& options) {
   for (std::string* file : {&options.jsonl, &options.csv}) {
     std::error_code error;
     if (!options.run.empty() || !std::filesystem::is_directory(*file, error)) continue;
@@ -63,7 +63,7 @@ void settle_words(Options& options) {
   }
 }
 
-Result<void> check(const Context& context, const Options& options) {
+Result<void> check(const Context& context, const ExportOptions& options) {
   if (options.run.empty()) {
     return fail(ErrorCode::invalid_argument,
                 "name the run directory: mfu export RUN --tensorboard DIR");
@@ -91,7 +91,7 @@ Result<void> check(const Context& context, const Options& options) {
   return {};
 }
 
-Result<int> run(Context& context, Options options) {
+Result<int> run(Context& context, ExportOptions options) {
   settle_words(options);
   MFU_TRY(check(context, options));
   RecordedSteps steps = MFU_TRY(read_steps(context, options));
@@ -130,7 +130,7 @@ CommandText export_text() {
 }  // namespace
 
 Command export_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   auto add = [options](CLI::App& app) {
     app.add_option("RUN", options->run, "Run directory, of a monitor or of mfu run")
         ->type_name("RUN");

@@ -75,7 +75,7 @@ struct StepShape {
 struct FlopReading {
   std::uint64_t step = 0;
   StepShape shape;
-  FlopCount flop;
+  FlopCount flop{};
   // How much of it was attention between tokens, where the counter can tell; then one reading fixes
   // both terms of a calibration.
   std::optional<FlopCount> attention_flop{};
@@ -94,7 +94,7 @@ struct Calibration {
 };
 
 struct MeasuredFlop {
-  FlopCount flop;
+  FlopCount flop{};
   Source source = Source::estimated;
   std::optional<Calibration> calibration{};        // where source is calibrated
   std::optional<std::uint64_t> calibration_age{};  // steps since then

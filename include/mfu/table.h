@@ -42,6 +42,9 @@ class Table {
 // `indent` blanks.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
 
+// A dim label and its text behind it, wrapped under the text.
+std::string paragraph(std::string_view label, const std::string& text, const TextStyle& style);
+
 enum class Ink { bold, dim, red, green, yellow, cyan };
 // The text in that ink where the style has colour, else as it is.
 std::string inked(std::string_view text, Ink ink, const TextStyle& style);

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "attribution/drawn_trace.h"
 #include "attribution/reference.h"
 #include "attribution/trace_text.h"
 #include "mfu/attribution.h"
@@ -150,6 +151,26 @@ TEST(Ledger, equals_the_rules_applied_to_each_nanosecond_on_thousands_of_random_
                           idle_synchronization, idle_unknown}) {
     EXPECT_GT(seen[line], 1000) << "the random traces do not reach " << name_of(line);
   }
+}
+
+TEST(Ledger, equals_the_rules_where_events_overlap_as_they_never_should) {
+  AttributionOptions options = small_options();
+  std::mt19937 random(7);
+  int compared = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<std::uint8_t> bytes(10 + random() % 70);
+    for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
+    TraceText text = drawn_trace(bytes);
+    Result<Trace> trace = text.read();
+    if (!trace.has_value() || trace->device.size() == 0) continue;
+    Result<Attribution> found = attribute({&*trace, 1}, options);
+    if (!found.has_value()) continue;
+    const RankAttribution& rank = found->ranks.at(0);
+    ASSERT_EQ(words(rank.ledger), words(reference_ledger(*trace, rank.window, options)))
+        << text.text();
+    ++compared;
+  }
+  EXPECT_GT(compared, 3000);
 }
 
 TEST(Ledger, a_window_of_a_part_equals_the_rules_too) {

@@ -145,6 +145,7 @@ std::vector<HostSpan> HostStates::spans_of(std::uint32_t thread, bool python) {
   auto add_calls_until = [&](std::int64_t until_ns) {
     for (; call < rows.launch_end && calls.start_ns[call] < until_ns; ++call) {
       std::int64_t to_ns = end_of(calls.start_ns[call], calls.duration_ns[call]);
+      if (to_ns == calls.start_ns[call]) continue;  // no time: shows nothing
       HostState state = waits(call) ? HostState::synchronize : HostState::busy;
       sweep.add(calls.start_ns[call], to_ns, static_cast<std::size_t>(state), call | kLaunchBit);
       end_ns = std::max(end_ns, to_ns);
@@ -155,6 +156,7 @@ std::vector<HostSpan> HostStates::spans_of(std::uint32_t thread, bool python) {
     std::int64_t from_ns = host.start_ns[i];
     std::int64_t to_ns = end_of(from_ns, host.duration_ns[i]);
     add_calls_until(from_ns);
+    if (to_ns == from_ns) continue;
     HostState state = HostState::unseen;
     TextFact fact = fact_of(host.name[i]);
     if (fact == TextFact::data) {
@@ -162,7 +164,7 @@ std::vector<HostSpan> HostStates::spans_of(std::uint32_t thread, bool python) {
     } else if (host.kind[i] == HostKind::python) {
       if (python) state = fact == TextFact::blocking ? HostState::blocked : HostState::busy;
     } else if (host.kind[i] == HostKind::op) {
-      bool outermost = from_ns >= operator_end_ns;
+      bool outermost = to_ns > operator_end_ns;  // also one that outlives the one it began in
       if (outermost) operator_end_ns = to_ns;
       if (std::binary_search(waiting.begin(), waiting.end(), i)) {
         state = HostState::synchronize;

@@ -99,7 +99,7 @@ MFU_BURST(neon_fp64, double, "2d", 4)
 
 #endif
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
+double burst_seconds(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
@@ -167,10 +167,10 @@ double best_clock_hz(double seconds) {
   constexpr std::uint64_t kAdditions = 160'000;  // about 50 µs
   auto start = std::chrono::steady_clock::now();
   double best = 0;
-  for (std::size_t runs = 0; runs < kFewestRuns || seconds_since(start) < seconds; ++runs) {
+  for (std::size_t runs = 0; runs < kFewestRuns || burst_seconds(start) < seconds; ++runs) {
     auto begun = std::chrono::steady_clock::now();
     addition_chain(kAdditions);
-    best = std::max(best, kAdditions / seconds_since(begun));
+    best = std::max(best, kAdditions / burst_seconds(begun));
   }
   return best;
 }
@@ -179,10 +179,10 @@ std::vector<double> burst_rates(const BurstKernel& kernel, double seconds) {
   constexpr std::uint64_t kRounds = 100'000;  // about 0.2 ms: six cycles a round with two pipes
   std::vector<double> rates;
   auto start = std::chrono::steady_clock::now();
-  while (rates.size() < kFewestRuns || seconds_since(start) < seconds) {
+  while (rates.size() < kFewestRuns || burst_seconds(start) < seconds) {
     auto begun = std::chrono::steady_clock::now();
     double flop = kernel.run(kRounds);
-    rates.push_back(flop / seconds_since(begun));
+    rates.push_back(flop / burst_seconds(begun));
   }
   return rates;
 }

@@ -16,8 +16,8 @@ namespace mfu {
 namespace {
 
 using Handle = void*;
-constexpr int kSuccess = 0;
-constexpr std::uint32_t kMostDevices = 256;
+constexpr int kSmiSuccess = 0;
+constexpr std::uint32_t kMostSmiDevices = 256;
 
 std::string pci_text(std::uint64_t domain, std::uint64_t bus, std::uint64_t device,
                      std::uint64_t function) {
@@ -31,30 +31,30 @@ void describe_amd_smi(const Library& library, Handle device, std::uint32_t index
   // amdsmi_asic_info_t grew over the versions; its first field has always been the market name.
   char asic[4096] = {};
   auto* asic_info = library.symbol<int(Handle, void*)>("amdsmi_get_gpu_asic_info");
-  if (asic_info != nullptr && asic_info(device, asic) == kSuccess) {
+  if (asic_info != nullptr && asic_info(device, asic) == kSmiSuccess) {
     asic[255] = '\0';
     answer.member("name", static_cast<const char*>(asic));
   }
   std::uint64_t bytes = 0;
   auto* memory = library.symbol<int(Handle, int, std::uint64_t*)>("amdsmi_get_gpu_memory_total");
-  if (memory != nullptr && memory(device, 0 /* VRAM */, &bytes) == kSuccess) {
+  if (memory != nullptr && memory(device, 0 /* VRAM */, &bytes) == kSmiSuccess) {
     answer.member("memory_bytes", static_cast<double>(bytes));
   }
   std::uint64_t bdf = 0;  // function 3 bits, device 5, bus 8, domain 48
   auto* pci = library.symbol<int(Handle, std::uint64_t*)>("amdsmi_get_gpu_device_bdf");
-  if (pci != nullptr && pci(device, &bdf) == kSuccess) {
+  if (pci != nullptr && pci(device, &bdf) == kSmiSuccess) {
     answer.member("pci", pci_text(bdf >> 16, (bdf >> 8) & 0xFF, (bdf >> 3) & 0x1F, bdf & 7));
   }
   char uuid[64] = {};
   unsigned length = sizeof uuid - 1;
   auto* identity = library.symbol<int(Handle, unsigned*, char*)>("amdsmi_get_gpu_device_uuid");
-  if (identity != nullptr && identity(device, &length, uuid) == kSuccess) {
+  if (identity != nullptr && identity(device, &length, uuid) == kSmiSuccess) {
     answer.member("uuid", static_cast<const char*>(uuid));
   }
   char partition[32] = {};
   auto* mode =
       library.symbol<int(Handle, char*, std::uint32_t)>("amdsmi_get_gpu_compute_partition");
-  if (mode != nullptr && mode(device, partition, sizeof partition - 1) == kSuccess) {
+  if (mode != nullptr && mode(device, partition, sizeof partition - 1) == kSmiSuccess) {
     answer.member("partition", static_cast<const char*>(partition));
   }
   answer.end_object();
@@ -64,10 +64,10 @@ void describe_amd_smi(const Library& library, Handle device, std::uint32_t index
 template <typename Count>
 std::vector<Handle> handles(const Count& count) {
   std::uint32_t number = 0;
-  if (count(&number, nullptr) != kSuccess) return {};
-  number = std::min(number, kMostDevices);
+  if (count(&number, nullptr) != kSmiSuccess) return {};
+  number = std::min(number, kMostSmiDevices);
   std::vector<Handle> all(number);
-  if (number == 0 || count(&number, all.data()) != kSuccess) return {};
+  if (number == 0 || count(&number, all.data()) != kSmiSuccess) return {};
   all.resize(std::min<std::size_t>(all.size(), number));
   return all;
 }
@@ -82,7 +82,7 @@ void ask_amd_smi(const Library& library, JsonWriter& answer) {
     return;
   }
   constexpr std::uint64_t kGpus = 1u << 1;
-  if (int status = init(kGpus); status != kSuccess) {
+  if (int status = init(kGpus); status != kSmiSuccess) {
     answer.member("problem", fmt::format("amdsmi_init failed: error {}", status));
     return;
   }
@@ -124,40 +124,40 @@ void describe_rocm_smi(const Library& library, std::uint32_t index, JsonWriter& 
   answer.member("index", static_cast<double>(index));
   char name[256] = {};
   auto* naming = library.symbol<int(std::uint32_t, char*, std::size_t)>("rsmi_dev_name_get");
-  if (naming != nullptr && naming(index, name, sizeof name - 1) == kSuccess) {
+  if (naming != nullptr && naming(index, name, sizeof name - 1) == kSmiSuccess) {
     answer.member("name", static_cast<const char*>(name));
   }
   std::uint64_t bytes = 0;
   auto* memory =
       library.symbol<int(std::uint32_t, int, std::uint64_t*)>("rsmi_dev_memory_total_get");
-  if (memory != nullptr && memory(index, 0 /* VRAM */, &bytes) == kSuccess) {
+  if (memory != nullptr && memory(index, 0 /* VRAM */, &bytes) == kSmiSuccess) {
     answer.member("memory_bytes", static_cast<double>(bytes));
   }
   std::uint64_t bdf = 0;  // domain 32 bits, then bus 8, device 5, function 3
   auto* pci = library.symbol<int(std::uint32_t, std::uint64_t*)>("rsmi_dev_pci_id_get");
-  if (pci != nullptr && pci(index, &bdf) == kSuccess) {
+  if (pci != nullptr && pci(index, &bdf) == kSmiSuccess) {
     answer.member("pci", pci_text(bdf >> 32, (bdf >> 8) & 0xFF, (bdf >> 3) & 0x1F, bdf & 7));
   }
   std::uint64_t microwatts = 0;
   auto* cap =
       library.symbol<int(std::uint32_t, std::uint32_t, std::uint64_t*)>("rsmi_dev_power_cap_get");
-  if (cap != nullptr && cap(index, 0, &microwatts) == kSuccess) {
+  if (cap != nullptr && cap(index, 0, &microwatts) == kSmiSuccess) {
     answer.member("power_limit_w", static_cast<double>(microwatts) / 1e6);
   }
   alignas(8) char clocks[4096] = {};  // larger than either form
   auto* clock = library.symbol<int(std::uint32_t, int, void*)>("rsmi_dev_gpu_clk_freq_get");
-  if (clock != nullptr && clock(index, 0 /* system clock */, clocks) == kSuccess) {
+  if (clock != nullptr && clock(index, 0 /* system clock */, clocks) == kSmiSuccess) {
     add_clocks<EarlierFrequencies>(clocks, answer) || add_clocks<Frequencies>(clocks, answer);
   }
   std::uint64_t unique = 0;
   auto* identity = library.symbol<int(std::uint32_t, std::uint64_t*)>("rsmi_dev_unique_id_get");
-  if (identity != nullptr && identity(index, &unique) == kSuccess) {
+  if (identity != nullptr && identity(index, &unique) == kSmiSuccess) {
     answer.member("uuid", fmt::format("{:016x}", unique));
   }
   char partition[32] = {};
   auto* mode =
       library.symbol<int(std::uint32_t, char*, std::uint32_t)>("rsmi_dev_compute_partition_get");
-  if (mode != nullptr && mode(index, partition, sizeof partition - 1) == kSuccess) {
+  if (mode != nullptr && mode(index, partition, sizeof partition - 1) == kSmiSuccess) {
     answer.member("partition", static_cast<const char*>(partition));
   }
   answer.end_object();
@@ -171,16 +171,16 @@ void ask_rocm_smi(const Library& library, JsonWriter& answer) {
     return;
   }
   std::uint32_t count = 0;
-  if (int status = init(0); status != kSuccess) {
+  if (int status = init(0); status != kSmiSuccess) {
     answer.member("problem", fmt::format("rsmi_init failed: error {}", status));
     return;
   }
-  if (counting(&count) != kSuccess) {
+  if (counting(&count) != kSmiSuccess) {
     answer.member("problem", "rsmi_num_monitor_devices failed");
     return;
   }
   answer.key("devices").begin_array();
-  for (std::uint32_t index = 0; index < std::min(count, kMostDevices); ++index) {
+  for (std::uint32_t index = 0; index < std::min(count, kMostSmiDevices); ++index) {
     describe_rocm_smi(library, index, answer);
   }
   answer.end_array();

@@ -11,10 +11,10 @@ namespace mfu {
 namespace {
 
 using Handle = void*;
-constexpr int kSuccess = 0;
+constexpr int kNvmlSuccess = 0;
 constexpr int kSmClock = 1;  // NVML_CLOCK_SM
 constexpr unsigned kMigEnabled = 1;
-constexpr unsigned kMostDevices = 256;
+constexpr unsigned kMostNvmlDevices = 256;
 
 struct Memory {
   unsigned long long total, free, used;
@@ -38,7 +38,7 @@ struct Nvml {
   template <typename... Arguments>
   bool call(const char* name, Arguments... arguments) const {
     auto* function = library.symbol<int(Arguments...)>(name);
-    return function != nullptr && function(arguments...) == kSuccess;
+    return function != nullptr && function(arguments...) == kNvmlSuccess;
   }
 
   std::string text(const char* name, Handle device) const {
@@ -121,7 +121,7 @@ void ask(const Library& library, JsonWriter& answer) {
                   "the library has no nvmlInit_v2: it is not NVML, or older than any we know");
     return;
   }
-  if (int status = init(); status != kSuccess) {
+  if (int status = init(); status != kNvmlSuccess) {
     const char* words = reason == nullptr ? nullptr : reason(status);
     answer.member("problem",
                   fmt::format("nvmlInit failed: {}",
@@ -139,7 +139,7 @@ void ask(const Library& library, JsonWriter& answer) {
     return;
   }
   answer.key("devices").begin_array();
-  for (unsigned index = 0; index < std::min(count, kMostDevices); ++index) {
+  for (unsigned index = 0; index < std::min(count, kMostNvmlDevices); ++index) {
     Handle device = nullptr;
     if (!nvml.call("nvmlDeviceGetHandleByIndex_v2", index, &device)) continue;
     if (describe_slices(nvml, device, index, answer)) continue;

@@ -15,7 +15,7 @@ namespace mfu {
 namespace {
 
 using Handle = void*;
-constexpr int kSuccess = 0;
+constexpr int kDnnlSuccess = 0;
 constexpr int kCpuEngine = 1;
 constexpr int kInOrderStream = 1;
 constexpr int kPlainRows = 3;  // dnnl_ab
@@ -103,7 +103,7 @@ class OnednnGemm final : public Gemm {
   template <typename... Arguments>
   bool call(const char* name, Arguments... arguments) const {
     auto* function = library_.symbol<int(Arguments...)>(name);
-    return function != nullptr && function(arguments...) == kSuccess;
+    return function != nullptr && function(arguments...) == kDnnlSuccess;
   }
 
   void destroy(const char* name, Handle& handle) {

@@ -14,7 +14,7 @@ namespace mfu {
 namespace {
 
 using Handle = void*;
-constexpr int kSuccess = 0;
+constexpr int kGpmSuccess = 0;
 constexpr int kSmClock = 1;             // NVML_CLOCK_SM
 constexpr unsigned kAnyTensorUtil = 5;  // NVML_GPM_METRIC_ANY_TENSOR_UTIL, percent
 constexpr unsigned kVersion = 1;
@@ -49,7 +49,7 @@ struct Gpm {
                   fmt::format("this driver's NVML has no {}: a newer one is needed", name));
     }
     int status = function(arguments...);
-    if (status == kSuccess) return {};
+    if (status == kGpmSuccess) return {};
     auto* reason = library.symbol<const char*(int)>("nvmlErrorString");
     const char* words = reason == nullptr ? nullptr : reason(status);
     return fail(ErrorCode::unsupported,
@@ -89,7 +89,7 @@ class GpmProbe : public TensorProbe {
     get_.metrics[0] = {};
     get_.metrics[0].id = kAnyTensorUtil;
     MFU_TRY(gpm_.call("nvmlGpmMetricsGet", &get_));
-    if (get_.metrics[0].status != kSuccess) {
+    if (get_.metrics[0].status != kGpmSuccess) {
       return fail(ErrorCode::unsupported,
                   fmt::format("NVML has no tensor activity: error {}", get_.metrics[0].status));
     }

@@ -1,13 +1,10 @@
 #include <gtest/gtest.h>
 
+#include "measure/testing.h"
 #include "mfu/measure.h"
 
 namespace mfu {
 namespace {
-
-ModelSpec small() {
-  return *model_of_shape({.layers = 2, .hidden = 64, .heads = 4, .ffn = 256, .vocab = 1000});
-}
 
 FlopCount exact(const StepShape& shape) {
   Workload work{.phase = Phase::train};

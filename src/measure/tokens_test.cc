@@ -4,12 +4,10 @@
 
 #include <thread>
 
+#include "measure/testing.h"
+
 namespace mfu {
 namespace {
-
-ModelSpec small() {
-  return *model_of_shape({.layers = 2, .hidden = 64, .heads = 4, .ffn = 256, .vocab = 1000});
-}
 
 TEST(TokenTracker, LosesNoTokenBetweenPeriods) {
   TokenTracker tokens;

@@ -9,21 +9,10 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "mfu/workload.h"
+#include "model/testing.h"
 
 namespace mfu {
 namespace {
-
-const std::string kShared = MFU_SHARED_DIR;
-
-Result<ModelSpec> read(const std::string& name, const ConfigOptions& options = {}) {
-  Diagnostics diagnostics;
-  return read_model(kShared + "/configs/" + name, options, diagnostics);
-}
-
-Result<ModelSpec> parse(std::string_view json, const ConfigOptions& options = {}) {
-  Diagnostics diagnostics;
-  return parse_model(json, "config.json", options, diagnostics);
-}
 
 // Rows whose published count is of something else; docs/formulas.md says of what.
 const std::map<std::string, std::uint64_t> kOtherRule = {

@@ -11,16 +11,10 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "model/testing.h"
 
 namespace mfu {
 namespace {
-
-const std::string kShared = MFU_SHARED_DIR;
-
-Result<ModelSpec> read(const std::string& name, const ConfigOptions& options = {}) {
-  Diagnostics diagnostics;
-  return read_model(kShared + "/configs/" + name, options, diagnostics);
-}
 
 using Row = std::map<std::string, std::string>;
 std::vector<Row> read_rows(const std::string& path) {

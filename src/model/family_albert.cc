@@ -114,11 +114,10 @@ void build_albert(const Fields& config, ModelSpec& model) {
             Part::head, of_sequence ? Rows::sequences : Rows::tokens);
 }
 
-constexpr Family kFamilies[] = {{"albert", build_albert}};
-
 }  // namespace
 
 std::span<const Family> albert_families() {
+  static constexpr Family kFamilies[] = {{"albert", build_albert}};
   return kFamilies;
 }
 

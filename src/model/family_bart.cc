@@ -132,11 +132,10 @@ void build_bart(const Fields& config, ModelSpec& model) {
   }
 }
 
-constexpr Family kFamilies[] = {{"bart", build_bart}, {"mbart", build_bart}};
-
 }  // namespace
 
 std::span<const Family> bart_families() {
+  static constexpr Family kFamilies[] = {{"bart", build_bart}, {"mbart", build_bart}};
   return kFamilies;
 }
 

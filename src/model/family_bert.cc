@@ -240,15 +240,14 @@ void build_modernbert(const Fields& config, ModelSpec& model) {
   model.stages.push_back(single_stage("", Stream::text, std::move(last)));
 }
 
-constexpr Family kFamilies[] = {{"bert", build_bert},
-                                {"roberta", build_roberta},
-                                {"xlm-roberta", build_roberta},
-                                {"distilbert", build_distilbert},
-                                {"modernbert", build_modernbert}};
-
 }  // namespace
 
 std::span<const Family> bert_families() {
+  static constexpr Family kFamilies[] = {{"bert", build_bert},
+                                         {"roberta", build_roberta},
+                                         {"xlm-roberta", build_roberta},
+                                         {"distilbert", build_distilbert},
+                                         {"modernbert", build_modernbert}};
   return kFamilies;
 }
 

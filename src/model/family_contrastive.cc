@@ -83,14 +83,13 @@ void build_siglip_text(const Fields& config, ModelSpec& model) {
   add_text_head(model, {"head", hidden, config.size({"projection_size"}, hidden), true}, 0);
 }
 
-constexpr Family kFamilies[] = {{"clip", build_clip},
-                                {"siglip", build_siglip},
-                                {"clip_text_model", build_clip_text},
-                                {"siglip_text_model", build_siglip_text}};
-
 }  // namespace
 
 std::span<const Family> contrastive_families() {
+  static constexpr Family kFamilies[] = {{"clip", build_clip},
+                                         {"siglip", build_siglip},
+                                         {"clip_text_model", build_clip_text},
+                                         {"siglip_text_model", build_siglip_text}};
   return kFamilies;
 }
 

@@ -210,14 +210,17 @@ void build_glm_dsa(const Fields& config, ModelSpec& model) {
   build(config, model, kGlmDsa);
 }
 
-constexpr Family kFamilies[] = {
-    {"deepseek_v2", build_v2},   {"deepseek_v3", build_v3},         {"kimi_k2", build_v3},
-    {"deepseek_v32", build_v32}, {"glm4_moe_lite", build_glm_lite}, {"glm_moe_dsa", build_glm_dsa},
-};
-
 }  // namespace
 
 std::span<const Family> deepseek_families() {
+  static constexpr Family kFamilies[] = {
+      {"deepseek_v2", build_v2},
+      {"deepseek_v3", build_v3},
+      {"kimi_k2", build_v3},
+      {"deepseek_v32", build_v32},
+      {"glm4_moe_lite", build_glm_lite},
+      {"glm_moe_dsa", build_glm_dsa},
+  };
   return kFamilies;
 }
 

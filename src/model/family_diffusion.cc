@@ -216,13 +216,12 @@ void build_dit(const Fields& config, ModelSpec& model) {
   model.stages.push_back(finish_single(dit, ""));
 }
 
-constexpr Family kFamilies[] = {{"FluxTransformer2DModel", build_flux},
-                                {"SD3Transformer2DModel", build_sd3},
-                                {"DiTTransformer2DModel", build_dit}};
-
 }  // namespace
 
 std::span<const Family> diffusion_families() {
+  static constexpr Family kFamilies[] = {{"FluxTransformer2DModel", build_flux},
+                                         {"SD3Transformer2DModel", build_sd3},
+                                         {"DiTTransformer2DModel", build_dit}};
   return kFamilies;
 }
 

@@ -202,11 +202,11 @@ void build_whisper(const Fields& config, ModelSpec& model) {
       head_stage({.hidden = model.hidden, .out = model.vocab, .tied = model.tied}));
 }
 
-constexpr Family kFamilies[] = {{"t5", build_t5}, {"mt5", build_t5}, {"whisper", build_whisper}};
-
 }  // namespace
 
 std::span<const Family> encoder_decoder_families() {
+  static constexpr Family kFamilies[] = {
+      {"t5", build_t5}, {"mt5", build_t5}, {"whisper", build_whisper}};
   return kFamilies;
 }
 

@@ -54,12 +54,11 @@ void build_gemma3(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-constexpr Family kFamilies[] = {
-    {"gemma", build_gemma}, {"gemma2", build_gemma2}, {"gemma3_text", build_gemma3}};
-
 }  // namespace
 
 std::span<const Family> gemma_families() {
+  static constexpr Family kFamilies[] = {
+      {"gemma", build_gemma}, {"gemma2", build_gemma2}, {"gemma3_text", build_gemma3}};
   return kFamilies;
 }
 

@@ -118,11 +118,10 @@ void build_gemma4(const Fields& config, ModelSpec& model) {
   add_weights(tables, "per_layer_projection_norm", Part::norm, gemma.layer_input, wire::inner);
 }
 
-constexpr Family kFamilies[] = {{"gemma4_text", build_gemma4}};
-
 }  // namespace
 
 std::span<const Family> gemma4_families() {
+  static constexpr Family kFamilies[] = {{"gemma4_text", build_gemma4}};
   return kFamilies;
 }
 

@@ -268,18 +268,17 @@ void build_falcon(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-constexpr Family kFamilies[] = {
-    {"gpt2", build_gpt2},         {"gpt_bigcode", build_gpt_bigcode},
-    {"gptj", build_gptj},         {"codegen", build_codegen},
-    {"gpt_neo", build_gpt_neo},   {"gpt_neox", build_gpt_neox},
-    {"opt", build_opt},           {"bloom", build_bloom},
-    {"mpt", build_mpt},           {"falcon", build_falcon},
-    {"RefinedWeb", build_falcon}, {"RefinedWebModel", build_falcon},
-};
-
 }  // namespace
 
 std::span<const Family> gpt_families() {
+  static constexpr Family kFamilies[] = {
+      {"gpt2", build_gpt2},         {"gpt_bigcode", build_gpt_bigcode},
+      {"gptj", build_gptj},         {"codegen", build_codegen},
+      {"gpt_neo", build_gpt_neo},   {"gpt_neox", build_gpt_neox},
+      {"opt", build_opt},           {"bloom", build_bloom},
+      {"mpt", build_mpt},           {"falcon", build_falcon},
+      {"RefinedWeb", build_falcon}, {"RefinedWebModel", build_falcon},
+  };
   return kFamilies;
 }
 

@@ -280,18 +280,17 @@ void build_jamba(const Fields& config, ModelSpec& model) {
   add_decoder_frame(config, decoder, std::move(layers), model);
 }
 
-constexpr Family kFamilies[] = {
-    {"qwen3_next", build_qwen3_next},
-    {"qwen3_5_text", build_qwen3_5},
-    {"qwen3_5_moe_text", build_qwen3_5_moe},
-    {"lfm2", build_lfm2},
-    {"lfm2_moe", build_lfm2_moe},
-    {"jamba", build_jamba},
-};
-
 }  // namespace
 
 std::span<const Family> hybrid_families() {
+  static constexpr Family kFamilies[] = {
+      {"qwen3_next", build_qwen3_next},
+      {"qwen3_5_text", build_qwen3_5},
+      {"qwen3_5_moe_text", build_qwen3_5_moe},
+      {"lfm2", build_lfm2},
+      {"lfm2_moe", build_lfm2_moe},
+      {"jamba", build_jamba},
+  };
   return kFamilies;
 }
 

@@ -83,12 +83,11 @@ void build_idefics3(const Fields& config, ModelSpec& model) {
   add_text_decoder(config, model, "llama", false);
 }
 
-constexpr Family kFamilies[] = {
-    {"internvl", build_internvl}, {"idefics3", build_idefics3}, {"smolvlm", build_idefics3}};
-
 }  // namespace
 
 std::span<const Family> internvl_families() {
+  static constexpr Family kFamilies[] = {
+      {"internvl", build_internvl}, {"idefics3", build_idefics3}, {"smolvlm", build_idefics3}};
   return kFamilies;
 }
 

@@ -178,32 +178,31 @@ void build_olmo3(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-constexpr Family kFamilies[] = {
-    {"llama", build_llama},
-    {"mistral", build_mistral},
-    {"ministral", build_ministral},
-    {"qwen2", build_qwen2},
-    {"qwen3", build_qwen3},
-    {"smollm3", build_smollm3},
-    {"seed_oss", build_seed_oss},
-    {"granite", build_llama},
-    {"helium", build_helium},
-    {"arcee", build_arcee},
-    {"ernie4_5", build_ernie},
-    {"hunyuan_v1_dense", build_hunyuan},
-    {"exaone4", build_exaone4},
-    {"apertus", build_apertus},
-    {"olmo", build_olmo},
-    {"olmo2", build_olmo2},
-    {"olmo3", build_olmo3},
-    {"qwen2_vl_text", build_qwen2},
-    {"qwen2_5_vl_text", build_qwen2},
-    {"qwen3_vl_text", build_qwen3},
-};
-
 }  // namespace
 
 std::span<const Family> llama_families() {
+  static constexpr Family kFamilies[] = {
+      {"llama", build_llama},
+      {"mistral", build_mistral},
+      {"ministral", build_ministral},
+      {"qwen2", build_qwen2},
+      {"qwen3", build_qwen3},
+      {"smollm3", build_smollm3},
+      {"seed_oss", build_seed_oss},
+      {"granite", build_llama},
+      {"helium", build_helium},
+      {"arcee", build_arcee},
+      {"ernie4_5", build_ernie},
+      {"hunyuan_v1_dense", build_hunyuan},
+      {"exaone4", build_exaone4},
+      {"apertus", build_apertus},
+      {"olmo", build_olmo},
+      {"olmo2", build_olmo2},
+      {"olmo3", build_olmo3},
+      {"qwen2_vl_text", build_qwen2},
+      {"qwen2_5_vl_text", build_qwen2},
+      {"qwen3_vl_text", build_qwen3},
+  };
   return kFamilies;
 }
 

@@ -142,22 +142,21 @@ void build_persimmon(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-constexpr Family kFamilies[] = {
-    {"phi3", build_phi3},
-    {"glm", build_glm},
-    {"glm4", build_glm4},
-    {"cohere", build_cohere},
-    {"cohere2", build_cohere2},
-    {"stablelm", build_stablelm},
-    {"starcoder2", build_starcoder2},
-    {"nemotron", build_nemotron},
-    {"phi", build_phi},
-    {"persimmon", build_persimmon},
-};
-
 }  // namespace
 
 std::span<const Family> llama_variant_families() {
+  static constexpr Family kFamilies[] = {
+      {"phi3", build_phi3},
+      {"glm", build_glm},
+      {"glm4", build_glm4},
+      {"cohere", build_cohere},
+      {"cohere2", build_cohere2},
+      {"stablelm", build_stablelm},
+      {"starcoder2", build_starcoder2},
+      {"nemotron", build_nemotron},
+      {"phi", build_phi},
+      {"persimmon", build_persimmon},
+  };
   return kFamilies;
 }
 

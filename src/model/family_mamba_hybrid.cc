@@ -102,13 +102,12 @@ void build_falcon_h1(const Fields& config, ModelSpec& model) {
                     model);
 }
 
-constexpr Family kFamilies[] = {{"bamba", build_bamba},
-                                {"granitemoehybrid", build_granite_hybrid},
-                                {"falcon_h1", build_falcon_h1}};
-
 }  // namespace
 
 std::span<const Family> mamba_hybrid_families() {
+  static constexpr Family kFamilies[] = {{"bamba", build_bamba},
+                                         {"granitemoehybrid", build_granite_hybrid},
+                                         {"falcon_h1", build_falcon_h1}};
   return kFamilies;
 }
 

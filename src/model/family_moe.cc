@@ -308,28 +308,27 @@ void build_llama4(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-constexpr Family kFamilies[] = {
-    {"mixtral", build_mixtral},
-    {"qwen2_moe", build_qwen2_moe},
-    {"qwen3_moe", build_qwen3_moe},
-    {"olmoe", build_olmoe},
-    {"flex_olmo", build_flex_olmo},
-    {"granitemoe", build_granite_moe},
-    {"granitemoeshared", build_granite_moe},
-    {"phimoe", build_phimoe},
-    {"dbrx", build_dbrx},
-    {"gpt_oss", build_gpt_oss},
-    {"glm4_moe", build_glm4_moe},
-    {"dots1", build_dots1},
-    {"minimax_m2", build_minimax_m2},
-    {"ernie4_5_moe", build_ernie_moe},
-    {"llama4_text", build_llama4},
-    {"qwen3_vl_moe_text", build_qwen3_moe},
-};
-
 }  // namespace
 
 std::span<const Family> moe_families() {
+  static constexpr Family kFamilies[] = {
+      {"mixtral", build_mixtral},
+      {"qwen2_moe", build_qwen2_moe},
+      {"qwen3_moe", build_qwen3_moe},
+      {"olmoe", build_olmoe},
+      {"flex_olmo", build_flex_olmo},
+      {"granitemoe", build_granite_moe},
+      {"granitemoeshared", build_granite_moe},
+      {"phimoe", build_phimoe},
+      {"dbrx", build_dbrx},
+      {"gpt_oss", build_gpt_oss},
+      {"glm4_moe", build_glm4_moe},
+      {"dots1", build_dots1},
+      {"minimax_m2", build_minimax_m2},
+      {"ernie4_5_moe", build_ernie_moe},
+      {"llama4_text", build_llama4},
+      {"qwen3_vl_moe_text", build_qwen3_moe},
+  };
   return kFamilies;
 }
 

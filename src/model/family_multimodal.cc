@@ -301,18 +301,17 @@ void build_llama4(const Fields& config, ModelSpec& model) {
   add_text_decoder(config, model, "llama4_text", std::nullopt);
 }
 
-constexpr Family kFamilies[] = {
-    {"qwen2_vl", build_qwen2_vl}, {"qwen2_5_vl", build_qwen2_5_vl},
-    {"qwen3_vl", build_qwen3_vl}, {"qwen3_vl_moe", build_qwen3_vl_moe},
-    {"qwen3_5", build_qwen3_5},   {"qwen3_5_moe", build_qwen3_5_moe},
-    {"gemma3", build_gemma3},     {"llava", build_llava},
-    {"llava_next", build_llava},  {"paligemma", build_paligemma},
-    {"llama4", build_llama4},     {"mistral3", build_mistral3},
-};
-
 }  // namespace
 
 std::span<const Family> multimodal_families() {
+  static constexpr Family kFamilies[] = {
+      {"qwen2_vl", build_qwen2_vl}, {"qwen2_5_vl", build_qwen2_5_vl},
+      {"qwen3_vl", build_qwen3_vl}, {"qwen3_vl_moe", build_qwen3_vl_moe},
+      {"qwen3_5", build_qwen3_5},   {"qwen3_5_moe", build_qwen3_5_moe},
+      {"gemma3", build_gemma3},     {"llava", build_llava},
+      {"llava_next", build_llava},  {"paligemma", build_paligemma},
+      {"llama4", build_llama4},     {"mistral3", build_mistral3},
+  };
   return kFamilies;
 }
 

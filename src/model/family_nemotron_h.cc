@@ -85,11 +85,10 @@ void build_nemotron_h(const Fields& config, ModelSpec& model) {
                     layer_stage("model.layers.", Stream::text, std::move(kinds), order), model);
 }
 
-constexpr Family kFamilies[] = {{"nemotron_h", build_nemotron_h}};
-
 }  // namespace
 
 std::span<const Family> nemotron_families() {
+  static constexpr Family kFamilies[] = {{"nemotron_h", build_nemotron_h}};
   return kFamilies;
 }
 

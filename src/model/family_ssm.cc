@@ -89,14 +89,13 @@ void build_rwkv(const Fields& config, ModelSpec& model) {
                     model);
 }
 
-constexpr Family kFamilies[] = {{"mamba", build_mamba},
-                                {"falcon_mamba", build_mamba},
-                                {"mamba2", build_mamba2},
-                                {"rwkv", build_rwkv}};
-
 }  // namespace
 
 std::span<const Family> ssm_families() {
+  static constexpr Family kFamilies[] = {{"mamba", build_mamba},
+                                         {"falcon_mamba", build_mamba},
+                                         {"mamba2", build_mamba2},
+                                         {"rwkv", build_rwkv}};
   return kFamilies;
 }
 

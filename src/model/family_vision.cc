@@ -58,13 +58,12 @@ void build_siglip_vision(const Fields& config, ModelSpec& model) {
   if (config.flag({"vision_use_head"}, true)) add_siglip_head(model, tower);
 }
 
-constexpr Family kFamilies[] = {{"vit", build_vit},
-                                {"clip_vision_model", build_clip_vision},
-                                {"siglip_vision_model", build_siglip_vision}};
-
 }  // namespace
 
 std::span<const Family> vision_families() {
+  static constexpr Family kFamilies[] = {{"vit", build_vit},
+                                         {"clip_vision_model", build_clip_vision},
+                                         {"siglip_vision_model", build_siglip_vision}};
   return kFamilies;
 }
 

@@ -117,11 +117,10 @@ void build_zamba2(const Fields& config, ModelSpec& model) {
                     layer_stage("model.layers.", Stream::text, std::move(kinds), order), model);
 }
 
-constexpr Family kFamilies[] = {{"zamba2", build_zamba2}};
-
 }  // namespace
 
 std::span<const Family> zamba_families() {
+  static constexpr Family kFamilies[] = {{"zamba2", build_zamba2}};
   return kFamilies;
 }
 

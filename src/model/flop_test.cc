@@ -5,13 +5,12 @@
 #include <filesystem>
 
 #include "mfu/convention.h"
+#include "model/testing.h"
 
 namespace mfu {
 namespace {
 
-const std::string kShared = MFU_SHARED_DIR;
-
-ModelSpec parse(std::string_view json) {
+ModelSpec parsed(std::string_view json) {
   Diagnostics diagnostics;
   auto model = parse_model(json, "config.json", {}, diagnostics);
   EXPECT_TRUE(model) << model.error().message;
@@ -21,7 +20,7 @@ ModelSpec parse(std::string_view json) {
 // h 8, 2 layers, 2 heads of 4, 1 kv head, ffn 16, vocab 10. Weights of a layer's matrices:
 // q 64 + k 32 + v 32 + o 64 = 192, MLP 384; head 80.
 ModelSpec small() {
-  return parse(
+  return parsed(
       R"({"model_type":"llama","hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,)"
       R"("num_key_value_heads":1,"intermediate_size":16,"vocab_size":10})");
 }
@@ -163,7 +162,7 @@ TEST(Flop, ReinforcementWithoutAPromptOrAResponseIsRefused) {
 TEST(Flop, LayersInAnyOrderCostWhatTheyCostOneByOne) {
   // Two kinds in turn: the sum over layers does not depend on how like ones are gathered.
   Diagnostics diagnostics;
-  auto parse = [&](std::string_view types, int layers) {
+  auto layered = [&](std::string_view types, int layers) {
     std::string json = R"({"model_type":"qwen2","hidden_size":8,"num_attention_heads":2,)"
                        R"("intermediate_size":16,"vocab_size":10,"use_sliding_window":true,)"
                        R"("sliding_window":3,"layer_types":[)" +
@@ -177,13 +176,13 @@ TEST(Flop, LayersInAnyOrderCostWhatTheyCostOneByOne) {
       R"("full_attention","full_attention","sliding_attention","sliding_attention")";
   for (Phase phase : {Phase::train, Phase::forward, Phase::prefill}) {
     Workload work{.phase = phase, .batch = 2, .sequence = 9};
-    EXPECT_EQ(flop(parse(kMixed, 4), work), flop(parse(kSorted, 4), work));
-    ModelSpec mixed = parse(kMixed, 4);
+    EXPECT_EQ(flop(layered(kMixed, 4), work), flop(layered(kSorted, 4), work));
+    ModelSpec mixed = layered(kMixed, 4);
     TrainingPlan plan = *plan_training(
         mixed, {.frozen = {"model.embed_tokens*", "model.layers.0.*", "model.layers.1.*"}});
-    ModelSpec sorted = parse(R"("full_attention","sliding_attention","sliding_attention",)"
-                             R"("full_attention")",
-                             4);
+    ModelSpec sorted = layered(R"("full_attention","sliding_attention","sliding_attention",)"
+                               R"("full_attention")",
+                               4);
     TrainingPlan other = *plan_training(
         sorted, {.frozen = {"model.embed_tokens*", "model.layers.0.*", "model.layers.1.*"}});
     EXPECT_EQ(flop_per_step(mixed, work, plan)->model_flop,
@@ -274,7 +273,7 @@ TEST(Flop, AbsorbedLatentAttentionIsWhatDecodingNeeds) {
 }
 
 TEST(Flop, AWindowBoundsTheCacheAndTheScores) {
-  ModelSpec model = parse(
+  ModelSpec model = parsed(
       R"({"model_type":"mistral","hidden_size":8,"num_hidden_layers":1,"num_attention_heads":2,)"
       R"("num_key_value_heads":1,"intermediate_size":16,"vocab_size":10,"sliding_window":4})");
   Workload work{.phase = Phase::decode, .batch = 1, .sequence = 1, .context = 100};

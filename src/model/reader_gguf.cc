@@ -14,7 +14,7 @@ namespace mfu {
 namespace {
 
 constexpr std::uint64_t kMostEntries = 1'000'000;
-constexpr std::uint64_t kMostHeader = 256u << 20;
+constexpr std::uint64_t kMostGgufHeader = 256u << 20;
 
 struct GgmlType {
   std::uint32_t id;
@@ -73,7 +73,7 @@ Result<void> skip_array(Cursor& cursor) {
   std::uint64_t count = MFU_TRY(cursor.number<std::uint64_t>());
   if (type >= std::size(kValueBytes) || type == 9) return cursor.wrong("unknown array type");
   if (type != 8) {
-    if (count > kMostHeader) return cursor.wrong("an array is too long");
+    if (count > kMostGgufHeader) return cursor.wrong("an array is too long");
     return cursor.skip(count * kValueBytes[type]);
   }
   // Each string takes 8 bytes at least, so the header's end bounds the loop.
@@ -188,7 +188,7 @@ Result<ModelSpec> read_gguf(const std::string& path, Diagnostics& diagnostics) {
   std::string bytes;
   // Headers are a few megabytes, nearly all of it vocabulary: take more only when that was too
   // short.
-  for (std::uint64_t want = 4u << 20; want <= kMostHeader; want *= 4) {
+  for (std::uint64_t want = 4u << 20; want <= kMostGgufHeader; want *= 4) {
     std::size_t before = bytes.size();
     bytes.resize(want);
     stream.read(bytes.data() + before, static_cast<std::streamsize>(want - before));

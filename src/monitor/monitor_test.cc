@@ -13,15 +13,12 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "measure/testing.h"
 
 namespace mfu {
 namespace {
 
 using std::chrono::seconds;
-
-ModelSpec small() {
-  return *model_of_shape({.layers = 2, .hidden = 64, .heads = 4, .ffn = 256, .vocab = 1000});
-}
 
 // Keeps what it gets.
 struct Kept {

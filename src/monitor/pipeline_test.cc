@@ -5,12 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "measure/testing.h"
+
 namespace mfu {
 namespace {
-
-ModelSpec small() {
-  return *model_of_shape({.layers = 2, .hidden = 64, .heads = 4, .ffn = 256, .vocab = 1000});
-}
 
 class Pipeline : public testing::Test {
  protected:

@@ -17,7 +17,7 @@ std::string source_of(std::string_view text) {
                      base64({reinterpret_cast<const char*>(digest.data()), digest.size()}));
 }
 
-std::string escaped(std::string_view text) {
+std::string html_escaped(std::string_view text) {
   std::string safe;
   for (char c : text) {
     switch (c) {
@@ -64,7 +64,7 @@ std::string assemble_page(const PageParts& parts) {
   const std::array<std::pair<std::string_view, std::string>, 6> places = {
       {{"@POLICY@", policy},
        {"@VERSION@", MFU_VERSION},
-       {"@TITLE@", escaped(parts.title)},
+       {"@TITLE@", html_escaped(parts.title)},
        {"@STYLE@", std::string(parts.style)},
        {"@DATA@", inert(parts.data)},
        {"@SCRIPT@", parts.script}}};

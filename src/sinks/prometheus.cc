@@ -17,7 +17,7 @@ std::string exposed(std::string_view name) {
   return text;
 }
 
-std::string escaped(std::string_view text) {
+std::string label_escaped(std::string_view text) {
   std::string safe;
   for (char each : text) {
     if (each == '\\' || each == '"') safe += '\\';
@@ -94,7 +94,7 @@ void add_report(Exposition& page, const StepReport& report) {
     page.add(exposed(scalar.name), help_of(scalar.name), scalar.value, utilization ? how : rank);
   }
   if (basis.peak) {
-    std::string labels = fmt::format("peak_source=\"{}\"{}{}", escaped(basis.peak_source),
+    std::string labels = fmt::format("peak_source=\"{}\"{}{}", label_escaped(basis.peak_source),
                                      rank.empty() ? "" : ",", rank);
     page.add("mfu_peak_flop_per_second", "Dense peak of one device", basis.peak->per_s, labels);
   }

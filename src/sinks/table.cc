@@ -105,6 +105,11 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
   return whole;
 }
 
+std::string paragraph(std::string_view label, const std::string& text, const TextStyle& style) {
+  return inked(label, Ink::dim, style) + " " +
+         wrapped(text, style.width, display_width(label) + 1) + "\n";
+}
+
 std::string inked(std::string_view text, Ink ink, const TextStyle& style) {
   if (!style.color || text.empty()) return std::string(text);
   static const char* const kCodes[] = {"1", "2", "31", "32", "33", "36"};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kLabelWidth = 23;
 
-std::string percent(double share) {
+std::string share_percent(double share) {
   double value = share * 100;
   return fmt::format("{:.{}f}%", value, std::fabs(value) < 9.995 ? 2 : 1);
 }
@@ -91,7 +91,7 @@ std::string ledger_text(const std::vector<LedgerRow>& rows, const TextStyle& sty
   for (const LedgerRow& row : rows) {
     if (row.duration_ns == 0) continue;
     std::string line = "  " + padded(label_of(row.line), kLabelWidth) +
-                       right(percent(row.fraction), 8) +
+                       right(share_percent(row.fraction), 8) +
                        right(duration_text(static_cast<double>(row.duration_ns)), 10) + "  ";
     std::string drawn = bar(row.fraction * scale, room, style);
     text += line + inked(drawn, ink_of(row.line), style) + "\n";
@@ -109,8 +109,8 @@ std::string gain_text(const Finding& finding, std::optional<double> mfu) {
   if (!mfu || finding.gain_ceiling_mfu.value_or(0) <= 0) {
     return fmt::format("could win at most {}", time);
   }
-  return fmt::format("could win at most {}: MFU {} to {}", time, percent(*mfu),
-                     percent(*mfu + *finding.gain_ceiling_mfu));
+  return fmt::format("could win at most {}: MFU {} to {}", time, share_percent(*mfu),
+                     share_percent(*mfu + *finding.gain_ceiling_mfu));
 }
 
 std::string findings_text(const std::vector<Finding>& findings, std::optional<double> mfu,
@@ -143,7 +143,7 @@ std::string window_text(const Window& window) {
 std::string mfu_line(std::optional<double> mfu, std::optional<double> hfu,
                      const std::optional<Rating>& rating, const TextStyle& style) {
   if (!mfu) return inked("MFU unknown", Ink::bold, style) + "\n";
-  std::string text = inked(fmt::format("MFU {}", percent(*mfu)), Ink::bold, style);
+  std::string text = inked(fmt::format("MFU {}", share_percent(*mfu)), Ink::bold, style);
   if (rating) {
     Ink ink = *rating == Rating::good   ? Ink::green
               : *rating == Rating::fair ? Ink::yellow
@@ -154,7 +154,7 @@ std::string mfu_line(std::optional<double> mfu, std::optional<double> hfu,
   } else {
     text += "  at least";
   }
-  if (hfu && std::fabs(*hfu - *mfu) > 0.0005) text += fmt::format("   HFU {}", percent(*hfu));
+  if (hfu && std::fabs(*hfu - *mfu) > 0.0005) text += fmt::format("   HFU {}", share_percent(*hfu));
   return text + "\n";
 }
 
@@ -220,11 +220,11 @@ std::string ranks_text(const ExplainReport& report, const TextStyle& style) {
   for (std::size_t i = 0; i < report.ranks.size(); ++i) {
     const RankAttribution& rank = report.ranks[i].found;
     double window = static_cast<double>(std::max<std::int64_t>(rank.window.duration_ns(), 1));
-    auto share = [&](std::int64_t ns) { return percent(static_cast<double>(ns) / window); };
+    auto share = [&](std::int64_t ns) { return share_percent(static_cast<double>(ns) / window); };
     const Ledger& ledger = rank.ledger;
     std::string name = rank.rank ? std::to_string(*rank.rank) : "?";
     if (report.slowest == i) name += " (slowest)";
-    table.add({name, rank.mfu ? percent(*rank.mfu) : "-", duration_text(window),
+    table.add({name, rank.mfu ? share_percent(*rank.mfu) : "-", duration_text(window),
                share(ledger.matmul_ns() + ledger[LedgerLine::recomputation] +
                      ledger[LedgerLine::other_kernels]),
                share(ledger[LedgerLine::exposed_communication_transfer]),
@@ -292,7 +292,8 @@ std::string to_text(const ComparisonReport& report, const TextStyle& style) {
                 ink, style) +
           "\n";
   if (report.before_mfu && report.after_mfu) {
-    text += fmt::format("MFU {} → {}\n", percent(*report.before_mfu), percent(*report.after_mfu));
+    text += fmt::format("MFU {} → {}\n", share_percent(*report.before_mfu),
+                        share_percent(*report.after_mfu));
   }
   text += '\n';
   Table table({{report.by_step ? "a step" : "a window"},
@@ -303,8 +304,8 @@ std::string to_text(const ComparisonReport& report, const TextStyle& style) {
                {"change", Align::right}});
   for (const ComparisonRow& row : report.rows) {
     if (row.before_ns <= 0 && row.after_ns <= 0) continue;
-    table.add({label_of(row.name), duration_text(row.before_ns), percent(row.before_fraction),
-               duration_text(row.after_ns), percent(row.after_fraction),
+    table.add({label_of(row.name), duration_text(row.before_ns), share_percent(row.before_fraction),
+               duration_text(row.after_ns), share_percent(row.after_fraction),
                duration_text(row.after_ns - row.before_ns)});
   }
   text += table.text(style) + "\n";

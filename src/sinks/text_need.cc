@@ -10,13 +10,8 @@ namespace mfu {
 
 namespace {
 
-std::string percent(double share) {
+std::string need_percent(double share) {
   return fmt::format("{:.1f}%", share * 100);
-}
-
-std::string paragraph(std::string_view label, const std::string& text, const TextStyle& style) {
-  return inked(label, Ink::dim, style) + " " +
-         wrapped(text, style.width, display_width(label) + 1) + "\n";
 }
 
 std::string readable(std::string_view name) {
@@ -84,7 +79,7 @@ std::string parts_table(const NeedReport& report, const TextStyle& style, Room r
     long steps = room == Room::ample ? std::lround(share * 30) : 0;
     for (long step = 0; step < steps; ++step) bar += style.unicode ? "█" : "#";
     table.add({readable(name_of(part)), count(parameters),
-               flop == FlopCount(0) ? "-" : count_text(flop), percent(share), bar});
+               flop == FlopCount(0) ? "-" : count_text(flop), need_percent(share), bar});
   }
   table.add({"total", count(report.parameters.total), count_text(total), "", ""});
   if (std::uint64_t beside = report.parameters.by_part[Part::mtp]; beside > 0) {
@@ -147,10 +142,10 @@ std::string utilization_text(const NeedReport& report, const TextStyle& style) {
             : used.rating == Rating::fair ? Ink::yellow
                                           : Ink::red;
   std::string text =
-      "\n" + inked(fmt::format("MFU {}", percent(used.mfu.value)), Ink::bold, style) + "  " +
+      "\n" + inked(fmt::format("MFU {}", need_percent(used.mfu.value)), Ink::bold, style) + "  " +
       (used.contradictions.empty() ? inked(name_of(used.rating), ink, style) : "");
-  if (used.hfu) text += fmt::format("   HFU {}", percent(used.hfu->value));
-  if (used.mbu) text += fmt::format("   MBU {}", percent(used.mbu->value));
+  if (used.hfu) text += fmt::format("   HFU {}", need_percent(used.hfu->value));
+  if (used.mbu) text += fmt::format("   MBU {}", need_percent(used.mbu->value));
   text += '\n';
   text += wrapped(fmt::format("{} of {} × {} ({}), counted by {}",
                               rate_text(used.reached, Precision::bf16), used.devices,
@@ -163,11 +158,11 @@ std::string utilization_text(const NeedReport& report, const TextStyle& style) {
             wrapped(contradiction, style.width, 14) + "\n";
   }
   for (const PublishedRun& run : report.like) {
-    text += paragraph(
-        "published",
-        fmt::format("{}: {} on {} × {} (convention: {}; {})", run.model, percent(run.mfu.value),
-                    run.devices, run.device, run.convention, run.source),
-        style);
+    text += paragraph("published",
+                      fmt::format("{}: {} on {} × {} (convention: {}; {})", run.model,
+                                  need_percent(run.mfu.value), run.devices, run.device,
+                                  run.convention, run.source),
+                      style);
   }
   return text;
 }
@@ -248,16 +243,16 @@ std::string to_text(const NeedReport& report, const TextStyle& style) {
 }
 
 std::string to_text(const ConversionReport& report, const TextStyle& style) {
-  return fmt::format("{} by {} is {} by {} (× {:.4f})\n", percent(report.mfu_from.value),
+  return fmt::format("{} by {} is {} by {} (× {:.4f})\n", need_percent(report.mfu_from.value),
                      describe(report.from).name,
-                     inked(percent(report.mfu_to.value), Ink::bold, style),
+                     inked(need_percent(report.mfu_to.value), Ink::bold, style),
                      describe(report.to).name, report.ratio);
 }
 
 std::string to_text(const PlanReport& report, const TextStyle& style) {
   std::string text =
       wrapped(fmt::format("{} at {} MFU of {} ({})", count_text(report.total_flop),
-                          percent(report.mfu.value), rate_text(report.peak, Precision::bf16),
+                          need_percent(report.mfu.value), rate_text(report.peak, Precision::bf16),
                           report.peak_source),
               style.width, 0) +
       "\n\n";
@@ -276,7 +271,7 @@ std::string to_text(const PlanReport& report, const TextStyle& style) {
                                                            std::llround(*plan.energy_kwh / 1000))))
                                : "-",
                plan.state_per_device ? bytes_text(*plan.state_per_device) : "-",
-               plan.state_of_memory ? percent(plan.state_of_memory->value) +
+               plan.state_of_memory ? need_percent(plan.state_of_memory->value) +
                                           (plan.state_of_memory->value > 1 ? " does not fit" : "")
                                     : "-"});
   }

@@ -40,11 +40,6 @@ void add_once(std::vector<std::string>& all, const std::string& text) {
   if (!text.empty() && std::find(all.begin(), all.end(), text) == all.end()) all.push_back(text);
 }
 
-std::string paragraph(std::string_view label, const std::string& text, const TextStyle& style) {
-  return inked(label, Ink::dim, style) + " " +
-         wrapped(text, style.width, display_width(label) + 1) + "\n";
-}
-
 std::string peak_table(const DeviceReport& report, const TextStyle& style) {
   Table table({{"type"},
                {"dense", Align::right},

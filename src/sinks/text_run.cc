@@ -10,7 +10,7 @@ namespace mfu {
 
 namespace {
 
-std::string percent(double share) {
+std::string run_percent(double share) {
   // A program that hardly computes: two digits rather than 0.0.
   if (share > 0 && share < 0.001) return fmt::format("{:.2g}%", share * 100);
   return fmt::format("{:.1f}%", share * 100);
@@ -40,16 +40,16 @@ std::string headline(const RunReport& report, const TextStyle& style) {
   if (!report.mfu) {
     std::string text = inked("MFU unknown", Ink::bold, style);
     if (report.mfu_wall)
-      text += fmt::format("   {} of the whole run", percent(report.mfu_wall->value));
+      text += fmt::format("   {} of the whole run", run_percent(report.mfu_wall->value));
     return text + "\n";
   }
-  std::string text = inked("MFU " + percent(report.mfu->value), Ink::bold, style);
+  std::string text = inked("MFU " + run_percent(report.mfu->value), Ink::bold, style);
   if (report.contradictions.empty()) {
     text += "  " + inked(name_of(rating_of(*report.mfu)), ink_of(report.mfu->value), style);
   }
-  if (report.hfu) text += "   HFU " + percent(report.hfu->value);
+  if (report.hfu) text += "   HFU " + run_percent(report.hfu->value);
   if (report.mfu_wall)
-    text += fmt::format("   of the whole run {}", percent(report.mfu_wall->value));
+    text += fmt::format("   of the whole run {}", run_percent(report.mfu_wall->value));
   return text + "\n";
 }
 
@@ -86,9 +86,9 @@ std::string time_text(const RunReport& report) {
     if (!report.phase[i]) return "";
     rest -= report.phase[i]->value;
     if (report.phase[i]->value < 0.0005) continue;
-    text += fmt::format("{} {}, ", kNames[i], percent(report.phase[i]->value));
+    text += fmt::format("{} {}, ", kNames[i], run_percent(report.phase[i]->value));
   }
-  return text + fmt::format("forward, backward and the rest {}", percent(std::max(rest, 0.0)));
+  return text + fmt::format("forward, backward and the rest {}", run_percent(std::max(rest, 0.0)));
 }
 
 std::string coverage_text(const RunReport& report) {
@@ -112,7 +112,7 @@ std::string ranks_table(const RunReport& report, const TextStyle& style) {
                {"data wait", Align::right},
                {""}});
   auto share = [](const std::optional<Fraction>& each) {
-    return each ? percent(each->value) : std::string("-");
+    return each ? run_percent(each->value) : std::string("-");
   };
   for (const RunRankReport& each : report.by_rank) {
     bool slow = each.rank && each.rank == report.slowest_rank;
@@ -136,8 +136,8 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     text += labelled("ceiling",
                      fmt::format("{} by {}, measured: {} of it is reached",
                                  rate_text(*report.ceiling, shown), report.ceiling_source,
-                                 percent(report.reached->per_s / report.ceiling->per_s /
-                                         static_cast<double>(report.devices))),
+                                 run_percent(report.reached->per_s / report.ceiling->per_s /
+                                             static_cast<double>(report.devices))),
                      style);
   }
   if (report.steps > 0) text += labelled("steps", steps_text(report), style);
@@ -158,7 +158,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     const Suggestion& first = report.suggestions[0];
     std::string line = first.title + ". " + first.fix;
     if (first.gain_ceiling_mfu && report.mfu && first.gain_ceiling_mfu->value > report.mfu->value) {
-      line += fmt::format(" (MFU {} at most)", percent(first.gain_ceiling_mfu->value));
+      line += fmt::format(" (MFU {} at most)", run_percent(first.gain_ceiling_mfu->value));
     }
     text += labelled("first", line, style);
   }
@@ -177,10 +177,10 @@ std::string live_line(const RunReport& report) {
     text += fmt::format("  {} tokens/s",
                         grouped(static_cast<std::uint64_t>(std::llround(*report.tokens_per_s))));
   }
-  if (report.mfu) text += "  MFU " + percent(report.mfu->value);
-  if (report.hfu) text += "  HFU " + percent(report.hfu->value);
+  if (report.mfu) text += "  MFU " + run_percent(report.mfu->value);
+  if (report.hfu) text += "  HFU " + run_percent(report.hfu->value);
   const auto& wait = report.phase[static_cast<std::size_t>(StepPhase::data_wait)];
-  if (wait) text += "  data wait " + percent(wait->value);
+  if (wait) text += "  data wait " + run_percent(wait->value);
   return text;
 }
 

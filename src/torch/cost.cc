@@ -27,7 +27,7 @@ Argument argument_of(const mfu_observer_argument& given) {
   return argument;
 }
 
-const char* keep(std::string text) {
+const char* keep_cost_text(std::string text) {
   static std::mutex* mutex = new std::mutex;
   static auto* texts = new std::set<std::string>;
   std::lock_guard lock(*mutex);
@@ -38,26 +38,27 @@ const char* keep(std::string text) {
 
 int mfu_observer_cost_of(const char* name, const struct mfu_observer_argument* arguments,
                          size_t count, struct mfu_observer_cost* cost) {
-  *cost = {.hardware_flop = 0, .model_flop = 0, .name = keep(name), .type = "", .reason = ""};
+  *cost = {
+      .hardware_flop = 0, .model_flop = 0, .name = keep_cost_text(name), .type = "", .reason = ""};
   const mfu::Operator* row = mfu::find_operator(name);
   if (row == nullptr) {
     if (!mfu::looks_flop_carrying(name)) return 1;
     cost->reason = "not in the operator table";
     return 2;
   }
-  cost->name = keep(std::string(row->name));
-  cost->reason = keep(std::string(row->note));
+  cost->name = keep_cost_text(std::string(row->name));
+  cost->reason = keep_cost_text(std::string(row->note));
   if (row->role == mfu::OperatorRole::uncounted) return 2;
   if (row->role == mfu::OperatorRole::free || row->formula == nullptr) return 1;
   std::vector<Argument> given;
   for (size_t i = 0; i < count; ++i) given.push_back(argument_of(arguments[i]));
   mfu::Result<mfu::OperatorCost> result = mfu::cost_of(*row, given);
   if (!result.has_value()) {
-    cost->reason = keep(result.error().message);
+    cost->reason = keep_cost_text(result.error().message);
     return 2;
   }
   cost->hardware_flop = result->hardware_flop.low();
   cost->model_flop = result->model_flop.low();
-  cost->type = keep(std::string(mfu::name_of(result->compute_type)));
+  cost->type = keep_cost_text(std::string(mfu::name_of(result->compute_type)));
   return 0;
 }

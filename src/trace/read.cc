@@ -17,9 +17,6 @@
 namespace mfu {
 namespace {
 
-// Small enough to stay in the cache between being copied and being read.
-constexpr std::size_t kWindowBytes = 256u << 10;
-
 bool cancelled(const ReadOptions& options) {
   return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
 }

@@ -96,11 +96,9 @@ class SniffedSource : public ByteSource {
   std::uint64_t file_bytes() const override { return inner_->file_bytes(); }
 
  private:
-  static constexpr std::size_t kBufferBytes = 256u << 10;
-
   bool fill() {
     if (at_ == filled_) at_ = filled_ = 0;
-    std::size_t size = inner_->read(buffer_.get() + filled_, kBufferBytes - filled_);
+    std::size_t size = inner_->read(buffer_.get() + filled_, kWindowBytes - filled_);
     filled_ += size;
     return size > 0;
   }
@@ -114,7 +112,7 @@ class SniffedSource : public ByteSource {
 
   std::unique_ptr<ByteSource> inner_;
   std::unique_ptr<StreamDecoder> decoder_;
-  std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kBufferBytes);
+  std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kWindowBytes);
   std::size_t at_ = 0, filled_ = 0;
   std::optional<std::string> ended_;
 };

@@ -13,6 +13,14 @@
 
 namespace mfu {
 
+// What is read at a time: small enough to stay in the cache until it is looked at. A fuzzed build
+// reads little at a time, so that it meets the edges of windows.
+#ifdef MFU_FUZZED
+inline constexpr std::size_t kWindowBytes = 512;
+#else
+inline constexpr std::size_t kWindowBytes = 256u << 10;
+#endif
+
 class ByteSource {
  public:
   virtual ~ByteSource() = default;

@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "release"
+COMMANDS = ROOT / "build" / "lint"
 CACHE = ROOT / "build" / "clang-tidy-clean"
 TOOL = ROOT / ".venv" / "bin" / "clang-tidy"  # of PyPI: it passes over system headers, which takes Debian's 19 seven times as long
 INCLUDE = re.compile(rb'^#include ["<]([^">]+)[">]', re.M)
@@ -38,15 +39,26 @@ def fingerprint(source):
     return digest.hexdigest()
 
 
+def compile_commands():
+    """A command a source: the release build compiles several as one, by a file that includes them."""
+    for command in json.loads((BUILD / "compile_commands.json").read_text()):
+        file = Path(command["file"])
+        together = re.findall(r'^#include "([^"]+)"', file.read_text(), re.M) if file.parent.name == "Unity" else [command["file"]]
+        for source in together:
+            yield dict(command, file=source, command=command["command"].replace(command["file"], source))
+
+
 def sources():
-    commands = json.loads((BUILD / "compile_commands.json").read_text())
+    commands = list(compile_commands())
+    COMMANDS.mkdir(exist_ok=True)
+    (COMMANDS / "compile_commands.json").write_text(json.dumps(commands))
     files = {Path(command["file"]) for command in commands}
     return sorted(path for path in files if path.is_relative_to(ROOT) and not path.name.endswith("_test.cc")
                   and not {"build", "fake", ".venv"} & set(path.relative_to(ROOT).parts))
 
 
 def check(source):
-    run = subprocess.run([TOOL, "-p", str(BUILD), "--quiet", str(source)], capture_output=True, text=True)
+    run = subprocess.run([TOOL, "-p", str(COMMANDS), "--quiet", str(source)], capture_output=True, text=True)
     if run.returncode:
         return run.stdout or run.stderr or f"{source}: clang-tidy left with {run.returncode} and said nothing"
     with CACHE.open("a") as marks:

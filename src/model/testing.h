@@ -1,0 +1,22 @@
+// For tests only: models by the name of a shared config, or from their JSON.
+#pragma once
+
+#include <string>
+
+#include "mfu/model.h"
+
+namespace mfu {
+
+inline const std::string kShared = MFU_SHARED_DIR;
+
+inline Result<ModelSpec> read(const std::string& name, const ConfigOptions& options = {}) {
+  Diagnostics diagnostics;
+  return read_model(kShared + "/configs/" + name, options, diagnostics);
+}
+
+inline Result<ModelSpec> parse(std::string_view json, const ConfigOptions& options = {}) {
+  Diagnostics diagnostics;
+  return parse_model(json, "config.json", options, diagnostics);
+}
+
+}  // namespace mfu
