@@ -104,13 +104,16 @@ struct Projection {  // also every convolution that is one matrix multiply a pos
   bool stored = true;  // false: a matrix counted elsewhere (tied)
   Rows rows = Rows::tokens;
 };
-struct Attention {
+struct Attention {  // also a lone product of two streams: values of width 0
   Mask mask{};
-  Rows rows = Rows::tokens;  // tokens, encoder or tower: whose lengths the mask is over
+  // Tokens, encoder or tower: whose lengths the mask is over; images: every text with every
+  // picture.
+  Rows rows = Rows::tokens;
   std::uint64_t heads = 0, kv_heads = 0, qk_dim = 0, v_dim = 0;
   std::uint64_t latent_dim = 0, rope_dim = 0;  // MLA: what the cache holds instead of heads
   bool cached = true;                          // false: keys and values are another layer's
-  bool cuts_cache = true;  // HF's class drops keys that a window or chunk has left behind
+  bool cuts_cache = true;       // HF's class drops keys that a window or chunk has left behind
+  bool pictures_whole = false;  // the tokens of a picture see each other, also those that follow
 };
 struct Convolution {  // depthwise, causal, along the tokens
   std::uint64_t channels = 0, kernel = 0;

@@ -56,6 +56,13 @@ Mask resolved(const Mask& mask, const Load& load) {
           load.needed[static_cast<std::size_t>(Rows::merged)] / load.sums.sequences};
 }
 
+// What a picture's tokens see of those that follow them: half of its square.
+FlopCount picture_pairs(const Attention& attention, const Load& load) {
+  if (!attention.pictures_whole || load.images == 0 || load.phase == Phase::decode) return 0;
+  std::uint64_t each = load.needed[static_cast<std::size_t>(Rows::merged)] / load.images;
+  return wide(Uint128(each) * (each - 1) / 2) * load.images;
+}
+
 FlopCount text_pairs(const Attention& given, const Load& load, Counting counting) {
   Attention attention = given;
   attention.mask = resolved(given.mask, load);
@@ -63,12 +70,13 @@ FlopCount text_pairs(const Attention& given, const Load& load, Counting counting
   MaskKind kind = attention.mask.kind;
   bool closed = kind == MaskKind::causal || kind == MaskKind::bidirectional;
   if (load.only_sums && (closed || square) && kind != MaskKind::cross) {
-    return text_pairs_of_sums(attention, load, square);
+    return text_pairs_of_sums(attention, load, square) +
+           (square ? FlopCount(0) : picture_pairs(attention, load));
   }
   Mask cached = attention.cuts_cache ? attention.mask : Mask{};
   if (kind == MaskKind::cross) cached = attention.mask;
   if (kind == MaskKind::joint) square = false;  // a square already
-  FlopCount pairs;
+  FlopCount pairs = square ? FlopCount(0) : picture_pairs(attention, load);
   for (const Span& span : load.spans) {
     FlopCount one = square ? FlopCount(span.length) * held_keys(cached, span, load.encoder_length)
                            : wide(attended_pairs(attention.mask, span, load.encoder_length));
@@ -103,7 +111,8 @@ FlopCount attention_backward(const Attention& attention, const Load& load, Count
   if (!query && !key && !value) return 0;
   std::uint64_t width = (value ? widths.values : 0) + (query || key ? widths.values : 0) +
                         (query ? widths.scores : 0) + (key ? widths.scores : 0);
-  if (counting == Counting::executed_fused) width = 3 * widths.scores + 2 * widths.values;
+  bool fused = counting == Counting::executed_fused && attention.rows != Rows::images;
+  if (fused) width = 3 * widths.scores + 2 * widths.values;
   return total_pairs(attention, load, counting) * 2 * attention.heads * width;
 }
 
@@ -224,6 +233,8 @@ FlopCount total_pairs(const Attention& attention, const Load& load, Counting cou
       return tower_pairs(attention, load);
     case Rows::encoder:
       return encoder_pairs(attention, load);
+    case Rows::images:
+      return FlopCount(load.sums.sequences) * load.images;
     default:
       return text_pairs(attention, load, counting);
   }

@@ -1,6 +1,5 @@
 // A tower for pictures and one for texts that meet only in a dot product: CLIP (arXiv 2103.00020)
-// and SigLIP (arXiv 2303.15343). The dot products, 2 width a pair of picture and text, are not
-// counted.
+// and SigLIP (arXiv 2303.15343), of every text with every picture.
 #include <utility>
 
 #include "model/families.h"
@@ -40,11 +39,26 @@ std::uint64_t add_text_tower(const Fields& text, const TextDefaults& defaults, M
   return decoder.hidden;
 }
 
-// The last matrix of the text tower, and lone scalars.
+// The last matrix of the text tower; where pictures are there to meet, lone scalars and the dot
+// products.
 void add_text_head(ModelSpec& model, const Linear& linear, std::uint64_t scalars) {
   LayerKind head;
   add_linear(head, Part::head, linear, {.rows = Rows::sequences});
-  add_weights(head, "logit_scale", Part::head, scalars, wire::inner);
+  if (scalars != 0) {
+    add_weights(head, "logit_scale", Part::head, scalars, wire::inner);
+    Attention meeting{.mask = {MaskKind::bidirectional, 0},
+                      .rows = Rows::images,
+                      .heads = 1,
+                      .kv_heads = 1,
+                      .qk_dim = linear.out,
+                      .v_dim = 0,
+                      .cached = false};
+    head.components.push_back({.name = "logits",
+                               .part = Part::head,
+                               .reads = wire::query | wire::key,
+                               .writes = wire::inner,
+                               .work = meeting});
+  }
   model.stages.push_back(single_stage("", Stream::text, std::move(head)));
 }
 

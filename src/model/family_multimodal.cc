@@ -148,7 +148,21 @@ void build_qwen3_5_moe(const Fields& config, ModelSpec& model) {
   add_text_decoder(config, model, "qwen3_5_moe_text", false);
 }
 
-// Patches are averaged down to mm_tokens_per_image before one matrix.
+// Of the text stream, which was added behind the first so many stages.
+std::vector<Attention*> text_attentions(ModelSpec& model, std::size_t first) {
+  std::vector<Attention*> all;
+  for (std::size_t i = first; i < model.stages.size(); ++i) {
+    for (LayerKind& kind : model.stages[i].kinds) {
+      for (Component& component : kind.components) {
+        if (auto* attention = std::get_if<Attention>(&component.work)) all.push_back(attention);
+      }
+    }
+  }
+  return all;
+}
+
+// Patches are averaged down to mm_tokens_per_image before one matrix. In the text, the tokens of a
+// picture see each other.
 void build_gemma3(const Fields& config, ModelSpec& model) {
   std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 2304);
   if (has_vision(config, model)) {
@@ -163,7 +177,9 @@ void build_gemma3(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
   }
+  std::size_t first = model.stages.size();
   add_text_decoder(config, model, "gemma3_text", true);
+  for (Attention* attention : text_attentions(model, first)) attention->pictures_whole = true;
 }
 
 // Pixtral's tower: RMS norms, gated MLP, no biases, positions by rotation.
@@ -229,14 +245,9 @@ void build_paligemma(const Fields& config, ModelSpec& model) {
   std::size_t first = model.stages.size();
   add_text_decoder(config, model, "gemma", true);
   // Pictures and prompt see each other; what is generated sees what came before.
-  for (std::size_t i = first; i < model.stages.size(); ++i) {
-    for (LayerKind& kind : model.stages[i].kinds) {
-      for (Component& component : kind.components) {
-        auto* attention = std::get_if<Attention>(&component.work);
-        if (attention != nullptr && attention->mask.kind == MaskKind::causal) {
-          attention->mask = {MaskKind::prefix, kPromptPrefix};
-        }
-      }
+  for (Attention* attention : text_attentions(model, first)) {
+    if (attention->mask.kind == MaskKind::causal) {
+      attention->mask = {MaskKind::prefix, kPromptPrefix};
     }
   }
   model.notes.emplace_back(

@@ -281,5 +281,25 @@ TEST(Flop, AWindowBoundsTheCacheAndTheScores) {
   EXPECT_EQ(bytes_per_step(model, work)->kv_cache, 4u * 16);
 }
 
+TEST(Flop, ThePicturesOfGemma3SeeThemselves) {
+  ModelSpec model = parsed(
+      R"({"model_type":"gemma3","text_config":{"model_type":"gemma3_text","hidden_size":8,)"
+      R"("num_hidden_layers":3,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":4,)"
+      R"("intermediate_size":16,"vocab_size":10,"sliding_window":4},"vision_config":{"hidden_size":8,)"
+      R"("num_hidden_layers":1,"num_attention_heads":2,"intermediate_size":16,"image_size":16,)"
+      R"("patch_size":4,"vision_use_head":false},"mm_tokens_per_image":4})");
+  auto scores = [&](Phase phase, std::uint64_t images, std::uint64_t length) {
+    Workload work{.phase = phase, .batch = 2, .sequence = length, .images = images};
+    return flop_per_step(model, work)->by_part[Part::attention_scores];
+  };
+  // 4 * 3 / 2 pairs a picture and layer, 2 heads, 2 products of width 4.
+  std::uint64_t more = 3 * (4 * 3 / 2) * 2 * 2 * (4 + 4);
+  for (std::uint64_t images : {1u, 2u, 6u}) {
+    EXPECT_EQ(scores(Phase::forward, images, 12), scores(Phase::forward, 0, 12) + more * images);
+    EXPECT_EQ(scores(Phase::prefill, images, 12), scores(Phase::prefill, 0, 12) + more * images);
+    EXPECT_EQ(scores(Phase::train, images, 12), scores(Phase::train, 0, 12) + 3 * more * images);
+  }
+}
+
 }  // namespace
 }  // namespace mfu

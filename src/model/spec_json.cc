@@ -23,7 +23,7 @@ void fields(auto& a, auto& v, std::type_identity<Projection>) {
 }
 void fields(auto& a, auto& v, std::type_identity<Attention>) {
   a(v.mask, v.rows, v.heads, v.kv_heads, v.qk_dim, v.v_dim, v.latent_dim, v.rope_dim, v.cached,
-    v.cuts_cache);
+    v.cuts_cache, v.pictures_whole);
 }
 void fields(auto& a, auto& v, std::type_identity<Convolution>) {
   a(v.channels, v.kernel, v.bias);

@@ -196,11 +196,15 @@ def test_two_towers_equal_those_of_the_class(kind):
         fields, model = contrastive(kind, seed)
         batch, seq, images = 1 + seed % 3, 5 + seed % 4, 1 + seed % 2
         side = fields["vision_config"]["image_size"]
-        with torch.no_grad(), FlopCounterMode(display=False) as counter:
-            out = model(input_ids=torch.zeros(batch, seq, dtype=torch.long), pixel_values=torch.zeros(images, 3, side, side))
         request = {"config": fields | {"model_type": kind}, "architecture": type(model).__name__, "phase": "forward", "batch": batch, "seq": seq, "images": images}
-        (answer,) = model_probe.ask([request])
-        assert "error" not in answer, (answer, request)
-        assert answer["parameters"] == sum(p.numel() for p in dict.fromkeys(model.parameters())), (answer, fields)
-        meeting = 2 * batch * images * out.text_embeds.shape[-1]  # the dot products, which we leave out
-        assert answer["conventions"]["flopcounter"] + meeting == counter.get_total_flops(), (answer["conventions"]["flopcounter"], counter.get_total_flops(), request)
+        forward, train = model_probe.ask([request, request | {"phase": "train"}])
+        assert "error" not in forward, (forward, request)
+        assert forward["parameters"] == sum(p.numel() for p in dict.fromkeys(model.parameters())), (forward, fields)
+        counted = []
+        for trains in (False, True):
+            with torch.set_grad_enabled(trains), FlopCounterMode(display=False) as counter:
+                out = model(input_ids=torch.zeros(batch, seq, dtype=torch.long), pixel_values=torch.zeros(images, 3, side, side))
+                if trains:
+                    out.logits_per_text.sum().backward()
+            counted.append(counter.get_total_flops())
+        assert [answer["conventions"]["flopcounter"] for answer in (forward, train)] == counted, request
