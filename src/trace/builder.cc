@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trace/number.h"
+#include "trace/stride.h"
 
 namespace mfu {
 namespace {
@@ -29,9 +30,7 @@ std::uint64_t pair_key(std::int64_t a, std::int64_t b) {
 
 // Text that will be parsed again: printable ASCII, whatever it was.
 void append_printable(std::string& out, std::string_view text) {
-  bool plain = true;
-  for (char c : text) plain &= c >= 0x20 && c < 0x7f;
-  if (plain) {
+  if (is_printable(text.data(), text.size())) {
     out += text;
     return;
   }
