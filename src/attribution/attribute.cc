@@ -10,6 +10,7 @@
 #include "attribution/ranks.h"
 #include "attribution/sweep.h"
 #include "attribution/tables.h"
+#include "base/text.h"
 
 namespace mfu {
 
@@ -155,6 +156,30 @@ void use_given_flop(const AttributionOptions& options, RankAttribution& rank) {
       "operators in the trace");
 }
 
+// An MFU is never low in silence.
+void note_unknown_flop(RankAttribution& rank) {
+  std::int64_t unknown_ns = rank.ledger[LedgerLine::matmul_flop_unknown];
+  if (rank.device && !rank.mfu && unknown_ns > 0) {
+    rank.notes.emplace_back(
+        "no matmul's FLOPs are known, so there is no MFU: record with record_shapes=True, or pass "
+        "--model CONFIG --tokens N");
+    return;
+  }
+  if (!rank.mfu || 100 * unknown_ns <= rank.ledger.matmul_ns()) return;
+  std::string why = "graphs, kernels without shapes or launch record";
+  if (!rank.coverage.uncounted.empty()) {
+    const UncountedLine& most = rank.coverage.uncounted.front();  // of all, the longest
+    if (2 * most.duration_ns > unknown_ns) {
+      why = fmt::format("most of it {} calls of {}: {}", most.calls, printable(most.name, 100),
+                        printable(most.reason, 200));
+    }
+  }
+  rank.notes.push_back(fmt::format(
+      "MFU is a lower bound: {:.0f}% of the matmul time has no known FLOPs ({}); --model CONFIG "
+      "--tokens N counts them all",
+      100 * static_cast<double>(unknown_ns) / static_cast<double>(rank.ledger.matmul_ns()), why));
+}
+
 void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
                RankAttribution& rank) {
   std::set<Assumption> assumed;
@@ -165,17 +190,7 @@ void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
   for (Assumption each : assumed) {
     if (!describe(each).empty()) rank.notes.emplace_back(describe(each));
   }
-  std::int64_t unknown_ns = rank.ledger[LedgerLine::matmul_flop_unknown];
-  if (rank.device && !rank.mfu && unknown_ns > 0) {
-    rank.notes.emplace_back(
-        "no matmul's FLOPs are known, so there is no MFU: record with record_shapes=True, or pass "
-        "--model CONFIG --tokens N");
-  } else if (rank.mfu && 10 * unknown_ns > rank.ledger.matmul_ns()) {
-    rank.notes.push_back(fmt::format(
-        "MFU is a lower bound: {:.0f}% of the matmul time has no known FLOPs (graphs, kernels "
-        "without shapes or launch record); --model CONFIG --tokens N counts them all",
-        100 * static_cast<double>(unknown_ns) / static_cast<double>(rank.ledger.matmul_ns())));
-  }
+  note_unknown_flop(rank);
   if (rank.mfu && *rank.mfu > 1) {
     rank.notes.push_back(fmt::format(
         "an MFU of {:.1f}% contradicts itself: the suspect is the peak ({}); --device, --peak and "

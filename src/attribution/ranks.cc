@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/saturating.h"
 #include "mfu/collective.h"
 
 namespace mfu {
@@ -67,10 +68,12 @@ RankWaits set_waits(std::span<const Trace> traces, std::span<RankWork> ranks) {
       Works& works = ranks[place.rank].works;
       works.spans[place.span].call = static_cast<std::uint32_t>(works.waits.size());
       works.waits.push_back(part.wait_ns);
-      waits.waited_ns[place.rank] += part.wait_ns;
-      others += part.wait_ns;
+      waits.waited_ns[place.rank] = saturating_sum(waits.waited_ns[place.rank], part.wait_ns);
+      others = saturating_sum(others, part.wait_ns);
     }
-    if (late != kNowhere) waits.blamed_ns[late] += others;
+    if (late != kNowhere) {
+      waits.blamed_ns[late] = saturating_sum(waits.blamed_ns[late], others);
+    }
   }
   return waits;
 }

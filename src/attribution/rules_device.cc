@@ -4,6 +4,7 @@
 #include <array>
 
 #include "attribution/rules.h"
+#include "base/saturating.h"
 
 namespace mfu {
 
@@ -64,7 +65,7 @@ std::int64_t kernel_ns(const Situation& situation, std::string_view kind,
     if (kernel.kind != kind) continue;
     bool fits = std::any_of(parts.begin(), parts.end(),
                             [&](std::string_view part) { return has(kernel.name, part); });
-    if (fits) ns += kernel.duration_ns;
+    if (fits) ns = saturating_sum(ns, kernel.duration_ns);
   }
   return ns;
 }

@@ -7,6 +7,7 @@
 
 #include "attribution/idle.h"
 #include "attribution/sweep.h"
+#include "base/saturating.h"
 #include "base/text.h"
 
 namespace mfu {
@@ -81,7 +82,7 @@ void set_inside(const Window& window, Works& works) {
   std::vector<std::int64_t> inside(works.calls.size());
   for (const WorkSpan& span : works.spans) {
     if (span.call == kNone || span.level == Level::communication) continue;
-    inside[span.call] += inside_ns(span, window);
+    inside[span.call] = saturating_sum(inside[span.call], inside_ns(span, window));
   }
   for (std::size_t i = 0; i < works.calls.size(); ++i) {
     WorkCall& call = works.calls[i];
@@ -174,7 +175,7 @@ std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const
     if (ns <= 0) continue;
     Sum& sum = sums[cpu ? trace.host.name[span.event] : trace.device.name[span.event]];
     ++sum.calls;
-    sum.duration_ns += ns;
+    sum.duration_ns = saturating_sum(sum.duration_ns, ns);
     if (sum.kind.empty() || sum.kind == "compute") sum.kind = kind_of(trace, span, cpu);
   }
   std::vector<std::pair<std::uint32_t, Sum>> order(sums.begin(), sums.end());

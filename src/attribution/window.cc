@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "base/saturating.h"
 #include "base/text.h"
 
 namespace mfu {
@@ -111,8 +112,10 @@ std::vector<StepLedger> steps_in(const Trace& trace, const std::vector<Bounds>& 
 Result<Window> range_window(const WindowQuestion& asked, const Window& all) {
   Window window = all;
   window.policy = WindowPolicy::range;
-  if (asked.from_ns) window.start_ns = *asked.from_ns + (asked.from_relative ? all.start_ns : 0);
-  if (asked.to_ns) window.end_ns = *asked.to_ns + (asked.to_relative ? all.start_ns : 0);
+  if (asked.from_ns)
+    window.start_ns = saturating_sum(*asked.from_ns, asked.from_relative ? all.start_ns : 0);
+  if (asked.to_ns)
+    window.end_ns = saturating_sum(*asked.to_ns, asked.to_relative ? all.start_ns : 0);
   window.start_ns = std::max(window.start_ns, all.start_ns);
   window.end_ns = std::min(window.end_ns, all.end_ns);
   if (window.start_ns >= window.end_ns) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/saturating.h"
+
 namespace mfu {
 
 namespace {
@@ -88,7 +90,7 @@ void add_calls(const Trace& trace, CostTable& table, std::vector<Served>& served
     span.call = static_cast<std::uint32_t>(works.calls.size() - 1);
     call.recomputed = call.recomputed || each.recomputed;
     call.tf32 = call.tf32 || table.is_tf32_kernel(trace.device.name[span.event]);
-    call.duration_ns += span.end_ns - span.start_ns;
+    call.duration_ns = saturating_sum(call.duration_ns, span.end_ns - span.start_ns);
   }
 }
 
@@ -131,7 +133,7 @@ Works works_of(const Trace& trace, std::int64_t device) {
     } else if (origin.unknown != kNone && span.level == Level::matmul_unknown) {
       UncountedLine& line = uncounted[trace.host.name[origin.unknown]];
       if (origin.unknown != last_unknown) ++line.calls;
-      line.duration_ns += span.end_ns - span.start_ns;
+      line.duration_ns = saturating_sum(line.duration_ns, span.end_ns - span.start_ns);
       last_unknown = origin.unknown;
     }
     if (origin.recomputed) span.level = Level::recomputation;
@@ -153,7 +155,7 @@ void set_levels(const Trace& trace, const Peaks& peaks, Works& works) {
     if (entry.cost) continue;
     UncountedLine& line = uncounted[call.cost];
     ++line.calls;
-    line.duration_ns += call.duration_ns;
+    line.duration_ns = saturating_sum(line.duration_ns, call.duration_ns);
   }
   for (auto& [cost, line] : uncounted) {
     const CostEntry& entry = works.costs[cost];
@@ -168,7 +170,7 @@ void set_levels(const Trace& trace, const Peaks& peaks, Works& works) {
       works.uncounted.push_back(line);
     } else {
       same->calls += line.calls;
-      same->duration_ns += line.duration_ns;
+      same->duration_ns = saturating_sum(same->duration_ns, line.duration_ns);
     }
   }
   std::sort(works.uncounted.begin(), works.uncounted.end(),

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "trace/link.h"
 #include "trace/number.h"
+#include "trace/stride.h"
 
 namespace mfu {
 namespace {
@@ -10,7 +12,7 @@ namespace {
 // Rows are numbered in 32 bits.
 constexpr std::size_t kMostRows = kNone - 1;
 // A file with more threads or streams than this is not a trace of anything that ran.
-constexpr std::size_t kMostThreads = 1u << 18;
+constexpr std::size_t kMostThreads = 1u << 14;
 // Records of collectives are kept in memory.
 constexpr std::size_t kMostCollectives = 1u << 20;
 
@@ -29,9 +31,7 @@ std::uint64_t pair_key(std::int64_t a, std::int64_t b) {
 
 // Text that will be parsed again: printable ASCII, whatever it was.
 void append_printable(std::string& out, std::string_view text) {
-  bool plain = true;
-  for (char c : text) plain &= c >= 0x20 && c < 0x7f;
-  if (plain) {
+  if (is_printable(text.data(), text.size())) {
     out += text;
     return;
   }
@@ -109,16 +109,19 @@ void TraceBuilder::member(std::string_view name, std::string_view value) {
   read_info_member(trace_.info, name, value);
 }
 
-// False: no start, a negative duration, or an end beyond what 64 bits of nanoseconds hold.
+// False: no start, a negative duration, or a time beyond what 64 bits of nanoseconds hold with room
+// for a difference of two.
 bool TraceBuilder::read_times(const EventText& event) {
   std::string_view start = event.value(Key::ts), duration = event.value(Key::dur);
   std::optional<std::int64_t> start_ns = parse_ns(start);
   std::optional<std::int64_t> duration_ns = event.has(Key::dur) ? parse_ns(duration) : 0;
   if (!start_ns || !duration_ns || *duration_ns < 0) return false;
-  std::int64_t end_ns = 0;
-  if (__builtin_add_overflow(*start_ns, *duration_ns, &end_ns)) return false;
-  constexpr std::int64_t kFarthest = INT64_MAX / 4;  // so that differences of times fit too
-  if (*start_ns < -kFarthest || end_ns > kFarthest * 3) return false;
+  constexpr std::int64_t kFarthestNs = 4'000'000'000'000'000'000;  // of 1970: the year 2096
+  if (*start_ns < -kFarthestNs || *start_ns > kFarthestNs || *duration_ns > kMostSpanNs) {
+    return false;
+  }
+  unlinked_.first_ns = std::min(unlinked_.first_ns, *start_ns);
+  unlinked_.last_ns = std::max(unlinked_.last_ns, *start_ns);
   start_ns_ = *start_ns;
   duration_ns_ = *duration_ns;
   if (unlinked_.whole_microseconds) {

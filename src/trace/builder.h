@@ -26,6 +26,7 @@ struct FlowEnd {
 struct Unlinked {
   Column<FlowEnd> launch_flows;  // kept only where device events lack a correlation id
   Column<FlowEnd> backward_flows;
+  std::int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of all starts
   bool whole_microseconds = true;  // no time has a fraction: ends may be off by one
 };
 

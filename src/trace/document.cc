@@ -109,7 +109,7 @@ const char* DocumentReader::events(const char* at, const char* end, bool last) {
 }
 
 const char* DocumentReader::one_event(const char* at, const char* end, bool last) {
-  EventResult result = read_event(at, end, event_);
+  EventResult result = read_event(at, end, event_, layouts_);
   if (result.end == EventEnd::whole || result.end == EventEnd::repaired) {
     ++counts_.events;
     counts_.repaired += result.end == EventEnd::repaired;

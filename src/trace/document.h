@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "trace/event.h"
+#include "trace/layout.h"
 #include "trace/scan.h"
 
 namespace mfu {
@@ -59,6 +60,7 @@ class DocumentReader {
 
   DocumentSink& sink_;
   EventText event_;
+  Layouts layouts_;
   DocumentCounts counts_;
   ValueSkipper skipper_;
   State state_ = State::start;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "trace/layout.h"
 #include "trace/scan.h"
 
 namespace mfu {
@@ -102,48 +103,86 @@ bool args_are_idle(const EventText& event) {
 
 class ObjectReader {
  public:
-  ObjectReader(const char* end, EventText& event) : end_(end), event_(event) {}
+  ObjectReader(const char* end, EventText& event, Layouts& layouts)
+      : end_(end), event_(event), layouts_(layouts) {}
 
   // From after '{' to after '}'; nullptr: see problem().
   const char* members(const char* at, bool args) {
-    at = skip_space(at, end_);
-    if (at < end_ && *at == '}') return at + 1;
-    while (at < end_) {
-      bool is_key = *at == '"';
-      if (is_key) {
-        at = member(at, args);
-        if (at == nullptr) return nullptr;
-        at = skip_space(at, end_);
-        if (at == end_) break;
+    for (bool first = true;; first = false) {
+      Key key = Key::count;
+      const char* value = nullptr;
+      if (const Layouts::Gap* gap = layouts_.follow(at, end_, args)) {
+        key = gap->key;
+        value = at + gap->size;
+      } else {
+        const char* gap_begin = at;
+        const char* last_end = last_end_;
+        at = next_member(at, first);
+        if (at == nullptr || closed_) {
+          closed_ = false;
+          return at;
+        }
+        value = value_of(at, args, key);
+        if (value == nullptr) return nullptr;
+        if (last_end_ == last_end) {
+          layouts_.learn(gap_begin, value, args, key);
+        } else {
+          layouts_.lose();  // part of what was mended is no gap
+        }
       }
-      if (!is_key || (*at != '}' && *at != ',')) {
-        at = repair(at);
-        if (at == nullptr) return nullptr;
-      }
-      if (*at == '}') return at + 1;
-      at = skip_space(at + 1, end_);
+      at = take(value, key);
+      if (at == nullptr) return nullptr;
     }
-    problem_ = EventEnd::out_of_text;
-    return nullptr;
   }
 
   EventEnd problem() const { return problem_; }
   bool repaired() const { return repaired_; }
 
  private:
-  // "key": value, from the key's quote to after the value.
-  const char* member(const char* at, bool args) {
+  // From after a value, or after '{', to the quote of the next key; or to after '}', and then
+  // closed_ is set.
+  const char* next_member(const char* at, bool first) {
+    at = skip_space(at, end_);
+    if (at == end_) return out_of_text();
+    if (first && *at != '}') {
+      if (*at == '"') return at;
+      at = repair(at);
+      if (at == nullptr) return nullptr;
+    }
+    while (true) {
+      if (*at != '}' && *at != ',') {
+        at = repair(at);
+        if (at == nullptr) return nullptr;
+      }
+      if (*at == '}') {
+        closed_ = true;
+        return at + 1;
+      }
+      at = skip_space(at + 1, end_);
+      if (at == end_) return out_of_text();
+      if (*at == '"') return at;
+      at = repair(at);
+      if (at == nullptr) return nullptr;
+    }
+  }
+
+  // "key": value, from the key's quote to the value's first character.
+  const char* value_of(const char* at, bool args, Key& key) {
     const char* begin = at + 1;
     const char* quote = find_closing_quote(begin, end_);
     if (quote == nullptr) return out_of_text();
     std::string_view text(begin, static_cast<std::size_t>(quote - begin));
     auto room = static_cast<std::size_t>(end_ - begin);
-    Key key = args ? kArgTable.find(text, room) : kEventTable.find(text, room);
+    key = args ? kArgTable.find(text, room) : kEventTable.find(text, room);
     at = skip_space(quote + 1, end_);
     if (at == end_) return out_of_text();
     if (*at != ':') return malformed();
     at = skip_space(at + 1, end_);
-    if (at == end_) return out_of_text();
+    return at == end_ ? out_of_text() : at;
+  }
+
+  // From a value's first character to after it.
+  const char* take(const char* at, Key key) {
     if (key == Key::args && *at == '{' && !args_are_idle(event_)) return members(at + 1, true);
     const char* after = skip_value(at, end_);
     if (after == nullptr) return out_of_text();
@@ -202,8 +241,9 @@ class ObjectReader {
 
   const char* end_;
   EventText& event_;
+  Layouts& layouts_;
   EventEnd problem_ = EventEnd::malformed;
-  bool repaired_ = false;
+  bool repaired_ = false, closed_ = false;
   Key last_key_ = Key::count;
   const char* last_value_ = nullptr;
   const char* last_end_ = nullptr;
@@ -211,9 +251,10 @@ class ObjectReader {
 
 }  // namespace
 
-EventResult read_event(const char* at, const char* end, EventText& event) {
+EventResult read_event(const char* at, const char* end, EventText& event, Layouts& layouts) {
   event.clear();
-  ObjectReader reader(end, event);
+  layouts.restart();
+  ObjectReader reader(end, event, layouts);
   const char* next = reader.members(at + 1, false);
   if (next == nullptr) return {.end = reader.problem(), .next = nullptr};
   return {.end = reader.repaired() ? EventEnd::repaired : EventEnd::whole, .next = next};

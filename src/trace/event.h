@@ -47,6 +47,8 @@ enum class Key : std::uint8_t {
 };
 inline constexpr std::size_t kKeyCount = static_cast<std::size_t>(Key::count);
 
+class Layouts;  // trace/layout.h
+
 class EventText {
  public:
   void clear() { seen_ = 0; }
@@ -83,6 +85,6 @@ struct EventResult {
   EventEnd end = EventEnd::malformed;
   const char* next = nullptr;
 };
-EventResult read_event(const char* at, const char* end, EventText& event);
+EventResult read_event(const char* at, const char* end, EventText& event, Layouts& layouts);
 
 }  // namespace mfu

@@ -197,7 +197,8 @@ void find_steps(Trace& trace) {
 
 void link_trace(Trace& trace, Unlinked& unlinked, const std::atomic<bool>* cancel) {
   bool whole_microseconds = unlinked.whole_microseconds;
-  const std::array<std::function<void()>, 7> stages = {
+  const std::array<std::function<void()>, 8> stages = {
+      [&] { leave_out_strays(trace, unlinked); },
       [&] { sort_events(trace); },
       [&] { nest_host_events(trace, whole_microseconds); },
       [&] { link_device_events(trace, unlinked); },

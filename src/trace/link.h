@@ -10,7 +10,12 @@
 
 namespace mfu {
 
+// Longer than this, about 39 hours, is no trace; so that sums over 2^14 streams or threads fit 64
+// bits.
+inline constexpr std::int64_t kMostSpanNs = std::int64_t{1} << 47;
+
 // In this order.
+void leave_out_strays(Trace& trace, const Unlinked& unlinked);
 void sort_events(Trace& trace);
 void nest_host_events(Trace& trace, bool whole_microseconds);
 void link_device_events(Trace& trace, Unlinked& unlinked);

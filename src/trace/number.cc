@@ -120,6 +120,17 @@ std::optional<std::int64_t> parse_ns(std::string_view microseconds) {
 }
 
 std::optional<std::int64_t> parse_id(std::string_view token) {
+  constexpr std::size_t kSurelyFits = 18;
+  if (token.size() - 1 < kSurelyFits) {  // the usual form: a few digits
+    std::uint64_t digits = 0;
+    bool plain = true;
+    for (char c : token) {
+      auto digit = static_cast<unsigned char>(c - '0');
+      plain &= digit <= 9;
+      digits = digits * 10 + digit;
+    }
+    if (plain) return static_cast<std::int64_t>(digits);
+  }
   token = unquoted(token);
   bool negative = !token.empty() && token[0] == '-';
   std::uint64_t value = 0;

@@ -85,7 +85,8 @@ void note_oddities(Trace& trace, const DocumentCounts& counts, std::uint64_t fus
   auto note = [&](std::uint64_t count, std::string_view what) {
     if (count > 0) coverage.notes.push_back(fmt::format("{} {}", count, what));
   };
-  note(coverage.skipped_events, "events could not be used (no time, negative time or not JSON)");
+  note(coverage.skipped_events,
+       "events could not be used (no time, an impossible one, or not JSON)");
   note(coverage.repaired_events, "events hold a name with a bare quote; read as it was meant");
   note(coverage.texts_dropped, "names are beyond what is kept and read \"(name not kept)\"");
   note(coverage.before_launch, "device events start before the call that launched them");

@@ -311,7 +311,7 @@ TEST(Reader, RandomTracesReadBackAsTheyWereWritten) {
     std::string events;
     auto count = random() % 200 + 1;
     for (std::size_t i = 0; i < count; ++i) {
-      Row row{static_cast<std::int64_t>(random() % 2000000000000000000u),
+      Row row{static_cast<std::int64_t>(random() % 100000000000000u + 1700000000000000000u),
               static_cast<std::int64_t>(random() % 100000),
               "kernel<" + std::to_string(random() % 50) + ">"};
       auto micro = [](std::int64_t ns) {

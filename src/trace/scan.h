@@ -31,6 +31,16 @@ inline bool ends_word(char c) {
 
 // Past spaces, tabs and line ends. Never nullptr.
 inline const char* skip_space(const char* at, const char* end) {
+  if (at < end && !is_space(*at)) return at;
+  while (end - at >= kStride) {
+    std::uint32_t hits = match_no_space(at);
+    if (hits == 0) {
+      at += kStride;
+      continue;
+    }
+    at += std::countr_zero(hits);
+    break;
+  }
   while (at < end && is_space(*at)) ++at;
   return at;
 }
@@ -57,6 +67,21 @@ inline const char* find_closing_quote(const char* at, const char* end) {
 // not recursed into: a million levels are a number.
 const char* skip_container(const char* at, const char* end);
 
+// A number or a bare word; nullptr where it touches `end`.
+inline const char* skip_word(const char* at, const char* end) {
+  while (end - at >= kStride) {
+    std::uint32_t hits = match_no_digit(at);
+    if (hits == 0) {
+      at += kStride;
+      continue;
+    }
+    at += std::countr_zero(hits);
+    break;
+  }
+  while (at < end && !ends_word(*at)) ++at;
+  return at < end ? at : nullptr;
+}
+
 // A value of any kind, from its first character to just after its last. Numbers and bare words end
 // where a separator stands, so one that touches `end` is not known to be whole: nullptr.
 inline const char* skip_value(const char* at, const char* end) {
@@ -66,8 +91,7 @@ inline const char* skip_value(const char* at, const char* end) {
     return quote == nullptr ? nullptr : quote + 1;
   }
   if (*at == '{' || *at == '[') return skip_container(at, end);
-  while (at < end && !ends_word(*at)) ++at;
-  return at < end ? at : nullptr;
+  return skip_word(at, end);
 }
 
 // The same over text that comes in pieces, for values too large to hold.

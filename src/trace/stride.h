@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -30,6 +31,45 @@ inline std::uint32_t match_nesting(const char* at) {
                               _mm_cmpeq_epi8(folded, _mm_set1_epi8('}')));
   hits = _mm_or_si128(hits, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')));
   return static_cast<std::uint32_t>(_mm_movemask_epi8(hits));
+}
+
+// Which of the next 16 are no space, tab or line end.
+inline std::uint32_t match_no_space(const char* at) {
+  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  __m128i hits = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')),
+                              _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')));
+  hits = _mm_or_si128(hits, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t')));
+  hits = _mm_or_si128(hits, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\r')));
+  return static_cast<std::uint32_t>(_mm_movemask_epi8(hits)) ^ 0xffff;
+}
+
+// Which of the next 16 are not one of -./0123456789, which stand together.
+inline std::uint32_t match_no_digit(const char* at) {
+  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8('-'));
+  __m128i hits = _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8('9' - '-')), above);
+  return static_cast<std::uint32_t>(_mm_movemask_epi8(hits)) ^ 0xffff;
+}
+
+// Which of the next 16 are not printable ASCII.
+inline std::uint32_t match_not_printable(const char* at) {
+  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8(0x20));
+  __m128i hits = _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8(0x7e - 0x20)), above);
+  return static_cast<std::uint32_t>(_mm_movemask_epi8(hits)) ^ 0xffff;
+}
+
+// Both may be read up to a whole number of strides.
+inline bool same_bytes(const char* a, const char* b, std::size_t size) {
+  auto differing = [](const char* x, const char* y) {
+    __m128i equal = _mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)),
+                                   _mm_loadu_si128(reinterpret_cast<const __m128i*>(y)));
+    return static_cast<std::uint32_t>(_mm_movemask_epi8(equal)) ^ 0xffff;
+  };
+  for (; size > 16; size -= 16, a += 16, b += 16) {
+    if (differing(a, b) != 0) return false;
+  }
+  return (differing(a, b) & ((std::uint32_t{1} << size) - 1)) == 0;
 }
 #else
 inline constexpr std::ptrdiff_t kStride = 8;
@@ -61,6 +101,30 @@ inline std::uint32_t match_nesting(const char* at) {
   return to_bits(equal_bytes(word, '"') | equal_bytes(word, '{') | equal_bytes(word, '[') |
                  equal_bytes(word, '}') | equal_bytes(word, ']'));
 }
+// These say "the very next one may be": the caller then looks at it.
+inline std::uint32_t match_no_space(const char*) {
+  return 1;
+}
+inline std::uint32_t match_no_digit(const char*) {
+  return 1;
+}
+inline std::uint32_t match_not_printable(const char* at) {
+  std::uint32_t hits = 0;
+  for (int i = 0; i < 8; ++i) hits |= std::uint32_t{at[i] < 0x20 || at[i] > 0x7e} << i;
+  return hits;
+}
+inline bool same_bytes(const char* a, const char* b, std::size_t size) {
+  return std::memcmp(a, b, size) == 0;
+}
 #endif
+
+inline bool is_printable(const char* at, std::size_t size) {
+  std::uint32_t hits = 0;
+  for (; size >= static_cast<std::size_t>(kStride); size -= kStride, at += kStride) {
+    hits |= match_not_printable(at);
+  }
+  for (; size > 0; --size, ++at) hits |= std::uint32_t{*at < 0x20 || *at > 0x7e};
+  return hits == 0;
+}
 
 }  // namespace mfu

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/text.h"
+#include "trace/stride.h"
 
 namespace mfu {
 namespace {
@@ -20,12 +21,7 @@ std::uint64_t load(const char* at, std::size_t bytes) {
 
 // Printable ASCII without a backslash: such a raw string is its own text.
 bool is_plain(std::string_view raw) {
-  bool plain = true;
-  for (char c : raw) {
-    auto byte = static_cast<unsigned char>(c);
-    plain &= byte >= 0x20 && byte < 0x7f && c != '\\';
-  }
-  return plain;
+  return is_printable(raw.data(), raw.size()) && raw.find('\\') == std::string_view::npos;
 }
 
 int hex_digit(char c) {
