@@ -1,12 +1,12 @@
 """What explaining a trace costs beside other analyzers: CPU seconds and memory of `mfu explain`, HolisticTraceAnalysis and TraceLens on the same files, in one run.
 
-    python3 -m venv /tmp/peers && /tmp/peers/bin/pip install HolisticTraceAnalysis TraceLens
-    python3 bench/trace_peers.py --peers /tmp/peers/bin/python --source trace.json.gz [--copies 1 30] [--rounds 3] [--tools mfu hta tracelens] [--stream]
+    python3 -m venv peers && peers/bin/pip install HolisticTraceAnalysis git+https://github.com/AMD-AGI/TraceLens.git
+    python3 bench/trace_peers.py --peers peers/bin/python --source trace.json.gz [--copies 1 30] [--rounds 3] [--tools mfu hta tracelens] [--stream]
 
 The files are --source repeated --copies times: times, step numbers and all ids moved on, so that each copy is linked to itself only; the bytes are those of shared/tools/make_big_trace.py,
 made faster. CPU seconds are user + system of the process and its children, the best of --rounds for mfu, one run for the others (they take minutes). `anonymous` is the most
 of RssAnon that was seen, every 5 ms: memory that no file stands behind; `resident` is VmHWM, the pages of files in memory included. --stream writes the copies
-into `mfu explain -` and keeps no file.
+into `mfu explain -` and keeps no file. TraceLens is not on PyPI: what is called tracelens there is something else; where it cannot be imported it is left out, and said.
 """
 
 import argparse
@@ -42,7 +42,10 @@ for name, call in (("temporal", lambda: analysis.get_temporal_breakdown(visualiz
 """
 TRACELENS = """
 import sys
-from TraceLens import TreePerfAnalyzer
+try:
+    from TraceLens import TreePerfAnalyzer
+except ImportError:
+    sys.exit("not installed")
 analyzer = TreePerfAnalyzer.from_file(sys.argv[1])
 for name, call in (("timeline", analyzer.get_df_gpu_timeline), ("launchers", analyzer.get_df_kernel_launchers)):
     try:
@@ -50,6 +53,17 @@ for name, call in (("timeline", analyzer.get_df_gpu_timeline), ("launchers", ana
     except Exception as error:
         print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
 """
+
+
+class Counting:
+    """Passes text on and counts it."""
+
+    def __init__(self, out):
+        self.out, self.size = out, 0
+
+    def write(self, text):
+        self.size += len(text)
+        self.out.write(text)
 
 
 class Copies:
@@ -155,14 +169,15 @@ def run(command, feed=None):
 
 
 def versions(python):
-    code = "import importlib.metadata as m\nfor n in ('HolisticTraceAnalysis', 'TraceLens', 'pandas'):\n    print(n, m.version(n), end='  ')"
+    code = "import importlib.metadata as m\nprint(*[d.name + ' ' + d.version for d in m.distributions() if d.name.lower() in ('holistictraceanalysis', 'tracelens', 'pandas')], sep=', ')"
     return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def report(name, size_mb, result, mfu):
     against = "" if result is mfu or mfu is None else f"{result.cpu_s / mfu.cpu_s:6.0f} x CPU {result.resident_mb / mfu.resident_mb:6.1f} x memory"
-    print(f"  {name:10} {result.cpu_s:9.2f} CPU s {result.wall_s:9.2f} s {size_mb / result.cpu_s:8.0f} MB/CPU s {result.resident_mb:8.0f} MB resident {result.anonymous_mb:8.0f} MB anonymous  {against}"
-          + (f"  FAILED: {result.said}" if result.failed else f"  ({result.said[:90]})" if result is not mfu and result.said else ""), flush=True)
+    said = f"FAILED: {result.said}" if result.failed else f"({result.said[:90]})" if result is not mfu and result.said else ""
+    print(f"  {name:10} {size_mb:6.0f} MB {result.cpu_s:9.2f} CPU s {result.wall_s:9.2f} s {size_mb / result.cpu_s:8.0f} MB/CPU s",
+          f"{result.resident_mb:8.0f} MB resident {result.anonymous_mb:8.0f} MB anonymous  {against} {said}", flush=True)
 
 
 def main():
@@ -189,15 +204,17 @@ def main():
     for copies in chosen.copies:
         with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
             path, mfu = os.path.join(folder, "trace.json"), None
-            size_mb = len(source.copy) * copies / 1e6
+            size_mb = None
             if not chosen.stream:
                 with open(path, "w") as out:
                     source.write(out, copies)
                 size_mb = os.path.getsize(path) / 1e6
-            print(f"{size_mb:.0f} MB, {source.events * copies} events, {source.steps * copies} steps{', through a pipe' if chosen.stream else ''}", flush=True)
+            print(f"{f'{size_mb:.0f} MB' if size_mb else 'through a pipe'}, {source.events * copies} events, {source.steps * copies} steps", flush=True)
             for tool in chosen.tools:
                 if chosen.stream:
-                    result = run([chosen.mfu, "explain", "-", "--json"], feed=lambda out: source.write(out, copies))
+                    passed = []
+                    result = run([chosen.mfu, "explain", "-", "--json"], feed=lambda out: (passed.append(Counting(out)), source.write(passed[0], copies)))
+                    size_mb = passed[0].size / 1e6
                 else:
                     results = [run(commands[tool](path)) for _ in range(chosen.rounds if tool == "mfu" else 1)]
                     result = min(results, key=lambda each: each.cpu_s)

@@ -79,7 +79,23 @@ class JsonWriter {
   JsonWriter& member(std::string_view name, const T& content) {
     return key(name).value(content);
   }
+  // A text that is empty where it is not known: null then.
+  JsonWriter& known(std::string_view name, std::string_view text) {
+    key(name);
+    return text.empty() ? null() : value(text);
+  }
   JsonWriter& strings(std::string_view name, const std::vector<std::string>& texts);
+  // An array of objects, one a row; `write` adds the members of each.
+  template <typename Rows, typename Write>
+  JsonWriter& objects(std::string_view name, const Rows& rows, Write write) {
+    key(name).begin_array();
+    for (const auto& row : rows) {
+      begin_object();
+      write(row);
+      end_object();
+    }
+    return end_array();
+  }
 
   const std::string& text() const { return text_; }
 

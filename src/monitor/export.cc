@@ -181,15 +181,11 @@ std::string to_json(const ExportReport& report) {
   json.key("ranks").begin_array();
   for (std::uint32_t rank : report.ranks) json.value(static_cast<std::uint64_t>(rank));
   json.end_array();
-  json.key("files").begin_array();
-  for (const ExportedFile& file : report.files) {
-    json.begin_object();
+  json.objects("files", report.files, [&](const ExportedFile& file) {
     json.member("format", file.format);
     json.member("path", file.path);
     json.member("steps", file.steps);
-    json.end_object();
-  }
-  json.end_array();
+  });
   json.strings("notes", report.notes);
   json.end_object();
   return json.text();

@@ -6,15 +6,11 @@ namespace mfu {
 namespace {
 
 void write_rows(JsonWriter& json, std::string_view key, const std::vector<LedgerRow>& rows) {
-  json.key(key).begin_array();
-  for (const LedgerRow& row : rows) {
-    json.begin_object();
+  json.objects(key, rows, [&](const LedgerRow& row) {
     json.member("line", name_of(row.line));
     json.member("duration_ns", row.duration_ns);
     json.member("fraction", row.fraction);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 void write_ledger(JsonWriter& json, const Ledger& ledger) {
@@ -27,9 +23,7 @@ void write_ledger(JsonWriter& json, const Ledger& ledger) {
 }
 
 void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
-  json.key("findings").begin_array();
-  for (const Finding& finding : findings) {
-    json.begin_object();
+  json.objects("findings", findings, [&](const Finding& finding) {
     json.member("id", finding.id);
     json.member("cause", name_of(finding.cause));
     json.member("title", finding.title);
@@ -37,9 +31,7 @@ void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
     json.member("fix", finding.fix);
     json.member("gain_ceiling_mfu", finding.gain_ceiling_mfu);
     json.member("gain_ceiling_ns", finding.gain_ceiling_ns);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 void write_device(JsonWriter& json, const RankAttribution& rank) {
@@ -90,26 +82,20 @@ void write_coverage(JsonWriter& json, const AttributionCoverage& coverage) {
   json.member("graph_launched_fraction", coverage.graph_launched_fraction);
   json.member("clipped_events", coverage.clipped_events);
   json.member("skipped_events", coverage.skipped_events);
-  json.key("uncounted").begin_array();
-  for (const UncountedLine& line : coverage.uncounted) {
-    json.begin_object();
+  json.objects("uncounted", coverage.uncounted, [&](const UncountedLine& line) {
     json.member("operator", line.name);
     json.member("calls", line.calls);
     json.member("duration_ns", line.duration_ns);
     json.member("reason", line.reason);
-    json.end_object();
-  }
-  json.end_array().end_object();
+  });
+  json.end_object();
 }
 
 void write_operators(JsonWriter& json, const std::vector<OperatorLine>& operators) {
-  json.key("operators").begin_array();
-  for (const OperatorLine& line : operators) {
-    json.begin_object();
+  json.objects("operators", operators, [&](const OperatorLine& line) {
     json.member("name", line.name);
     json.member("shapes", line.shapes);
-    json.key("dtype");
-    line.dtype.empty() ? json.null() : json.value(line.dtype);
+    json.known("dtype", line.dtype);
     json.member("calls", line.calls);
     json.member("recomputed_calls", line.recomputed_calls);
     json.member("flop", line.flop);
@@ -118,56 +104,39 @@ void write_operators(JsonWriter& json, const std::vector<OperatorLine>& operator
     json.member("flop_per_s", line.rate ? std::optional(line.rate->per_s) : std::nullopt);
     json.member("peak_fraction",
                 line.peak_fraction ? std::optional(line.peak_fraction->value) : std::nullopt);
-    json.key("code");
-    line.code.empty() ? json.null() : json.value(line.code);
-    json.end_object();
-  }
-  json.end_array();
+    json.known("code", line.code);
+  });
 }
 
 void write_kernels(JsonWriter& json, const std::vector<KernelLine>& kernels) {
-  json.key("kernels").begin_array();
-  for (const KernelLine& line : kernels) {
-    json.begin_object();
+  json.objects("kernels", kernels, [&](const KernelLine& line) {
     json.member("name", line.name);
     json.member("kind", line.kind);
     json.member("calls", line.calls);
     json.member("duration_ns", line.duration_ns);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 void write_steps(JsonWriter& json, const std::vector<StepLedger>& steps) {
-  json.key("steps").begin_array();
-  for (const StepLedger& step : steps) {
-    json.begin_object();
+  json.objects("steps", steps, [&](const StepLedger& step) {
     json.member("number", step.number);
     json.member("start_ns", step.start_ns);
     json.member("end_ns", step.end_ns);
     json.member("model_flop", step.model_flop);
     json.key("ledger");
     write_ledger(json, step.ledger);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 void write_idle(JsonWriter& json, const RankAttribution& rank) {
-  json.key("idle").begin_array();
-  for (const IdleLine& line : rank.idle) {
-    json.begin_object();
+  json.objects("idle", rank.idle, [&](const IdleLine& line) {
     json.member("line", name_of(line.cause));
     json.member("what", line.what);
-    json.key("code");
-    line.code.empty() ? json.null() : json.value(line.code);
+    json.known("code", line.code);
     json.member("gaps", line.gaps);
     json.member("duration_ns", line.duration_ns);
-    json.end_object();
-  }
-  json.end_array().key("gaps").begin_array();
-  for (const Gap& gap : rank.gaps) {
-    json.begin_object();
+  });
+  json.objects("gaps", rank.gaps, [&](const Gap& gap) {
     json.member("start_ns", gap.start_ns);
     json.member("end_ns", gap.end_ns);
     json.member("next", gap.next);
@@ -176,11 +145,8 @@ void write_idle(JsonWriter& json, const RankAttribution& rank) {
                             LedgerLine::idle_synchronization, LedgerLine::idle_unknown}) {
       json.member(name_of(line), gap.ledger[line]);
     }
-    json.key("reason");
-    gap.reason.empty() ? json.null() : json.value(gap.reason);
-    json.end_object();
-  }
-  json.end_array();
+    json.known("reason", gap.reason);
+  });
 }
 
 void write_rating(JsonWriter& json, const std::optional<Rating>& rating) {
@@ -229,17 +195,14 @@ std::string to_json(const ExplainReport& report) {
   json.member("slowest_rank",
               report.slowest ? report.ranks[*report.slowest].found.rank : std::nullopt);
   write_findings(json, report.findings);
-  json.key("published").begin_array();
-  for (const PublishedRun& run : report.like) {
-    json.begin_object();
+  json.objects("published", report.like, [&](const PublishedRun& run) {
     json.member("model", run.model);
     json.member("device", run.device);
     json.member("devices", run.devices);
     json.member("mfu", run.mfu.value);
     json.member("source", run.source);
-    json.end_object();
-  }
-  json.end_array().end_object();
+  });
+  json.end_object();
   json.member("partial", report.partial);
   json.strings("notes", report.notes);
   return json.end_object().text();
@@ -256,17 +219,13 @@ std::string to_json(const ComparisonReport& report) {
   json.member("slower_fraction", report.slower_fraction);
   json.member("mfu_before", report.before_mfu);
   json.member("mfu_after", report.after_mfu);
-  json.key("ledger").begin_array();
-  for (const ComparisonRow& row : report.rows) {
-    json.begin_object();
+  json.objects("ledger", report.rows, [&](const ComparisonRow& row) {
     json.member("line", row.name);
     json.member("before_ns", row.before_ns);
     json.member("after_ns", row.after_ns);
     json.member("before_fraction", row.before_fraction);
     json.member("after_fraction", row.after_fraction);
-    json.end_object();
-  }
-  json.end_array();
+  });
   json.strings("better", report.better);
   json.strings("worse", report.worse);
   json.member("fail_over", report.fail_over);

@@ -121,17 +121,13 @@ void write_rl(JsonWriter& json, const std::optional<RlReport>& rl) {
 
 void write_tree(JsonWriter& json, const std::vector<TreeLine>& tree) {
   if (tree.empty()) return;
-  json.key("tree").begin_array();
-  for (const TreeLine& line : tree) {
-    json.begin_object();
+  json.objects("tree", tree, [&](const TreeLine& line) {
     json.member("depth", static_cast<std::uint64_t>(line.depth));
     json.member("name", line.name);
     json.member("layers", line.layers);
     json.member("parameters", line.parameters);
     json.member("forward_flop", line.forward_flop);
-    json.end_object();
-  }
-  json.end_array();
+  });
 }
 
 }  // namespace
@@ -183,9 +179,7 @@ std::string to_json(const PlanReport& report) {
   json.member("peak_flop_per_s", report.peak.per_s);
   json.member("peak_source", report.peak_source);
   json.member("mfu", report.mfu.value);
-  json.key("plans").begin_array();
-  for (const Plan& plan : report.plans) {
-    json.begin_object();
+  json.objects("plans", report.plans, [&](const Plan& plan) {
     json.member("devices", plan.devices);
     json.member("device_hours", plan.device_hours);
     json.member("days", plan.days);
@@ -194,9 +188,7 @@ std::string to_json(const PlanReport& report) {
     json.member("state_bytes_per_device",
                 plan.state_per_device ? std::optional(plan.state_per_device->count) : std::nullopt);
     json.member("state_fraction_of_memory", share(plan.state_of_memory));
-    json.end_object();
-  }
-  json.end_array();
+  });
   json.strings("assumptions", report.assumptions);
   return json.end_object().text();
 }
