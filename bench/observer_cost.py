@@ -11,50 +11,16 @@ one costs (best of all rounds) says more, and stands beneath. mfu-tracker (pip i
 import argparse
 import contextlib
 import os
-import random
 import re
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from interleaved import ROOT, as_text, cpu_ns, gpt_steps, lines, off_on, percents
+
 BUILT = ROOT / "build" / "release"
-sys.path[:0] = [str(BUILT / "python"), str(ROOT / "python"), str(ROOT / "tests" / "python" / "observer")]
-
-# One layer, width 64: about 2 ms. Two layers, width 256: about 50 ms.
-STEPS = {"2 ms": (dict(layers=1, width=64, heads=2, vocabulary=256), 4, 32, 8), "50 ms": (dict(layers=2, width=256, heads=8, vocabulary=1024), 16, 32, 2)}
-
-
-def cpu_ns(function, times):
-    start = time.thread_time_ns()
-    for _ in range(times):
-        function()
-    return (time.thread_time_ns() - start) / times
-
-
-def interval(values, draws=1000):
-    """Median and its 95 % bootstrap interval."""
-    random.seed(0)
-    medians = sorted(statistics.median(random.choices(values, k=len(values))) for _ in range(draws))
-    return statistics.median(values), medians[draws // 40], medians[-draws // 40]
-
-
-def off_on(step, on, times, rounds):
-    """(off/off, on/off) of each round."""
-    noise, effect = [], []
-    for _ in range(rounds):
-        taken = []
-        for place in range(5):
-            if place % 2:
-                with on() as work:
-                    taken.append(cpu_ns(work or step, times))
-            else:
-                taken.append(cpu_ns(step, times))
-        noise.append(2 * taken[2] / (taken[0] + taken[4]))
-        effect.append((taken[1] + taken[3]) / (taken[0] / 2 + taken[2] + taken[4] / 2))
-    return noise, effect
+sys.path[:0] = [str(BUILT / "python"), str(ROOT / "python")]
 
 
 @contextlib.contextmanager
@@ -118,15 +84,8 @@ def counted_calls(step):
 
 
 def show_steps(rounds, line, operator_ns):
-    from models import Gpt, gpt_step
-
     line("step", "off, ms", "counted by", "off/off", "on/off", "bound")
-    for name, (shape, batch, length, times) in STEPS.items():
-        model = Gpt(**shape)
-
-        def step(model=model, batch=batch, length=length, words=shape["vocabulary"]):
-            gpt_step(model, batch, length, words)
-
+    for name, model, step, times in gpt_steps():
         ways = {"nobody": lambda step: contextlib.nullcontext(), "mfu": lambda step: observed(), "FlopCounterMode": each(flop_counter), "torch.profiler with_flops": each(profiled)}
         try:
             ways |= tracker(model)
@@ -138,9 +97,8 @@ def show_steps(rounds, line, operator_ns):
         for way, on in ways.items():
             quick = way in ("nobody", "mfu")
             noise, effect = off_on(step, lambda on=on, step=step: on(step), times if quick else 1, rounds if quick else max(5, rounds // 20))
-            noise, effect = ([100 * (value - 1) for value in interval(values)] for values in (noise, effect))
-            text = [f"{middle:+.2f} % [{low:+.2f}, {high:+.2f}]" for middle, low, high in (noise, effect)]
-            line(name, f"{base:.2f}", way, *text, f"{effect[2] - noise[0]:+.2f} %")
+            noise, effect = percents(noise), percents(effect)
+            line(name, f"{base:.2f}", way, as_text(noise), as_text(effect), f"{effect[2] - noise[0]:+.2f} %")
         calls = counted_calls(step)
         line(name, f"{base:.2f}", f"mfu, {calls} operators × {operator_ns:.0f} ns", "", f"{calls * operator_ns / base / 1e4:+.2f} %", "")
 
@@ -241,9 +199,7 @@ def main():
     parser.add_argument("--markdown", action="store_true")
     arguments = parser.parse_args()
 
-    def line(*cells):
-        print("| " + " | ".join(cells) + " |" if arguments.markdown else "  ".join(f"{cell:<28}" for cell in cells).rstrip(), flush=True)
-
+    line = lines(arguments.markdown)
     wanted = lambda name: arguments.only in (None, name)  # noqa: E731
     if wanted("startup"):
         show_startup(max(5, arguments.rounds // 10), line)

@@ -47,6 +47,9 @@ struct MonitorOptions {
   // The text of its config.json, where that is what the model was made from: with it a run
   // directory can be replayed, FLOPs included.
   std::string model_json{};
+  // What of the model is trained; none: all of it. `trained` is planned for the model once that is
+  // known, so it serves one that config.model names too; a plan of the caller's own wins.
+  TrainingOptions trained{};
   std::optional<TrainingPlan> training{};
   Recompute recompute = Recompute::none;
   std::optional<FlopRate> peak{};  // of one device; none: config.peak, then that of config.device

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MFU_OBSERVER_ABI 1
+#define MFU_OBSERVER_ABI 2
 
 // MFU_OBSERVER_ABI of the library; whoever loads it checks that it is theirs.
 int mfu_observer_abi(void);
@@ -69,6 +69,18 @@ struct mfu_observer_thread {
   uint64_t hardware_flop, model_flop, recomputed_flop, calls;
 };
 void mfu_observer_read_thread(struct mfu_observer_thread* thread);
+
+// The same by operator: what the calling thread counted since the call before with the same
+// `before` (MFU_OBSERVER_THREAD_STATE numbers, 0 at first, and the thread's own). A thread's
+// counters may have been another's: what its first call tells is to be left aside. Returns how many
+// operators there are; writes at most `capacity`.
+#define MFU_OBSERVER_THREAD_STATE 194
+struct mfu_observer_change {
+  uint64_t operator_id, hardware_flop;
+};
+size_t mfu_observer_thread_changes(uint64_t* before, struct mfu_observer_change* changes,
+                                   size_t capacity);
+const char* mfu_observer_operator_name(uint32_t operator_id);  // "" where there is none
 
 // What the calling thread is doing, set by who knows (the Python glue); `change` is +1 or -1.
 void mfu_observer_pause(int change);         // compiling, autotuning: nothing counts

@@ -86,14 +86,10 @@ MonitorOptions options_of(Opened& given, LoopMonitor& self) {
   options.peak_source = given.text("peak_source");
   options.recompute = value_or_raise(parse_recompute(given.text("recompute")));
   options.queue_capacity = given.maybe<std::size_t>("queue_capacity").value_or(4096);
-  auto frozen = given.maybe<std::vector<std::string>>("frozen");
   auto lora = given.maybe<std::pair<std::uint64_t, std::vector<std::string>>>("lora");
-  if (options.model && (frozen || lora)) {
-    TrainingOptions training;
-    if (frozen) training.frozen = *frozen;
-    if (lora) training.lora_rank = lora->first, training.lora_targets = lora->second;
-    options.training = value_or_raise(plan_training(*options.model, training));
-  }
+  if (lora) options.trained = {.lora_rank = lora->first, .lora_targets = lora->second};
+  options.trained.frozen =
+      given.maybe<std::vector<std::string>>("frozen").value_or(std::vector<std::string>());
   if (given.maybe<bool>("hold_reports").value_or(false)) {
     options.sinks.push_back(std::make_unique<HeldReports>(self.outbox));
   }

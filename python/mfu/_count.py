@@ -44,8 +44,8 @@ class Counted:
         self._before: Any = None
         self._after: Any = None
         self._tracker: Optional[_modules.Tracker] = None
-        self._module_before: Dict[_modules.Chain, int] = {}
-        self._module_after: Optional[Dict[_modules.Chain, int]] = None
+        self._module_before: Dict[_modules.Place, int] = {}
+        self._module_after: Optional[Dict[str, Dict[str, int]]] = None
         self._started = self._ended = 0.0
 
     def __enter__(self) -> "Counted":
@@ -155,16 +155,20 @@ class Counted:
         totals = self._totals()
         return totals.uncounted() if totals is not None else []
 
-    def _module_counts(self) -> Dict[_modules.Chain, int]:
-        assert self._tracker is not None
+    def _module_counts(self) -> Dict[str, Dict[str, int]]:
+        if self._module_after is not None:
+            return self._module_after
+        if self._tracker is None:
+            return {}
         now = self._tracker.read_counts()
-        return {name: flop - self._module_before.get(name, 0) for name, flop in now.items() if flop != self._module_before.get(name, 0)}
+        more = {place: flop - self._module_before.get(place, 0) for place, flop in now.items() if flop != self._module_before.get(place, 0)}
+        names = self._tracker.names_of({operator for _, operator in more})
+        return _modules.rolled_up({(chain, names[operator]): flop for (chain, operator), flop in more.items()})
 
     @property
     def by_module(self) -> Dict[str, int]:
         """Each module with all inside it, forward and backward; named by the outermost module's class, then by attributes."""
-        own = self._module_after if self._module_after is not None else self._module_counts() if self._tracker is not None else {}
-        return _modules.rolled_up(own, self.hardware_flop or 0)
+        return {_modules.GLOBAL: self.hardware_flop or 0, **{name: sum(by.values()) for name, by in self._module_counts().items()}}
 
     def utilization(self, **peak: Any) -> Any:
         """mfu.utilization of what was counted in the time it took: utilization(device="NVIDIA H100 80GB HBM3", dtype="bf16").mfu."""
@@ -177,10 +181,8 @@ class Counted:
         return self.hardware_flop
 
     def get_flop_counts(self) -> Dict[str, Dict[str, int]]:
-        """{"Global": by operator, "Net": {"all": FLOP}, …}: operators are told apart for the whole, not for each module."""
-        counts: Dict[str, Dict[str, int]] = {name: {"all": flop} for name, flop in self.by_module.items()}
-        counts[_modules.GLOBAL] = self.by_operator
-        return counts
+        """{"Global": {"aten::mm": FLOP, …}, "Net": {"aten::mm": FLOP, …}, "Net.fc1": …}: by module, with all inside it, and operator."""
+        return {_modules.GLOBAL: {name: flop for name, flop in self.by_operator.items() if flop}, **{name: dict(by) for name, by in self._module_counts().items()}}
 
     def get_table(self, depth: Optional[int] = None) -> str:
         total = self.hardware_flop

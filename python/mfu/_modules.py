@@ -10,10 +10,13 @@ import ctypes
 import threading
 import weakref
 from collections import Counter
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, Iterable, List, Set, Tuple
 
 GLOBAL = "Global"
 Chain = Tuple[str, ...]  # modules by name, outermost first
+Place = Tuple[Chain, int]  # and the number of an operator; _ANY: of none in particular
+_ANY = -1
+_MOST_CHANGES = 192
 
 
 class _State(threading.local):
@@ -22,9 +25,12 @@ class _State(threading.local):
     def __init__(self, tracker: "Tracker") -> None:
         self.stack: List[Chain] = [()]
         self.tasks: List[Tuple[int, List[Chain]]] = []  # backward passes under way: id, and the stack to go back to
-        self.counts: "Counter[Chain]" = Counter()
+        self.counts: "Counter[Place]" = Counter()
         self.reading = tracker.types.Thread()
+        self.before = (ctypes.c_uint64 * tracker.types.THREAD_STATE)()
+        self.changes = (tracker.types.Change * _MOST_CHANGES)()
         tracker.read(self.reading)
+        tracker.changes(self.before, self.changes, 0)
         self.last = self.reading.hardware_flop
         with tracker.lock:
             tracker.counts.append(self.counts)
@@ -35,9 +41,9 @@ class Tracker:
 
     def __init__(self, torch: Any, library: Any, types: Any) -> None:
         self.torch, self.types = torch, types
-        self.read = library.read_thread
+        self.read, self.changes, self.operator_name = library.read_thread, library.thread_changes, library.operator_name
         self.lock = threading.Lock()
-        self.counts: List["Counter[Chain]"] = []  # one a thread
+        self.counts: List["Counter[Place]"] = []  # one a thread
         self.names: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
         self.open = 0
         self.handles: List[Any] = []
@@ -64,10 +70,10 @@ class Tracker:
             self.state.stack[:] = [()]
             self.state.tasks.clear()
 
-    def read_counts(self) -> "Counter[Chain]":
-        """By chain of modules, all threads."""
+    def read_counts(self) -> "Counter[Place]":
+        """By chain of modules and operator, all threads."""
         self._settle(self.state)
-        total: "Counter[Chain]" = Counter()
+        total: "Counter[Place]" = Counter()
         with self.lock:
             for each in self.counts:
                 total.update(dict(each))
@@ -78,8 +84,16 @@ class Tracker:
         self.read(ctypes.byref(state.reading))
         now = state.reading.hardware_flop
         if now != state.last:
-            state.counts[state.stack[-1]] += (now - state.last) % 2**64
+            chain, more = state.stack[-1], (now - state.last) % 2**64
+            for change in state.changes[:self.changes(state.before, state.changes, _MOST_CHANGES)]:
+                state.counts[chain, change.operator_id] += change.hardware_flop
+                more -= change.hardware_flop
+            if more:  # a thread without counters of its own, beyond the fortieth
+                state.counts[chain, _ANY] += more
             state.last = now
+
+    def names_of(self, operators: Iterable[int]) -> Dict[int, str]:
+        return {each: "all" if each == _ANY else self.operator_name(each).decode() for each in operators}
 
     def name_of(self, module: Any) -> str:
         """As FlopCounterMode names them: the class of the outermost module, then the names of attributes."""
@@ -185,14 +199,14 @@ def _tensors(values: Any, kind: type) -> List[Any]:
     return found
 
 
-def rolled_up(counts: Dict[Chain, int], total: int) -> Dict[str, int]:
-    """Each module with what is inside it, by attribute or by call; Global is the whole."""
-    found: "Counter[str]" = Counter()
-    for chain, flop in counts.items():
+def rolled_up(counts: Dict[Tuple[Chain, str], int]) -> Dict[str, Dict[str, int]]:
+    """By module, with what is inside it by attribute or by call, and operator."""
+    found: Dict[str, "Counter[str]"] = {}
+    for (chain, operator), flop in counts.items():
         names: Set[str] = set()
         for name in chain:
             parts = name.split(".")
             names.update(".".join(parts[:depth]) for depth in range(1, len(parts) + 1))
         for name in names:
-            found[name] += flop
-    return {GLOBAL: total, **{name: flop for name, flop in sorted(found.items()) if flop}}
+            found.setdefault(name, Counter())[operator] += flop
+    return {name: dict(found[name]) for name in sorted(found)}

@@ -15,7 +15,7 @@ from . import _core, _masks
 from ._answers import Answer
 from ._background import Background
 from ._errors import Error, InvalidArgument
-from ._need import ModelLike, _model
+from ._need import Lora, ModelLike, _model, _trained
 from ._settings import Config, is_set, merged, model_json, short, with_sinks
 from ._step import Step
 
@@ -41,6 +41,7 @@ class Monitor:
     device, dtype, peak, devices   what MFU is a fraction of; device="auto" asks the machine
     output_dir, run_dir, tensorboard, csv, jsonl, prometheus, console   where steps go
     wandb           None: into the run of this process, where there is one; True or a project's name: a run of its own; False: not
+    lora, frozen    what is trained, as mfu.flops takes it: a rank or (rank, targets), patterns of weight names; also of a model that the config names
     batch, seq      of every step, where log_step is not told
     rank            of this process; asked of torch.distributed, else of RANK
 
@@ -51,7 +52,7 @@ class Monitor:
     def __init__(self, config: Config = None, *, model: Optional[ModelLike] = None, mode: Optional[str] = None, device: Optional[str] = None,
                  dtype: Optional[str] = None, peak: Optional[float] = None, devices: Optional[int] = None,
                  output_dir: "Union[str, os.PathLike[str], None]" = None, run_dir: "Union[str, os.PathLike[str], None]" = None,
-                 flop_per_token: Optional[float] = None, frozen: Sequence[str] = (), lora: Optional[Tuple[int, Sequence[str]]] = None,
+                 flop_per_token: Optional[float] = None, frozen: Union[str, Sequence[str]] = (), lora: Lora = None,
                  recompute: str = "none", batch: int = 0, seq: int = 0, rank: Optional[int] = None, wandb: Union[bool, str, None] = None,
                  queue_capacity: int = 4096, **settings: Any) -> None:
         self._said: Set[str] = set()
@@ -70,8 +71,11 @@ class Monitor:
         for problem in problems:
             self._warn(problem)
         options: Dict[str, Any] = {"yaml": text, "name": "settings", "flop_per_token": flop_per_token, "rank": self.rank, "recompute": recompute,
-                                   "queue_capacity": queue_capacity, "frozen": list(frozen) or None,
-                                   "lora": None if lora is None else (lora[0], list(lora[1])), "hold_reports": wandb is not False and not self.rank}
+                                   "queue_capacity": queue_capacity, "hold_reports": wandb is not False and not self.rank}
+        try:
+            options["lora"], options["frozen"] = _trained(lora, frozen)
+        except (Error, TypeError, ValueError) as error:
+            self._warn(f"lora and frozen are left out: {error}")
         if model is not None:
             try:
                 known = _model(model)

@@ -8,6 +8,7 @@ from . import _core
 from ._answers import Answer, ConversionAnswer, NeedAnswer, parse
 from ._errors import Error, InvalidArgument, file_error
 
+Lora = Union[int, Tuple[int, Sequence[str]], None]  # a rank, or a rank and the targets' names
 ModelLike = Union["Model", str, "os.PathLike[str]", Mapping[str, Any], Any]
 
 
@@ -139,9 +140,20 @@ def _step(phase: str, batch: int, seq: Optional[int], context: int, encoder_seq:
         raise InvalidArgument(f"lengths={lengths!r}, image_grid={image_grid!r}: whole numbers from 0 on were expected") from None
 
 
+def _trained(lora: Lora, frozen: Union[str, Sequence[str]]) -> Tuple[Optional[Tuple[int, List[str]]], List[str]]:
+    """Rank and targets of adapters, patterns of frozen weights."""
+    patterns = [frozen] if isinstance(frozen, str) else list(frozen)
+    if lora is None:
+        return None, patterns
+    rank, targets = (lora, ()) if isinstance(lora, int) else lora
+    if rank < 1:
+        raise InvalidArgument(f"lora={lora!r}: a rank from 1 on was expected")
+    return (rank, list(targets)), patterns
+
+
 def flops(model: ModelLike, *, phase: str = "train", batch: int = 1, seq: Optional[int] = None, context: int = 0, encoder_seq: int = 0,
           lengths: Optional[Sequence[int]] = None, images: int = 0, image_grid: Optional[Sequence[int]] = None, recompute: str = "none",
-          mla: str = "auto", mtp: bool = False, convention: str = "exact", lora: Union[int, Tuple[int, Sequence[str]], None] = None,
+          mla: str = "auto", mtp: bool = False, convention: str = "exact", lora: Lora = None,
           frozen: Union[str, Sequence[str]] = (), params: Optional[int] = None, tree: bool = False, device: Optional[str] = None,
           dtype: str = "bf16", peak: Optional[float] = None, devices: int = 1, step_seconds: Optional[float] = None,
           tokens_per_second: Optional[float] = None, catalog: str = "") -> NeedAnswer:
@@ -157,14 +169,9 @@ def flops(model: ModelLike, *, phase: str = "train", batch: int = 1, seq: Option
 
     The answer has the keys of `mfu flops --json`: answer.model_flop, answer.flop_by_part["mlp"], answer.model.parameters_total, …
     """
-    adapters = None
-    if lora is not None:
-        rank, targets = (lora, ()) if isinstance(lora, int) else lora
-        if rank < 1:
-            raise InvalidArgument(f"lora={lora!r}: a rank from 1 on was expected")
-        adapters = (rank, list(targets))
+    adapters, patterns = _trained(lora, frozen)
     step = _step(phase, batch, seq, context, encoder_seq, lengths, images, image_grid, recompute, mla, mtp)
-    text = _core.flops(_model(model)._spec, step, convention, adapters, [frozen] if isinstance(frozen, str) else list(frozen), params,
+    text = _core.flops(_model(model)._spec, step, convention, adapters, patterns, params,
                        tree, device, dtype, peak, catalog, step_seconds, tokens_per_second, devices)
     answer: NeedAnswer = parse(text, NeedAnswer)
     return answer

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <system_error>
 #include <utility>
+
+#include "base/file.h"
 
 namespace mfu {
 
@@ -55,13 +56,7 @@ void AppendFile::close() {
 }
 
 Result<AppendFile> AppendFile::open(const std::string& path, bool lines) {
-  std::error_code error;
-  std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) {
-    return fail(ErrorCode::io,
-                fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
-  }
+  MFU_TRY(make_folder_of(path));
   AppendFile opened;
   opened.path_ = path;
   opened.file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);

@@ -72,7 +72,7 @@ Result<std::string> read_file(const std::string& path, std::uint64_t most) {
   }
 }
 
-Result<void> write_file(const std::string& path, std::string_view bytes) {
+Result<void> make_folder_of(const std::string& path) {
   std::error_code error;
   std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
@@ -80,6 +80,11 @@ Result<void> write_file(const std::string& path, std::string_view bytes) {
     return fail(ErrorCode::io,
                 fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
   }
+  return {};
+}
+
+Result<void> write_file(const std::string& path, std::string_view bytes) {
+  MFU_TRY(make_folder_of(path));
   std::string beside = fmt::format("{}.{}.tmp", path, ::getpid());
   Result<void> written;
   {

@@ -98,12 +98,18 @@ void wait_for_looks(const ToldProbe::Told& told, int more) {
   }
 }
 
-TEST(GpuCounters, AreAddedUpOverTime) {
+// A source over such a probe, looked at twice already.
+struct ToldSource {
   FakeClock clock;
-  auto told = std::make_shared<ToldProbe::Told>();
-  auto source =
+  std::shared_ptr<ToldProbe::Told> told = std::make_shared<ToldProbe::Told>();
+  std::shared_ptr<CounterSource> source =
       make_tensor_source(std::make_unique<ToldProbe>(told), kRating, milliseconds(1), clock);
-  wait_for_looks(*told, 2);
+  ToldSource() { wait_for_looks(*told, 2); }
+};
+
+TEST(GpuCounters, AreAddedUpOverTime) {
+  ToldSource made;
+  auto& [clock, told, source] = made;
   CounterSampler sampler(source);
   EXPECT_EQ(sampler.rate().error().code, ErrorCode::not_found);  // the first
   clock.advance(milliseconds(200));
@@ -116,11 +122,8 @@ TEST(GpuCounters, AreAddedUpOverTime) {
 }
 
 TEST(GpuCounters, AnExporterThatIsGoneIsAFailureAndComesBack) {
-  FakeClock clock;
-  auto told = std::make_shared<ToldProbe::Told>();
-  auto source =
-      make_tensor_source(std::make_unique<ToldProbe>(told), kRating, milliseconds(1), clock);
-  wait_for_looks(*told, 2);
+  ToldSource made;
+  auto& [clock, told, source] = made;
   CounterSampler sampler(source);
   (void)sampler.rate();
   told->fail = 1;

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <span>
 
 #include "mfu/measure.h"
 #include "mfu/suggest.h"
@@ -14,12 +16,10 @@ constexpr std::array<std::string_view, 4> kSourceNames = {"estimated", "counted"
 constexpr std::array<std::string_view, 4> kModeNames = {"estimate", "profiler", "smart", "hybrid"};
 constexpr std::array<std::string_view, 3> kPhaseNames = {"warmup", "main", "finetune"};
 
-template <std::size_t N>
-Result<std::size_t> index_of(std::string_view name, const std::array<std::string_view, N>& names,
-                             std::string_view what) {
-  for (std::size_t i = 0; i < N; ++i) {
-    if (names[i] == name) return i;
-  }
+Result<std::size_t> named(std::string_view name, std::span<const std::string_view> names,
+                          std::string_view what) {
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   std::vector<std::string> near = closest(name, {names.begin(), names.end()}, 1);
   return fail(ErrorCode::not_found,
               fmt::format("there is no {} '{}'{}: it is one of {}", what, name,
@@ -38,7 +38,7 @@ std::string_view name_of(const Mode& mode) {
 }
 
 Result<Mode> parse_mode(std::string_view name) {
-  switch (MFU_TRY(index_of(name, kModeNames, "mode"))) {
+  switch (MFU_TRY(named(name, kModeNames, "mode"))) {
     case 0:
       return Mode(EstimateMode{});
     case 1:
@@ -55,7 +55,7 @@ std::string_view name_of(TrainingPhase phase) {
 }
 
 Result<TrainingPhase> parse_training_phase(std::string_view name) {
-  return static_cast<TrainingPhase>(MFU_TRY(index_of(name, kPhaseNames, "training phase")));
+  return static_cast<TrainingPhase>(MFU_TRY(named(name, kPhaseNames, "training phase")));
 }
 
 std::uint64_t Schedule::period(TrainingPhase phase) const {

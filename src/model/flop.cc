@@ -1,5 +1,9 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <span>
+
 #include "mfu/suggest.h"
 #include "mfu/workload.h"
 #include "model/walk.h"
@@ -10,12 +14,10 @@ namespace {
 constexpr std::array<std::string_view, 4> kPhaseNames = {"train", "forward", "prefill", "decode"};
 constexpr std::array<std::string_view, 3> kRecomputeNames = {"none", "selective", "full"};
 
-template <std::size_t N>
-Result<std::size_t> index_of(std::string_view name, const std::array<std::string_view, N>& names,
-                             std::string_view what) {
-  for (std::size_t i = 0; i < N; ++i) {
-    if (names[i] == name) return i;
-  }
+Result<std::size_t> named(std::string_view name, std::span<const std::string_view> names,
+                          std::string_view what) {
+  auto found = std::find(names.begin(), names.end(), name);
+  if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   return fail(ErrorCode::invalid_argument,
               fmt::format("no {} \"{}\": one of {}", what, name, fmt::join(names, ", ")));
 }
@@ -61,11 +63,11 @@ std::string_view name_of(Phase phase) {
 }
 
 Result<Phase> parse_phase(std::string_view name) {
-  return static_cast<Phase>(MFU_TRY(index_of(name, kPhaseNames, "phase")));
+  return static_cast<Phase>(MFU_TRY(named(name, kPhaseNames, "phase")));
 }
 
 Result<Recompute> parse_recompute(std::string_view name) {
-  return static_cast<Recompute>(MFU_TRY(index_of(name, kRecomputeNames, "recompute policy")));
+  return static_cast<Recompute>(MFU_TRY(named(name, kRecomputeNames, "recompute policy")));
 }
 
 Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work) {

@@ -102,11 +102,14 @@ std::string schedule_meaning(const MonitorConfig& config) {
   return fmt::format("FLOPs are measured {}", every(config.schedule.fixed.value_or(0)));
 }
 
-template <typename Chosen>
-std::string only_in(const MonitorConfig& config, std::string_view name,
-                    const std::string& meaning) {
-  if (std::holds_alternative<Chosen>(config.mode)) return meaning;
-  return fmt::format("not used: mfu_calculation_mode is not {}", name);
+// What a setting of one mode means now, as long as that mode is chosen.
+template <typename Chosen, typename Meaning>
+std::function<std::string(const MonitorConfig&)> in_mode(std::string_view name, Meaning meaning) {
+  return [name, meaning](const MonitorConfig& config) -> std::string {
+    const auto* mode = std::get_if<Chosen>(&config.mode);
+    if (mode == nullptr) return fmt::format("not used: mfu_calculation_mode is not {}", name);
+    return meaning(*mode);
+  };
 }
 
 std::string phase_meaning(const MonitorConfig& config, TrainingPhase phase) {
@@ -154,52 +157,45 @@ std::vector<ConfigKey> mode_keys() {
   return {
       {{"performance_monitoring.smart_mode.initial_profiling", "smart_mode.initial_profiling"},
        flag([](ConfigDraft& d) -> bool& { return d.smart.initial_profiling; }),
-       [](const MonitorConfig& c) {
-         const auto* mode = std::get_if<SmartMode>(&c.mode);
-         return only_in<SmartMode>(c, "smart",
-                                   mode != nullptr && mode->initial_profiling
-                                       ? "the first step is measured"
-                                       : "the first step is not measured");
-       }},
+       in_mode<SmartMode>("smart",
+                          [](const SmartMode& mode) {
+                            return mode.initial_profiling ? "the first step is measured"
+                                                          : "the first step is not measured";
+                          })},
       {{"performance_monitoring.smart_mode.calibration_enabled", "smart_mode.calibration_enabled"},
        flag([](ConfigDraft& d) -> bool& { return d.smart.calibration_enabled; }),
-       [](const MonitorConfig& c) {
-         const auto* mode = std::get_if<SmartMode>(&c.mode);
-         return only_in<SmartMode>(c, "smart",
-                                   mode != nullptr && mode->calibration_enabled
+       in_mode<SmartMode>("smart",
+                          [](const SmartMode& mode) {
+                            return mode.calibration_enabled
                                        ? "estimates are calibrated by what was measured"
-                                       : "estimates are left as they are");
-       }},
+                                       : "estimates are left as they are";
+                          })},
       {{"performance_monitoring.smart_mode.recalibration_frequency",
         "smart_mode.recalibration_frequency"},
        count([](ConfigDraft& d) -> std::uint64_t& { return d.smart.recalibration_frequency; }),
-       [](const MonitorConfig& c) {
-         const auto* mode = std::get_if<SmartMode>(&c.mode);
-         return only_in<SmartMode>(c, "smart",
-                                   "calibrated again " +
-                                       every(mode == nullptr ? 0 : mode->recalibration_frequency) +
-                                       ", and when shapes leave what was calibrated");
-       }},
+       in_mode<SmartMode>("smart",
+                          [](const SmartMode& mode) {
+                            return "calibrated again " + every(mode.recalibration_frequency) +
+                                   ", and when shapes leave what was calibrated";
+                          })},
       {{"performance_monitoring.hybrid_mode.hardware_counters_enabled",
         "hybrid_mode.hardware_counters_enabled"},
        flag([](ConfigDraft& d) -> bool& { return d.hybrid.hardware_counters_enabled; }),
-       [](const MonitorConfig& c) {
-         const auto* mode = std::get_if<HybridMode>(&c.mode);
-         return only_in<HybridMode>(c, "hybrid",
-                                    mode != nullptr && mode->hardware_counters_enabled
+       in_mode<HybridMode>("hybrid",
+                           [](const HybridMode& mode) {
+                             return mode.hardware_counters_enabled
                                         ? "hardware counters are asked first"
-                                        : "hardware counters are left alone");
-       }},
+                                        : "hardware counters are left alone";
+                           })},
       {{"performance_monitoring.hybrid_mode.fallback_to_profiler",
         "hybrid_mode.fallback_to_profiler"},
        flag([](ConfigDraft& d) -> bool& { return d.hybrid.fallback_to_profiler; }),
-       [](const MonitorConfig& c) {
-         const auto* mode = std::get_if<HybridMode>(&c.mode);
-         return only_in<HybridMode>(c, "hybrid",
-                                    mode != nullptr && mode->fallback_to_profiler
+       in_mode<HybridMode>("hybrid",
+                           [](const HybridMode& mode) {
+                             return mode.fallback_to_profiler
                                         ? "without counters: counted operators, then the estimate"
-                                        : "without counters: the estimate");
-       }},
+                                        : "without counters: the estimate";
+                           })},
   };
 }
 

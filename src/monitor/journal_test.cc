@@ -7,32 +7,16 @@
 
 #include "base/file.h"
 #include "mfu/monitor.h"
+#include "monitor/testing.h"
 
 namespace mfu {
 namespace {
 
-constexpr const char* kModel =
-    R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":64,)"
-    R"("intermediate_size":256,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":1000,)"
-    R"("num_key_value_heads":4,"max_position_embeddings":512,"tie_word_embeddings":false})";
-
-class JournalTest : public testing::Test {
- protected:
-  JournalTest() : folder_(testing::TempDir() + "journal." + std::to_string(::getpid())) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_ + "/region");
-    ::setenv("MFU_REGION_DIR", (folder_ + "/region").c_str(), 1);
-  }
-  ~JournalTest() override {
-    ::unsetenv("MFU_REGION_DIR");
-    std::filesystem::remove_all(folder_);
-  }
-  bool regions_left() const { return !std::filesystem::is_empty(folder_ + "/region"); }
-  std::string folder_;
-};
+using JournalTest = testing::RegionTest;
 
 TEST_F(JournalTest, FactsReadBackTheSame) {
-  JournalFacts facts{.host = "h", .pid = 7, .queue = "/x", .pipeline = {}, .model_json = kModel};
+  JournalFacts facts{
+      .host = "h", .pid = 7, .queue = "/x", .pipeline = {}, .model_json = testing::kSmallLlama};
   facts.pipeline.meter.mode = SmartMode{.initial_profiling = false, .recalibration_frequency = 3};
   facts.pipeline.meter.recompute = Recompute::selective;
   facts.pipeline.basis = {.precision = Precision::bf16,
@@ -79,7 +63,7 @@ TEST_F(JournalTest, AReplayedRunGivesTheSameReports) {
     options.config.run_dir = folder_ + "/run";
     options.config.jsonl = log;
     options.config.generation_every = 3;
-    options.model_json = kModel;
+    options.model_json = testing::kSmallLlama;
     options.peak = FlopRate{1e12};
     options.rank = 3;
     auto opened = Monitor::open(std::move(options), clock);

@@ -1,10 +1,12 @@
 // Processes that log until they are killed, at random instants: nothing whose call returned is
 // lost, and what their sinks left behind are valid beginnings of what the export writes whole.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <random>
@@ -16,40 +18,27 @@
 #include "base/text.h"
 #include "mfu/export.h"
 #include "monitor/journal.h"
+#include "monitor/testing.h"
 
 namespace mfu {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kModel =
-    R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":64,)"
-    R"("intermediate_size":256,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":1000,)"
-    R"("num_key_value_heads":4,"max_position_embeddings":512,"tie_word_embeddings":false})";
+using KillTest = testing::RegionTest;
 
-class KillTest : public testing::Test {
- protected:
-  KillTest() : folder_(testing::TempDir() + "kill." + std::to_string(::getpid())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ + "/region");
-    ::setenv("MFU_REGION_DIR", (folder_ + "/region").c_str(), 1);
-  }
-  ~KillTest() override {
-    ::unsetenv("MFU_REGION_DIR");
-    fs::remove_all(folder_);
-  }
-  std::string folder_;
-};
+// What the child is told: where to log, and the pipe to say so in.
+constexpr const char *kChildFolder = "MFU_KILL_TEST_FOLDER", *kChildPipe = "MFU_KILL_TEST_PIPE";
 
-// Logs until it is killed, and says each step that it was told is logged.
-[[noreturn]] void log_until_killed(const std::string& folder, int acknowledge) {
+// The child's whole life: logs until it is killed, and says each step that it was told is logged.
+void log_until_killed(const std::string& folder, int acknowledge) {
   MonitorOptions options;
   options.config.mode = SmartMode{};
   options.config.generation_every = 7;
   options.config.run_dir = folder;
   options.config.output_dir = folder;
   options.config.tensorboard = folder + "/board";
-  options.model_json = kModel;
+  options.model_json = testing::kSmallLlama;
   options.peak = FlopRate{1e12};
   options.queue_capacity = 1 << 14;
   auto monitor = Monitor::open(std::move(options));
@@ -62,7 +51,23 @@ class KillTest : public testing::Test {
     if (::write(acknowledge, &step, sizeof step) != sizeof step) break;
     if (step % 16 == 15) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
-  ::_exit(3);
+}
+
+// This program again, as the process that is killed: a fork alone would be a process whose threads
+// the thread sanitizer cannot follow.
+TEST(KilledProcess, DISABLED_LogsUntilItIsKilled) {
+  const char* folder = std::getenv(kChildFolder);
+  ASSERT_NE(folder, nullptr) << "only for the test below";
+  log_until_killed(folder, std::atoi(std::getenv(kChildPipe)));
+}
+
+[[noreturn]] void become_the_child(const std::string& folder, int pipe) {
+  ::setenv(kChildFolder, folder.c_str(), 1);
+  ::setenv(kChildPipe, std::to_string(pipe).c_str(), 1);
+  ::dup2(::open("/dev/null", O_WRONLY), STDOUT_FILENO);
+  ::execl("/proc/self/exe", "killed", "--gtest_also_run_disabled_tests",
+          "--gtest_filter=KilledProcess.*", "--gtest_output=", nullptr);
+  ::_exit(127);
 }
 
 // How many steps the child said were logged, after it was killed some time into its work.
@@ -72,7 +77,7 @@ std::uint64_t kill_some_time(const std::string& folder, std::chrono::microsecond
   pid_t child = ::fork();
   if (child == 0) {
     ::close(ends[0]);
-    log_until_killed(folder, ends[1]);
+    become_the_child(folder, ends[1]);
   }
   ::close(ends[1]);
   std::uint64_t said = 0, got = 0;
@@ -160,9 +165,6 @@ void expect_whole_export(const std::string& run, const RecordedSteps& steps) {
 }
 
 TEST_F(KillTest, NoStepThatWasLoggedIsLostToAKill) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a forked child with threads of its own is beyond this sanitizer";
-#endif
   constexpr int kRounds = 200;
   std::mt19937 random(7);
   std::uint64_t recovered = 0;
@@ -180,13 +182,13 @@ TEST_F(KillTest, NoStepThatWasLoggedIsLostToAKill) {
     if (round % 20 == 0) {
       recover_journals(run);
       ASSERT_EQ(read_recorded_steps(run)->reports.size(), steps->reports.size());
-      ASSERT_TRUE(fs::is_empty(folder_ + "/region"));
+      ASSERT_FALSE(regions_left());
     }
     recovered += steps->reports.size();
     if (HasFailure()) break;
     fs::remove_all(run);
-    fs::remove_all(folder_ + "/region");
-    fs::create_directories(folder_ + "/region");
+    fs::remove_all(regions_);
+    fs::create_directories(regions_);
   }
   RecordProperty("steps", static_cast<int>(recovered));
 }

@@ -63,7 +63,7 @@ struct Monitor::State {
     std::unique_lock lock(mutex);
     while (true) {
       wake.wait_for(lock, std::chrono::milliseconds(20),
-                    [&] { return stop || flush_wanted > flush_done; });
+                    [&] { return stop || flush_wanted > flush_done || worker->behind(); });
       bool ending = stop;
       std::uint64_t wanted = flush_wanted;
       bool all = ending || wanted > flush_done;
@@ -133,9 +133,8 @@ void Monitor::log_step(const StepInfo& info) noexcept {
   logged.has = has;
   logged.end_ns = state.clock.now().count();
   state.worker->queue().publish(position);
-  // Half full: worth a system call now and then.
-  std::uint64_t half = state.worker->queue().capacity() / 2;
-  if ((position & (half - 1)) == half - 1) state.wake.notify_one();
+  // A loop too quick for a look every 20 ms: worth a system call now and then.
+  if (state.worker->queue().crowded(position)) state.wake.notify_one();
 }
 
 void Monitor::add_reading(const FlopReading& reading) noexcept {

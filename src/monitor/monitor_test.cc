@@ -274,6 +274,51 @@ TEST_F(MonitorTest, WhatIsMissingIsAWarningAndTheRestGoesOn) {
   EXPECT_FALSE(Monitor::open(std::move(wrong)).has_value());
 }
 
+// Estimates of a model that the settings name, by what of it is trained.
+TEST_F(MonitorTest, WhatIsTrainedHoldsForAModelOfTheSettingsToo) {
+  std::filesystem::create_directories(folder_);
+  ASSERT_TRUE(write_file(folder_ + "/config.json",
+                         R"({"model_type":"llama","architectures":["LlamaForCausalLM"],)"
+                         R"("hidden_size":64,"intermediate_size":256,"num_hidden_layers":2,)"
+                         R"("num_attention_heads":4,"vocab_size":1000})")
+                  .has_value());
+  Diagnostics diagnostics;
+  ModelSpec model = *read_model(folder_ + "/config.json", {}, diagnostics);
+  StepShape shape = StepShape::of(2, 32);
+  for (const TrainingOptions& trained :
+       {TrainingOptions{}, TrainingOptions{.frozen = {"model.layers.0.*"}},
+        TrainingOptions{.lora_rank = 4, .lora_targets = {"q_proj"}}}) {
+    MonitorOptions options;
+    options.config.mode = EstimateMode{};
+    options.config.model = folder_;
+    options.trained = trained;
+    options.peak = FlopRate{1e15};
+    std::unique_ptr<Monitor> monitor = std::move(Monitor::open(std::move(options), clock_)).value();
+    monitor->log_step({.step = 1, .duration_s = 1, .shape = shape});
+    ASSERT_TRUE(monitor->flush(seconds(60)));
+    EXPECT_TRUE(monitor->warnings().empty()) << monitor->warnings()[0];
+    Workload work{.phase = Phase::train, .batch = 2, .sequence = 32};
+    Result<TrainingPlan> plan = plan_training(model, trained);
+    ASSERT_TRUE(plan.has_value()) << plan.error().message;
+    EXPECT_EQ(monitor->last_report()->flop, flop_per_step(model, work, *plan)->model_flop);
+  }
+}
+
+TEST_F(MonitorTest, APatternThatFitsNothingLeavesTheEstimateOutAndSaysSo) {
+  options_.trained.frozen = {"no.such.weight"};
+  std::unique_ptr<Monitor> monitor = open();
+  monitor->log_step({.step = 1, .duration_s = 1, .shape = StepShape::of(1, 8)});
+  ASSERT_TRUE(monitor->flush(seconds(60)));
+  EXPECT_FALSE(monitor->last_report()->flop.has_value());
+  ASSERT_FALSE(monitor->warnings().empty());
+  EXPECT_NE(monitor->warnings()[0].find("no.such.weight"), std::string::npos);
+  MonitorOptions bare;
+  bare.trained.lora_rank = 8;
+  monitor = std::move(Monitor::open(std::move(bare), clock_)).value();
+  ASSERT_FALSE(monitor->warnings().empty());
+  EXPECT_NE(monitor->warnings()[0].find("without a model"), std::string::npos);
+}
+
 // Hangs in its first write until it is let go.
 struct Gate {
   std::mutex mutex;

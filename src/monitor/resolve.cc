@@ -41,6 +41,24 @@ void resolve_model(MonitorOptions& options, const WarnFunction& warn) {
   for (const std::string& warning : diagnostics.warnings()) warn(warning);
 }
 
+void resolve_training(MonitorOptions& options, const WarnFunction& warn) {
+  const TrainingOptions& trained = options.trained;
+  if (options.training || (trained.frozen.empty() && trained.lora_rank == 0)) return;
+  if (!options.model) {
+    warn("frozen and lora are left out: without a model they say nothing");
+    return;
+  }
+  Result<TrainingPlan> plan = plan_training(*options.model, trained);
+  if (plan.has_value()) {
+    options.training = *plan;
+    return;
+  }
+  // An estimate of the whole model trained would be wrong by half.
+  warn(fmt::format("no FLOPs can be estimated: {}", plan.error().message));
+  options.model.reset();
+  options.model_json.clear();
+}
+
 // The device that `auto` means: an accelerator where there is one, else the processor.
 Result<Device> detected_device(const WarnFunction& warn) {
   Diagnostics diagnostics;
@@ -138,6 +156,7 @@ std::unique_ptr<Sink> prometheus_sink(const std::string& where) {
 
 void resolve_options(MonitorOptions& options, const WarnFunction& warn) {
   resolve_model(options, warn);
+  resolve_training(options, warn);
   resolve_peak(options, warn);
   if (options.config.devices == 0) {
     warn("devices is 0: 1 is taken");

@@ -1,31 +1,26 @@
 #include "monitor/share.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 
 #include "base/file.h"
 #include "mfu/monitor.h"
+#include "monitor/testing.h"
 
 namespace mfu {
 namespace {
 
 using std::chrono::seconds;
 
-constexpr const char* kModel =
-    R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":64,)"
-    R"("intermediate_size":256,"num_hidden_layers":2,"num_attention_heads":4,"vocab_size":1000,)"
-    R"("num_key_value_heads":4,"max_position_embeddings":512,"tie_word_embeddings":false})";
-
-class ShareTest : public testing::Test {
+class ShareTest : public testing::FolderTest {
  protected:
-  ShareTest() : folder_(testing::TempDir() + "share." + std::to_string(::getpid())) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
+  std::unique_ptr<Monitor> monitor_of(std::uint32_t rank) {
+    MonitorOptions options;
+    options.config.run_dir = folder_ + "/run";
+    options.model_json = testing::kSmallLlama;
+    options.peak = FlopRate{1e12};
+    options.rank = rank;
+    return std::move(Monitor::open(std::move(options), clock_)).value();
   }
-  ~ShareTest() override { std::filesystem::remove_all(folder_); }
-  std::string folder_;
   FakeClock clock_;
   Calibration made_{.linear = 1.1,
                     .quadratic = 2,
@@ -105,15 +100,7 @@ TEST_F(ShareTest, AFileThatIsNoneIsLeftAside) {
 }
 
 TEST_F(ShareTest, MonitorsOfOneRunShareByTheDirectory) {
-  auto open = [&](std::uint32_t rank) {
-    MonitorOptions options;
-    options.config.run_dir = folder_ + "/run";
-    options.model_json = kModel;
-    options.peak = FlopRate{1e12};
-    options.rank = rank;
-    return std::move(Monitor::open(std::move(options), clock_)).value();
-  };
-  std::unique_ptr<Monitor> zero = open(0), one = open(1);
+  std::unique_ptr<Monitor> zero = monitor_of(0), one = monitor_of(1);
   EXPECT_TRUE(zero->measurement_due(0));
   EXPECT_FALSE(one->measurement_due(0));  // rank 0 measures
   zero->add_reading({.step = 0,
@@ -143,12 +130,7 @@ TEST_F(ShareTest, MonitorsOfOneRunShareByTheDirectory) {
 }
 
 TEST_F(ShareTest, WithoutRankZeroAMonitorKeepsItsEstimateAndSaysSo) {
-  MonitorOptions options;
-  options.config.run_dir = folder_ + "/run";
-  options.model_json = kModel;
-  options.peak = FlopRate{1e12};
-  options.rank = 3;
-  std::unique_ptr<Monitor> alone = std::move(Monitor::open(std::move(options), clock_)).value();
+  std::unique_ptr<Monitor> alone = monitor_of(3);
   for (std::uint64_t step = 0; step < 5; ++step) {
     clock_.advance(seconds(30));
     alone->log_step({.step = step, .shape = StepShape::of(4, 128)});
@@ -160,12 +142,7 @@ TEST_F(ShareTest, WithoutRankZeroAMonitorKeepsItsEstimateAndSaysSo) {
 }
 
 TEST_F(ShareTest, WhoGetsACalibrationOtherwiseMissesNobody) {
-  MonitorOptions options;
-  options.config.run_dir = folder_ + "/run";
-  options.model_json = kModel;
-  options.peak = FlopRate{1e12};
-  options.rank = 3;
-  std::unique_ptr<Monitor> monitor = std::move(Monitor::open(std::move(options), clock_)).value();
+  std::unique_ptr<Monitor> monitor = monitor_of(3);
   monitor->add_calibration(made_);
   for (std::uint64_t step = 0; step < 5; ++step) {
     clock_.advance(seconds(30));

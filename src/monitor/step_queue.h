@@ -73,6 +73,15 @@ class StepQueue {
     slots_[position & mask_].turn.store(position + mask_ + 1, std::memory_order_release);
   }
 
+  // Whether the step published at `position` found half of the queue taken: asked once a half, so
+  // that a producer learns it without a line that the consumer writes all the time.
+  bool crowded(std::uint64_t position) const noexcept {
+    std::uint64_t half = (mask_ + 1) / 2;
+    if ((position & (half - 1)) != half - 1) return false;
+    std::uint64_t ahead = position + half;
+    return slots_[ahead & mask_].turn.load(std::memory_order_relaxed) < ahead;
+  }
+
   std::uint64_t head() const noexcept { return header_->head.load(std::memory_order_acquire); }
   std::uint64_t dropped() const noexcept {
     return header_->dropped.load(std::memory_order_relaxed);

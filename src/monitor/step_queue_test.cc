@@ -35,6 +35,21 @@ TEST(StepQueue, KeepsOrderAndDropsWhenFull) {
   EXPECT_EQ(queue.at(5), nullptr);
 }
 
+TEST(StepQueue, IsCrowdedWhereHalfOfItIsTakenAndOnlyThen) {
+  Result<StepQueue> made = StepQueue::create("", 8);
+  StepQueue& queue = made.value();
+  std::vector<std::uint64_t> crowded;
+  for (std::uint64_t i = 0; i < 28; ++i) {
+    if (i == 24) {
+      for (std::uint64_t late = 16; late < 24; ++late) queue.free(late);
+    }
+    ASSERT_TRUE(push(queue, i));
+    if (queue.crowded(i)) crowded.push_back(i);
+    if (i < 16) queue.free(i);  // then nobody drains, up to 24
+  }
+  EXPECT_EQ(crowded, (std::vector<std::uint64_t>{23}));
+}
+
 TEST(StepQueue, TakesAPowerOfTwo) {
   for (std::size_t bad : {0u, 1u, 3u, 1000u}) {
     EXPECT_EQ(StepQueue::create("", bad).error().code, ErrorCode::invalid_argument);

@@ -25,6 +25,8 @@ class Worker {
 
   bool enabled() const { return config_.enabled; }
   StepQueue& queue() { return queue_; }
+  // For the thread that drains: half of the queue waits for it.
+  bool behind() const { return queue_.head() - processed_ >= queue_.capacity() / 2; }
   TokenTracker& tokens() { return tokens_; }
 
   // Everything that is in the queue. With `all`, sinks get incomplete batches too.

@@ -300,23 +300,33 @@ void Recorder::count_slowly(unsigned operator_id, unsigned type_id, const CallCo
     if (region == nullptr) return;
     cell = state_->cell(*this, *region, operator_id % kRegionOperators, type_id % kRegionTypes);
   }
-  for (std::size_t i = 0; block_ == nullptr && i < kRegionBlocks; ++i) {
-    std::uint32_t free = 0;
-    if (!region->blocks[i].taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) {
-      continue;
-    }
-    static thread_local Lease lease;
-    lease.hold();
-    block_ = &region->blocks[i];
-    std::uint32_t used = region->header.blocks.load(std::memory_order_relaxed);
-    while (used <= i && !region->header.blocks.compare_exchange_weak(
-                            used, static_cast<std::uint32_t>(i + 1), std::memory_order_release)) {
-    }
-  }
+  lease_block(*region);
   if (block_ != nullptr) return add(*block_, block_->cells[cell - 1u], cost);
   Guard guard(state_->shared);
   RegionBlock& shared = region->blocks[kRegionBlocks];
   add(shared, shared.cells[cell - 1u], cost);
+}
+
+RegionBlock* Recorder::lease_block() {
+  Region* region = live_region();
+  if (region != nullptr) lease_block(*region);
+  return region == nullptr ? nullptr : block_;
+}
+
+void Recorder::lease_block(Region& region) {
+  for (std::size_t i = 0; block_ == nullptr && i < kRegionBlocks; ++i) {
+    std::uint32_t free = 0;
+    if (!region.blocks[i].taken.compare_exchange_strong(free, 1, std::memory_order_acquire)) {
+      continue;
+    }
+    static thread_local Lease lease;
+    lease.hold();
+    block_ = &region.blocks[i];
+    std::uint32_t used = region.header.blocks.load(std::memory_order_relaxed);
+    while (used <= i && !region.header.blocks.compare_exchange_weak(
+                            used, static_cast<std::uint32_t>(i + 1), std::memory_order_release)) {
+    }
+  }
 }
 
 Region* Recorder::live_region() {

@@ -74,6 +74,10 @@ class Recorder {
   // Where this thread's block is said; the place stays the thread's own, what it says may change.
   static RegionBlock* const* block() { return &block_; }
 
+  // Where this thread counts from now on; null: there is no region, or its threads are too many for
+  // one each.
+  RegionBlock* lease_block();
+
   // Indices looked up in an embedding table of so many rows. The table with the most rows is the
   // vocabulary; a wider one that comes later begins the count again.
   void add_tokens(std::uint64_t rows, std::uint64_t tokens);
@@ -106,6 +110,7 @@ class Recorder {
   struct Lease;
 
   Region* live_region();  // made where a forked child has none yet; null: not started
+  void lease_block(Region& region);
   void count_slowly(unsigned operator_id, unsigned type_id, const CallCost& cost);
   static void carry(RegionBlock& block, RegionWord& low, RegionWord& high, std::uint64_t sum);
 

@@ -1,8 +1,7 @@
 #include <fmt/format.h>
 
-#include "base/append.h"
 #include "base/json.h"
-#include "mfu/sink.h"
+#include "sinks/line_file.h"
 
 namespace mfu {
 
@@ -41,33 +40,6 @@ std::string row(const StepReport& report) {
   return line;
 }
 
-class CsvSink : public Sink {
- public:
-  explicit CsvSink(std::string path) : path_(std::move(path)) {}
-  std::string name() const override { return fmt::format("the table {}", path_); }
-  Result<void> open() override {
-    file_ = MFU_TRY(AppendFile::open(path_, true));
-    headed_ = !file_.was_empty();
-    return {};
-  }
-  Result<void> write(std::span<const StepReport> reports) override {
-    std::string lines = headed_ ? "" : header();
-    for (const StepReport& report : reports) lines += row(report);
-    MFU_TRY(file_.append(lines));
-    headed_ = true;
-    return {};
-  }
-  Result<void> close() override {
-    file_.close();
-    return {};
-  }
-
- private:
-  std::string path_;
-  AppendFile file_;
-  bool headed_ = false;
-};
-
 }  // namespace
 
 std::string steps_csv(std::span<const StepReport> reports) {
@@ -77,7 +49,8 @@ std::string steps_csv(std::span<const StepReport> reports) {
 }
 
 std::unique_ptr<Sink> make_csv_sink(std::string path) {
-  return std::make_unique<CsvSink>(std::move(path));
+  return make_line_file(
+      {.what = "the table", .path = std::move(path), .header = header(), .line = row});
 }
 
 }  // namespace mfu

@@ -1,35 +1,11 @@
 #include <fmt/format.h>
 
-#include "base/append.h"
 #include "base/json.h"
-#include "mfu/sink.h"
+#include "sinks/line_file.h"
 
 namespace mfu {
 
 namespace {
-
-class JsonlSink : public Sink {
- public:
-  explicit JsonlSink(std::string path) : path_(std::move(path)) {}
-  std::string name() const override { return fmt::format("the log {}", path_); }
-  Result<void> open() override {
-    file_ = MFU_TRY(AppendFile::open(path_, true));
-    return {};
-  }
-  Result<void> write(std::span<const StepReport> reports) override {
-    std::string lines;
-    for (const StepReport& report : reports) lines += to_json(report) + '\n';
-    return file_.append(lines);
-  }
-  Result<void> close() override {
-    file_.close();
-    return {};
-  }
-
- private:
-  std::string path_;
-  AppendFile file_;
-};
 
 void write_calibration(JsonWriter& json, const StepReport& report) {
   json.key("calibration").begin_object();
@@ -77,7 +53,9 @@ std::string to_json(const StepReport& report) {
 }
 
 std::unique_ptr<Sink> make_jsonl_sink(std::string path) {
-  return std::make_unique<JsonlSink>(std::move(path));
+  return make_line_file({.what = "the log",
+                         .path = std::move(path),
+                         .line = [](const StepReport& report) { return to_json(report) + '\n'; }});
 }
 
 }  // namespace mfu

@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
@@ -188,6 +190,37 @@ size_t mfu_observer_read_rows(struct mfu_observer_row* rows, size_t capacity) {
 void mfu_observer_read_thread(struct mfu_observer_thread* thread) {
   const Thread& mine = this_thread;
   *thread = {mine.hardware_flop, mine.model_flop, mine.recomputed_flop, mine.calls};
+}
+
+size_t mfu_observer_thread_changes(uint64_t* before, struct mfu_observer_change* changes,
+                                   size_t capacity) {
+  // The last two say whose counters the others are: a forked child's begin anew.
+  static_assert(mfu::kRegionCells + 2 == MFU_OBSERVER_THREAD_STATE);
+  const mfu::RegionBlock* block = Recorder::process().lease_block();
+  const mfu::Region* region = Recorder::process().region();
+  if (block == nullptr || region == nullptr) return 0;
+  std::uint64_t owner[2] = {reinterpret_cast<std::uintptr_t>(block), region->header.pid};
+  if (std::memcmp(before + mfu::kRegionCells, owner, sizeof owner) != 0) {
+    std::fill_n(before, mfu::kRegionCells, 0);
+    std::memcpy(before + mfu::kRegionCells, owner, sizeof owner);
+  }
+  size_t found = 0;
+  for (size_t i = 0; i < mfu::kRegionCells; ++i) {
+    std::uint32_t key = region->keys[i].load(std::memory_order_acquire);
+    if (key == 0) continue;
+    std::uint64_t now = block->cells[i].hardware_low.load(std::memory_order_relaxed);
+    if (now == before[i]) continue;
+    if (found < capacity) changes[found] = {(key - 1) >> 8, now - before[i]};
+    before[i] = now;
+    ++found;
+  }
+  return found;
+}
+
+const char* mfu_observer_operator_name(uint32_t id) {
+  const mfu::Region* region = Recorder::process().region();
+  if (region == nullptr || id >= mfu::kRegionOperators) return "";
+  return region->operators[id].name;
 }
 
 void mfu_observer_pause(int change) {

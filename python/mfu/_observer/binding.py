@@ -8,7 +8,7 @@ import os
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
-ABI = 1
+ABI = 2
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 
@@ -34,6 +34,13 @@ class Thread(Structure):
     _fields_ = [(name, c_uint64) for name in ("hardware_flop", "model_flop", "recomputed_flop", "calls")]
 
 
+class Change(Structure):
+    _fields_ = [("operator_id", c_uint64), ("hardware_flop", c_uint64)]
+
+
+THREAD_STATE = 194
+
+
 class Argument(Structure):
     _fields_ = [("kind", c_int), ("type", c_char_p), ("integers", POINTER(c_int64)), ("integers_count", c_size_t), ("number", c_double)]
 
@@ -45,6 +52,7 @@ class Cost(Structure):
 SIGNATURES = {
     "abi": (c_int, []), "torch": (c_char_p, []), "start": (c_int, [c_char_p, c_char_p]), "stop": (None, []), "active": (c_int, []), "problem": (c_char_p, []),
     "read_totals": (None, [POINTER(Totals)]), "read_rows": (c_size_t, [POINTER(Row), c_size_t]), "read_thread": (None, [POINTER(Thread)]),
+    "thread_changes": (c_size_t, [POINTER(c_uint64), POINTER(Change), c_size_t]), "operator_name": (c_char_p, [c_uint32]),
     "pause": (None, [c_int]), "recompute": (None, [c_int]), "checkpointed": (None, [c_int]), "create_graph": (None, [c_int]),
     "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),
     "add_lookup": (None, [c_uint64, c_uint64, c_uint64]), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),

@@ -116,6 +116,29 @@ def test_settings_that_cannot_be_used_are_warned_of(tmp_path, small):
         mfu.Monitor(device="Voodoo 2", dtype="bf16", wandb=False).close()
 
 
+def test_what_is_trained_holds_for_a_model_of_the_yaml_too_or_is_refused(tmp_path, small, lines):
+    (tmp_path / "config.json").write_text(json.dumps(small))
+    path = tmp_path / "train.yaml"
+    path.write_text(f"monitoring:\n  mfu_calculation_mode: estimate\n  model: {tmp_path / 'config.json'}\n  output_dir: {tmp_path}\n  peak: 1e15\n")
+    for number, trained in enumerate([{}, {"frozen": "model.layers.0.*"}, {"frozen": ["model.layers.0.*", "lm_head"]}, {"lora": 4}, {"lora": (4, ["q_proj", "v_proj"])}]):
+        with mfu.Monitor(path, log_file=f"{number}.json", wandb=False, **trained) as monitor:
+            monitor.log_step(1, batch=2, seq=32, step_seconds=1.0)
+        assert not monitor.warnings
+        assert lines(tmp_path / f"{number}.json")[0]["model_flop"] == mfu.flops(small, batch=2, seq=32, **trained).model_flop
+    for number, (trained, part) in enumerate([({"frozen": "no.such.weight"}, "no.such.weight"), ({"lora": (4, ["z_proj"])}, "z_proj"), ({"lora": 0}, "lora=0"), ({"lora": "four"}, "lora")]):
+        with pytest.warns(RuntimeWarning, match=part):
+            with mfu.Monitor(path, log_file=f"wrong{number}.json", wandb=False, **trained) as monitor:
+                monitor.log_step(1, batch=2, seq=32, step_seconds=1.0)
+        assert lines(tmp_path / f"wrong{number}.json")[0]["perf/tokens_per_second"] == 64
+    with pytest.warns(RuntimeWarning, match="without a model"):
+        mfu.Monitor(lora=8, wandb=False).close()
+    path.write_text(path.read_text() + "  lora: 8\n  frozen: model.layers.0.*\n")  # not among the settings: said, and not taken for something else
+    with pytest.warns(RuntimeWarning):
+        with mfu.Monitor(path, wandb=False) as monitor:
+            pass
+    assert sum("lora" in message or "frozen" in message for message in monitor.warnings) == 2
+
+
 def test_yaml_and_dict_say_the_same_and_keywords_win(tmp_path, small, lines):
     text = "model: other\nmonitor:\n  freq: {flops_profile_freq: 50, local_save_freq: 2}\n  mfu_calculation_mode: \"profiler\"\n  unmeasured: zero\n  dtype: bf16\n  log_file: '7'\n"
     path = tmp_path / "train.yaml"

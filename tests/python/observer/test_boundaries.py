@@ -35,6 +35,48 @@ def test_an_optimizer_step_ends_a_step_and_accumulation_does_not(count, fresh):
     assert got.steps == 3 and got.samples == 3 * 2 * 4
 
 
+class Orthogonal(torch.optim.SGD):
+    """As Muon: an iteration of matrix products over each gradient."""
+
+    def step(self, closure=None):
+        with torch.no_grad():
+            for weight in (each for group in self.param_groups for each in group["params"] if each.grad.dim() == 2):
+                gradient = weight.grad / weight.grad.norm()
+                for _ in range(3):
+                    square = gradient @ gradient.T
+                    gradient = 1.5 * gradient - 0.5 * square @ gradient
+                weight.grad = gradient
+        return super().step(closure)
+
+
+def test_what_an_optimizer_multiplies_is_needed_too(count, oracle, fresh):
+    model = nn.Linear(6, 2)
+    optimizer = Orthogonal(model.parameters(), lr=0.1)
+    # Rows 4: forward and the weight's gradient; the input needs none. Then 3 × (2×6 · 6×2 + 2×2 · 2×6).
+    expected = 2 * (2 * 4 * 6 * 2) + 3 * (2 * 2 * 6 * 2 + 2 * 2 * 2 * 6)
+    got = count(lambda: stepped(model, optimizer))
+    assert (got.model_flop, got.hardware_flop, got.recomputed_flop, got.steps) == (expected, expected, 0, 1)
+    assert oracle(lambda: stepped(model, optimizer)) == expected
+
+
+def test_a_closure_that_an_optimizer_calls_again_is_one_step_and_all_of_it_counts(count, fresh):
+    model, x = nn.Linear(6, 2), torch.randn(4, 6)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3, tolerance_grad=0, tolerance_change=0)
+    calls = []
+
+    def closure():
+        calls.append(1)
+        optimizer.zero_grad()
+        loss = model(x).pow(2).sum()
+        loss.backward()
+        return loss
+
+    got = count(lambda: optimizer.step(closure))
+    assert len(calls) > 1 and got.steps == 1
+    assert got.model_flop == got.hardware_flop >= len(calls) * 2 * (2 * 4 * 6 * 2)  # and its own products of vectors, where it makes them as matrices
+    assert sum(row["calls"] for key, row in got.rows.items() if "addmm" in key[0]) == len(calls)
+
+
 def test_of_several_optimizers_the_first_one_ends_the_step(count, fresh):
     models = [nn.Linear(6, 2) for _ in range(2)]
     first, second = (torch.optim.Adam(model.parameters()) for model in models)

@@ -112,19 +112,46 @@ def test_a_program_that_counts_itself_under_observation(tmp_path):
     assert (done.stdout, report["model_flop"]) == ("1024\n", 2048), done.stderr
 
 
-def test_observe_writes_a_run_directory(tmp_path):
+def summary_of(run):
+    """summary.json, once whoever carries the counts has written it."""
+    path = run / "summary.json"
+    for _ in range(600):
+        if path.exists() and path.read_text().endswith("}\n"):
+            return json.loads(path.read_text())
+        time.sleep(0.1)
+    raise AssertionError(f"no {path}")
+
+
+def observing_itself(tmp_path, more):
     program = tmp_path / "self.py"
-    program.write_text("import mfu\nrun = mfu.observe('here')\n" + TRAIN + "assert mfu.observe() is run\nprint(run.directory, run.model_flop, run.problem == '')\n")
-    done = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=200, cwd=tmp_path, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    program.write_text("import mfu\nrun = mfu.observe('here')\n" + TRAIN + more)
+    return subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=200, cwd=tmp_path, env=dict(os.environ, OMP_NUM_THREADS="1"))
+
+
+def test_observe_writes_a_run_directory(tmp_path):
+    done = observing_itself(tmp_path, "assert mfu.observe() is run\nprint(run.directory, run.model_flop, run.problem == '')\n")
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].split()[1:] == [str(4 * STEP), "True"]
-    summary = tmp_path / "here" / "summary.json"
-    for _ in range(300):
-        if summary.exists() and summary.read_text().endswith("}\n"):
-            break
-        time.sleep(0.1)
-    report = json.loads(summary.read_text())
+    report = summary_of(tmp_path / "here")
     assert (report["model_flop"], report["steps"]) == (4 * STEP, 4)
+
+
+def test_what_an_observing_process_counted_survives_its_kill(tmp_path):
+    done = observing_itself(tmp_path, "import signal\nos.kill(os.getpid(), signal.SIGKILL)\n")
+    assert done.returncode == -9
+    report = summary_of(tmp_path / "here")
+    assert (report["model_flop"], report["steps"]) == (4 * STEP, 4)
+
+
+def test_who_carries_the_counts_needs_a_place_and_ends_where_nobody_is(tmp_path):
+    drain = [sys.executable, "-m", "mfu", "run", "--drain", tmp_path / "regions"]
+    done = run(drain)
+    assert done.returncode == 2 and "--drain goes with --dir" in done.stderr
+    (tmp_path / "regions").mkdir()
+    done = run([*drain, "--dir", tmp_path / "run"])
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    report = summary_of(tmp_path / "run")
+    assert (report["ranks"], report["model_flop"]) == (0, None) and report["notes"]
 
 
 def test_observe_where_the_directory_cannot_be_made_goes_on_elsewhere(tmp_path):

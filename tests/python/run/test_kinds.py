@@ -8,15 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from expected import BATCH, FORWARD, HERE, IN, MFU, STEP
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
 PROGRAM = str(HERE / "kinds.py")
-
-BATCH, IN, HIDDEN, OUT = 8, 16, 32, 4
-FORWARD = 2 * BATCH * IN * HIDDEN + 2 * BATCH * HIDDEN * OUT
-STEP = FORWARD + 2 * BATCH * IN * HIDDEN + 2 * (2 * BATCH * HIDDEN * OUT)
 
 
 @pytest.fixture
@@ -96,30 +90,33 @@ def test_what_we_write_to_may_be_deleted(run, kind):
     assert (report["steps"], report["model_flop"]) == (10, 10 * STEP)
 
 
-def test_a_full_disk_does_not_stop_the_program(run, tmp_path):
-    """A file system of 64 kB holds the run directory and is full."""
-    small = tmp_path / "small"
-    small.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(small)], capture_output=True).returncode != 0:
-        pytest.skip("mounting a small file system is not allowed here")
-    try:
-        subprocess.run(["dd", "if=/dev/zero", f"of={small}/rest", "bs=4096"], capture_output=True)
-        report = run(sys.executable, str(HERE / "programs.py"), "plain", directory=small / "run")
-        assert (report["steps"], report["model_flop"]) == (20, 20 * STEP)
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
+@pytest.fixture
+def mounted(tmp_path):
+    """A small file system of one's own, mounted as it is told."""
+    place = tmp_path / "place"
 
+    def mount(options):
+        place.mkdir()
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(place)], capture_output=True).returncode != 0:
+            pytest.skip("a file system of one's own is not at hand: mounting one needs root")
+        return place
 
-def test_a_read_only_directory_does_not_stop_the_program(run, tmp_path):
-    place = tmp_path / "fixed"
-    place.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "ro,size=64k", "none", str(place)], capture_output=True).returncode != 0:
-        pytest.skip("mounting a read-only file system is not allowed here")
-    try:
-        report = run(sys.executable, str(HERE / "programs.py"), "plain", directory=place / "run", TMPDIR=str(tmp_path))
-        assert (report["steps"], report["model_flop"]) == (20, 20 * STEP)
-    finally:
+    yield mount
+    if os.path.ismount(place):
         subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk_does_not_stop_the_program(run, mounted):
+    """A file system of 64 kB holds the run directory and is full."""
+    small = mounted("size=64k")
+    subprocess.run(["dd", "if=/dev/zero", f"of={small}/rest", "bs=4096"], capture_output=True)
+    report = run(sys.executable, str(HERE / "programs.py"), "plain", directory=small / "run")
+    assert (report["steps"], report["model_flop"]) == (20, 20 * STEP)
+
+
+def test_a_read_only_directory_does_not_stop_the_program(run, mounted, tmp_path):
+    report = run(sys.executable, str(HERE / "programs.py"), "plain", directory=mounted("ro,size=64k") / "run", TMPDIR=str(tmp_path))
+    assert (report["steps"], report["model_flop"]) == (20, 20 * STEP)
 
 
 def test_uv_run(run):

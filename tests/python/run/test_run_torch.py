@@ -4,18 +4,11 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from expected import BATCH, FORWARD, HERE, MFU, STEP
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
-MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
 PROGRAM = str(HERE / "programs.py")
-
-BATCH, IN, HIDDEN, OUT = 8, 16, 32, 4
-FORWARD = 2 * BATCH * IN * HIDDEN + 2 * BATCH * HIDDEN * OUT
-STEP = FORWARD + 2 * BATCH * IN * HIDDEN + 2 * (2 * BATCH * HIDDEN * OUT)
 
 
 @pytest.fixture
