@@ -12,11 +12,11 @@
 namespace mfu {
 namespace {
 
-using JournalTest = testing::RegionTest;
+using JournalTest = RegionTest;
 
 TEST_F(JournalTest, FactsReadBackTheSame) {
   JournalFacts facts{
-      .host = "h", .pid = 7, .queue = "/x", .pipeline = {}, .model_json = testing::kSmallLlama};
+      .host = "h", .pid = 7, .queue = "/x", .pipeline = {}, .model_json = kSmallLlama};
   facts.pipeline.meter.mode = SmartMode{.initial_profiling = false, .recalibration_frequency = 3};
   facts.pipeline.meter.recompute = Recompute::selective;
   facts.pipeline.basis = {.precision = Precision::bf16,
@@ -63,7 +63,7 @@ TEST_F(JournalTest, AReplayedRunGivesTheSameReports) {
     options.config.run_dir = folder_ + "/run";
     options.config.jsonl = log;
     options.config.generation_every = 3;
-    options.model_json = testing::kSmallLlama;
+    options.model_json = kSmallLlama;
     options.peak = FlopRate{1e12};
     options.rank = 3;
     auto opened = Monitor::open(std::move(options), clock);

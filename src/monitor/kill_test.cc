@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using KillTest = testing::RegionTest;
+using KillTest = RegionTest;
 
 // What the child is told: where to log, and the pipe to say so in.
 constexpr const char *kChildFolder = "MFU_KILL_TEST_FOLDER", *kChildPipe = "MFU_KILL_TEST_PIPE";
@@ -38,7 +38,7 @@ void log_until_killed(const std::string& folder, int acknowledge) {
   options.config.run_dir = folder;
   options.config.output_dir = folder;
   options.config.tensorboard = folder + "/board";
-  options.model_json = testing::kSmallLlama;
+  options.model_json = kSmallLlama;
   options.peak = FlopRate{1e12};
   options.queue_capacity = 1 << 14;
   auto monitor = Monitor::open(std::move(options));

@@ -11,12 +11,12 @@ namespace {
 
 using std::chrono::seconds;
 
-class ShareTest : public testing::FolderTest {
+class ShareTest : public FolderTest {
  protected:
   std::unique_ptr<Monitor> monitor_of(std::uint32_t rank) {
     MonitorOptions options;
     options.config.run_dir = folder_ + "/run";
-    options.model_json = testing::kSmallLlama;
+    options.model_json = kSmallLlama;
     options.peak = FlopRate{1e12};
     options.rank = rank;
     return std::move(Monitor::open(std::move(options), clock_)).value();

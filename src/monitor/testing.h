@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-namespace mfu::testing {
+namespace mfu {
 
 inline constexpr const char* kSmallLlama =
     R"({"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":64,)"
@@ -37,4 +37,4 @@ class RegionTest : public FolderTest {
   std::string regions_ = folder_ + "/region";
 };
 
-}  // namespace mfu::testing
+}  // namespace mfu
