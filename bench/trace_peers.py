@@ -136,7 +136,7 @@ class Copies:
 
 
 Mark = collections.namedtuple("Mark", "before where number after")
-Run = collections.namedtuple("Run", "cpu_s wall_s resident_mb anonymous_mb said failed")
+Run = collections.namedtuple("Run", "cpu_s wall_s resident_mb anonymous_mb said failed stopped")
 
 
 def memory_kb(pid):
@@ -149,8 +149,8 @@ def memory_kb(pid):
         return [0, 0]
 
 
-def run(command, feed=None):
-    """Runs it to its end; `feed` writes its standard input."""
+def run(command, feed=None, give_up_s=float("inf")):
+    """Runs it to its end, or until it has taken that long; `feed` writes its standard input."""
     start, most = time.monotonic(), [0, 0]
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(command, stdin=subprocess.PIPE if feed else subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said, text=bool(feed))
@@ -161,11 +161,13 @@ def run(command, feed=None):
             if pid:
                 break
             most = [max(pair) for pair in zip(most, memory_kb(child.pid))]
+            if time.monotonic() - start > give_up_s:
+                child.kill()
             time.sleep(0.005)
         child.returncode = status
         said.seek(0)
         words = said.read().decode("utf-8", "replace").strip().splitlines()
-    return Run(usage.ru_utime + usage.ru_stime, time.monotonic() - start, most[0] * 1.024e-3, most[1] * 1.024e-3, words[-1] if words else "", status != 0)
+    return Run(usage.ru_utime + usage.ru_stime, time.monotonic() - start, most[0] * 1.024e-3, most[1] * 1.024e-3, words[-1] if words else "", status != 0, time.monotonic() - start > give_up_s)
 
 
 def versions(python):
@@ -175,7 +177,7 @@ def versions(python):
 
 def report(name, size_mb, result, mfu):
     against = "" if result is mfu or mfu is None else f"{result.cpu_s / mfu.cpu_s:6.0f} x CPU {result.resident_mb / mfu.resident_mb:6.1f} x memory"
-    said = f"FAILED: {result.said}" if result.failed else f"({result.said[:90]})" if result is not mfu and result.said else ""
+    said = "STOPPED: all of it lower bounds" if result.stopped else f"FAILED: {result.said}" if result.failed else f"({result.said[:90]})" if result is not mfu and result.said else ""
     print(f"  {name:10} {size_mb:6.0f} MB {result.cpu_s:9.2f} CPU s {result.wall_s:9.2f} s {size_mb / result.cpu_s:8.0f} MB/CPU s",
           f"{result.resident_mb:8.0f} MB resident {result.anonymous_mb:8.0f} MB anonymous  {against} {said}", flush=True)
 
@@ -187,6 +189,7 @@ def main():
     parser.add_argument("--peers", help="a Python that has the other analyzers")
     parser.add_argument("--tools", nargs="+", default=["mfu", "hta", "tracelens"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--give-up", type=float, default=float("inf"), metavar="SECONDS", help="stop one that takes longer, and say so")
     parser.add_argument("--stream", action="store_true")
     parser.add_argument("--mfu", default=str(MFU))
     parser.add_argument("--folder", help="where the files are made (default: the system's temporary folder); they are removed")
@@ -216,7 +219,7 @@ def main():
                     result = run([chosen.mfu, "explain", "-", "--json"], feed=lambda out: (passed.append(Counting(out)), source.write(passed[0], copies)))
                     size_mb = passed[0].size / 1e6
                 else:
-                    results = [run(commands[tool](path)) for _ in range(chosen.rounds if tool == "mfu" else 1)]
+                    results = [run(commands[tool](path), give_up_s=chosen.give_up) for _ in range(chosen.rounds if tool == "mfu" else 1)]
                     result = min(results, key=lambda each: each.cpu_s)
                 mfu = mfu or (result if tool == "mfu" else None)
                 report(tool, size_mb, result, mfu)
