@@ -149,6 +149,9 @@ def test_who_carries_the_counts_needs_a_place_and_ends_where_nobody_is(tmp_path)
     assert done.returncode == 2 and "--drain goes with --dir" in done.stderr
     (tmp_path / "regions").mkdir()
     done = run([*drain, "--dir", tmp_path / "run"])
+    assert done.returncode == 2 and "summary.json: cannot be written" in done.stderr  # who observes makes the directory
+    (tmp_path / "run").mkdir()
+    done = run([*drain, "--dir", tmp_path / "run"])
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     report = summary_of(tmp_path / "run")
     assert (report["ranks"], report["model_flop"]) == (0, None) and report["notes"]
