@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 import time
 import weakref
 
@@ -63,9 +64,22 @@ def _step(library, optimizer):
         pass
 
 
+def _inside_a_step(optimizer, caller):
+    """Whether this step() was called by another of the same optimizer: a class of the user's that calls its base's. Torch's wrapper runs hooks for both."""
+    frame = caller.f_back
+    for _ in range(8):
+        if frame is None:
+            return False
+        if frame.f_code is caller.f_code and frame.f_locals.get("self") is optimizer:
+            return True
+        frame = frame.f_back
+    return False
+
+
 def install_optimizer(module, library):
     def stepped(optimizer, args, kwargs):
-        _step(library, optimizer)
+        if not _inside_a_step(optimizer, sys._getframe(1)):
+            _step(library, optimizer)
 
     skip_in_dynamo(stepped)
     module.register_optimizer_step_post_hook(stepped)
