@@ -1,9 +1,9 @@
 # Warnings and sanitizers, the same for every target.
 add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -Wconversion
-                    -Wno-sign-conversion -Wno-restrict)
+                    -Wno-sign-conversion $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 if(CMAKE_UNITY_BUILD)  # a source that is included looks like a header to this one
-  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+  add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 if(MFU_SANITIZE)
   add_compile_options(-fsanitize=${MFU_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -9,6 +9,7 @@
 //   auto written = sink->write(std::span(&report, 1));
 #pragma once
 
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <span>
@@ -84,6 +85,8 @@ class Sink {
   // whole records, so that what a killed process leaves is a valid prefix.
   virtual Result<void> write(std::span<const StepReport> reports) = 0;
   virtual Result<void> close() = 0;
+  // Written more often than this, nobody who reads it sees more: reports are gathered meanwhile.
+  virtual std::chrono::nanoseconds pace() const { return {}; }
 };
 
 // One JSON object a line (docs/formats/training_log.md); also the documented training_log.json.

@@ -60,34 +60,45 @@ std::string json_number(double number) {
   return fmt::format("{}", number);
 }
 
-std::string json_quoted(std::string_view text) {
-  std::string quoted = "\"";
-  while (!text.empty()) {
-    unsigned char letter = static_cast<unsigned char>(text[0]);
-    std::string_view safe = text.substr(0, 1);
-    if (letter == '"' || letter == '\\') {
-      quoted += '\\';
-      quoted += static_cast<char>(letter);
-    } else if (letter == '\n') {
-      quoted += "\\n";
-    } else if (letter == '\t') {
-      quoted += "\\t";
-    } else if (letter < 0x20 || letter == 0x7F) {
-      quoted += fmt::format("\\u{:04x}", static_cast<unsigned>(letter));
-    } else if (letter < 0x80) {
-      quoted += safe;
-    } else {
-      std::size_t length = utf8_sequence_length(text);
-      if (length == 0) {
-        quoted += "\\ufffd";
-      } else {
-        safe = text.substr(0, length);
-        quoted += safe;
-      }
-    }
-    text.remove_prefix(safe.size());
+namespace {
+
+bool is_plain(char letter) {
+  return letter >= 0x20 && letter < 0x7F && letter != '"' && letter != '\\';
+}
+
+std::string escaped(unsigned char letter) {
+  switch (letter) {
+    case '"':
+    case '\\':
+      return {'\\', static_cast<char>(letter)};
+    case '\n':
+      return "\\n";
+    case '\t':
+      return "\\t";
+    default:
+      return letter < 0x80 ? fmt::format("\\u{:04x}", static_cast<unsigned>(letter)) : "\\ufffd";
   }
-  return quoted + '"';
+}
+
+}  // namespace
+
+std::string json_quoted(std::string_view text) {
+  std::string quoted;
+  quoted.reserve(text.size() + 2);
+  quoted += '"';
+  while (!text.empty()) {
+    std::size_t run = 0;  // nearly always all of it
+    while (run < text.size() && is_plain(text[run])) ++run;
+    quoted += text.substr(0, run);
+    text.remove_prefix(run);
+    if (text.empty()) break;
+    std::size_t length = utf8_sequence_length(text);
+    quoted += length > 1 ? std::string(text.substr(0, length))
+                         : escaped(static_cast<unsigned char>(text[0]));
+    text.remove_prefix(length > 1 ? length : 1);
+  }
+  quoted += '"';
+  return quoted;
 }
 
 void JsonWriter::separate() {

@@ -43,7 +43,9 @@ bool SinkFeeder::attempt(const Result<void>& result) {
 void SinkFeeder::pump(bool all) {
   bool due = all || (batch_ != 0 && waiting_.size() >= batch_) || waiting_.size() == kMostWaiting;
   if (waiting_.empty() || !due) return;
-  if (pause_.count() != 0 && !all && clock_.now() < next_) return;
+  bool early = clock_.now() < next_;
+  bool pressed = pause_.count() == 0 && waiting_.size() >= kMostWaiting / 2;
+  if (early && !all && !pressed) return;
   if (!open_) {
     open_ = attempt(sink_->open());
     if (!open_) return;
@@ -54,6 +56,7 @@ void SinkFeeder::pump(bool all) {
     if (!attempt(sink_->write(batch))) return;
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<long>(count));
   }
+  next_ = clock_.now() + sink_->pace();
 }
 
 void SinkFeeder::close() {

@@ -41,7 +41,7 @@ class SinkFeeder {
   std::function<void(std::string)> warn_;
   std::deque<StepReport> waiting_;
   bool open_ = false, warned_ = false;
-  std::chrono::nanoseconds pause_{}, next_{};
+  std::chrono::nanoseconds pause_{}, next_{};  // after a failure; the next time it may be written
   std::uint64_t lost_ = 0;
 };
 

@@ -9,6 +9,7 @@ struct Behaviour {
   int refuse = 0;  // so many calls from now on
   std::vector<std::uint64_t> written;
   int writes = 0, opens = 0, closes = 0;
+  std::chrono::nanoseconds pace{};
 };
 
 class MoodySink : public Sink {
@@ -32,6 +33,7 @@ class MoodySink : public Sink {
     ++behaviour_.closes;
     return {};
   }
+  std::chrono::nanoseconds pace() const override { return behaviour_.pace; }
 
  private:
   Behaviour& behaviour_;
@@ -102,6 +104,28 @@ TEST_F(Feeder, GathersBatchesAndHandsTheRestOverAtTheEnd) {
   never.offer(report(1));
   never.pump(false);
   EXPECT_EQ(behaviour_.written.size(), 5u);
+}
+
+TEST_F(Feeder, ASinkWithAPaceIsWrittenNoMoreOftenUnlessToldToOrTooMuchWaits) {
+  behaviour_.pace = std::chrono::seconds(1);
+  SinkFeeder feeder = make(1);
+  std::uint64_t step = 0;
+  auto go_on = [&](std::chrono::milliseconds passed, std::uint64_t steps) {
+    for (std::uint64_t i = 0; i < steps; ++i) feeder.offer(report(++step));
+    clock_.advance(passed);
+    feeder.pump(false);
+    return behaviour_.writes;
+  };
+  EXPECT_EQ(go_on(std::chrono::milliseconds(0), 1), 1);  // the first at once
+  EXPECT_EQ(go_on(std::chrono::milliseconds(999), 7), 1);
+  EXPECT_EQ(go_on(std::chrono::milliseconds(1), 1), 2);
+  EXPECT_EQ(behaviour_.written.size(), 9u);
+  feeder.offer(report(++step));
+  feeder.pump(true);
+  EXPECT_EQ(behaviour_.written.size(), 10u);
+  go_on(std::chrono::milliseconds(1), SinkFeeder::kMostWaiting / 2);
+  EXPECT_EQ(behaviour_.written.size(), 10 + SinkFeeder::kMostWaiting / 2);
+  EXPECT_EQ(feeder.lost(), 0u);
 }
 
 TEST_F(Feeder, CountsWhatASinkThatNeverCameBackLost) {

@@ -16,6 +16,7 @@ constexpr std::size_t kMostSteps = 1000 / 16;  // a step has at most 16 scalars
 class MlflowSink : public Sink {
  public:
   explicit MlflowSink(WebTarget target) : target_(std::move(target)) {}
+  std::chrono::nanoseconds pace() const override { return std::chrono::seconds(1); }
   std::string name() const override { return fmt::format("MLflow at {}", target_.url); }
   Result<void> open() override {
     if (target_.run.empty()) {

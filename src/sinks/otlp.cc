@@ -39,6 +39,7 @@ void data_point(JsonWriter& json, const StepReport& report, double value) {
 class OtlpSink : public Sink {
  public:
   explicit OtlpSink(WebTarget target) : target_(std::move(target)) {}
+  std::chrono::nanoseconds pace() const override { return std::chrono::seconds(1); }
   std::string name() const override { return fmt::format("OTLP at {}", target_.url); }
   Result<void> open() override { return require_http(); }
   Result<void> write(std::span<const StepReport> reports) override {

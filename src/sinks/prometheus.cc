@@ -104,6 +104,7 @@ void add_report(Exposition& page, const StepReport& report) {
 class PrometheusSink : public Sink {
  public:
   explicit PrometheusSink(std::string path) : path_(std::move(path)) {}
+  std::chrono::nanoseconds pace() const override { return std::chrono::seconds(1); }
   std::string name() const override { return fmt::format("the metrics file {}", path_); }
   Result<void> open() override { return {}; }
   Result<void> write(std::span<const StepReport> reports) override {

@@ -95,6 +95,7 @@ std::string description_of(const StepReport& report) {
 class TensorBoardSink : public Sink {
  public:
   explicit TensorBoardSink(std::string folder) : folder_(std::move(folder)) {}
+  std::chrono::nanoseconds pace() const override { return std::chrono::seconds(1); }
   std::string name() const override { return fmt::format("TensorBoard in {}", folder_); }
 
   Result<void> open() override {

@@ -13,7 +13,7 @@ namespace {
 
 void write_out(mfu::Attribution found, unsigned turn) {
   mfu::ExplainReport report = mfu::report_explanation(std::move(found));
-  switch (turn % 16) {  // the writers are slow: they take turns
+  switch (turn % 64) {  // the writers are slow: they take turns
     case 0:
       mfu::to_json(report);
       break;
