@@ -16,6 +16,8 @@ namespace mfu {
 
 namespace {
 
+constexpr std::chrono::milliseconds kLook{100};
+
 // Grows in every forked child: the thread and the queue of a monitor are its parent's.
 std::atomic<unsigned> g_forks = 0;  // NOLINT(readability-identifier-naming): global, and says so
 
@@ -57,12 +59,12 @@ struct Monitor::State {
   std::thread thread;
   State* left_before = nullptr;  // another that had to be left
 
-  // The background thread. It looks every 20 ms: a loop that woke it at each step would pay for a
-  // system call.
+  // The background thread. It looks now and then: a loop that woke it at each step would pay for a
+  // system call, and each look costs the machine some 50 µs.
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
-      wake.wait_for(lock, std::chrono::milliseconds(20),
+      wake.wait_for(lock, kLook,
                     [&] { return stop || flush_wanted > flush_done || worker->behind(); });
       bool ending = stop;
       std::uint64_t wanted = flush_wanted;
@@ -133,7 +135,7 @@ void Monitor::log_step(const StepInfo& info) noexcept {
   logged.has = has;
   logged.end_ns = state.clock.now().count();
   state.worker->queue().publish(position);
-  // A loop too quick for a look every 20 ms: worth a system call now and then.
+  // A loop too quick for kLook: worth a system call now and then.
   if (state.worker->queue().crowded(position)) state.wake.notify_one();
 }
 
