@@ -69,8 +69,9 @@ enum class Rows : std::uint8_t {
   tower,      // patches and class tokens
   merged,     // image tokens as the text stream gets them
   images,
+  sound,  // of an audio tower: none, a Workload has no sound
 };
-inline constexpr std::size_t kRowsCount = 12;
+inline constexpr std::size_t kRowsCount = 13;
 
 enum class MaskKind : std::uint8_t {
   causal,
@@ -83,6 +84,7 @@ enum class MaskKind : std::uint8_t {
   joint,          // new and encoder tokens, each other
   top_k,          // the `size` best of the causal ones
   blocks,         // bidirectional within blocks of at most `size` (vision windows)
+  pooled,         // averages of size x size patches, which a class makes by a matrix multiply
 };
 
 struct Mask {

@@ -16,8 +16,13 @@ FlopCount projection_flop(const Projection& work, const Load& load, Counting cou
   return FlopCount(2) * rows_of(load, counting, work.rows) * active * work.in * work.out;
 }
 
-FlopCount tower_pairs(const Attention& attention, const Load& load) {
+FlopCount tower_pairs(const Attention& attention, const Load& load, Counting counting) {
   const ImageGrid& grid = load.grid;
+  if (attention.mask.kind == MaskKind::pooled) {  // no work that a model needs: an average
+    std::uint64_t outputs =
+        counting == Counting::needed ? 0 : rows_of(load, counting, Rows::merged);
+    return FlopCount(grid.height * grid.width) * outputs;
+  }
   if (attention.mask.kind == MaskKind::blocks) {
     return wide(block_pairs(grid.height, grid.width, attention.mask.size)) * grid.frames *
            load.images;
@@ -230,7 +235,7 @@ std::uint64_t recurrence_flop_per_token(const Recurrence& recurrence) {
 FlopCount total_pairs(const Attention& attention, const Load& load, Counting counting) {
   switch (attention.rows) {
     case Rows::tower:
-      return tower_pairs(attention, load);
+      return tower_pairs(attention, load, counting);
     case Rows::encoder:
       return encoder_pairs(attention, load);
     case Rows::images:
@@ -261,6 +266,9 @@ FlopCount backward_flop(const Component& component, const Load& load, Counting c
     return times == 0 ? FlopCount(0) : projection_flop(*work, load, counting) * times;
   }
   if (const auto* work = std::get_if<Attention>(&component.work)) {
+    if (work->mask.kind == MaskKind::pooled) {  // by a matrix nobody learns
+      return input ? attention_flop(*work, load, counting) : FlopCount(0);
+    }
     return attention_backward(*work, load, counting, need.wires);
   }
   if (const auto* work = std::get_if<Convolution>(&component.work)) {

@@ -11,6 +11,7 @@ std::span<const Family> llama_families();
 std::span<const Family> llama_variant_families();
 std::span<const Family> gemma_families();
 std::span<const Family> gemma4_families();
+std::span<const Family> gemma4_media_families();
 std::span<const Family> gpt_families();
 std::span<const Family> moe_families();
 std::span<const Family> deepseek_families();
@@ -38,5 +39,7 @@ void add_text_decoder(const Fields& config, ModelSpec& model, std::string_view f
                       std::optional<bool> tied);
 // Notes its absence.
 bool has_vision(const Fields& config, ModelSpec& model);
+// Of the text stream, which was added behind the first so many stages.
+std::vector<Attention*> text_attentions(ModelSpec& model, std::size_t first);
 
 }  // namespace mfu

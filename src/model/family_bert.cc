@@ -245,6 +245,7 @@ void build_modernbert(const Fields& config, ModelSpec& model) {
 std::span<const Family> bert_families() {
   static constexpr Family kFamilies[] = {{"bert", build_bert},
                                          {"roberta", build_roberta},
+                                         {"camembert", build_roberta},
                                          {"xlm-roberta", build_roberta},
                                          {"distilbert", build_distilbert},
                                          {"modernbert", build_modernbert}};

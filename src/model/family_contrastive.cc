@@ -79,7 +79,7 @@ void build_siglip(const Fields& config, ModelSpec& model) {
   Tower tower = read_siglip_tower(vision, model);
   tower.prefix = "vision_model.";
   add_tower(model, tower);
-  if (vision.flag({"vision_use_head"}, true)) add_siglip_head(model, tower);
+  if (tower.pooling_head) add_siglip_head(model, tower);
   Fields text = config.section({"text_config"});
   std::uint64_t hidden = add_text_tower(text, kSiglip, model);
   add_text_head(model, {"text_model.head", hidden, text.size({"projection_size"}, hidden), true},

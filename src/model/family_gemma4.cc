@@ -65,6 +65,10 @@ Gemma4 read_gemma4(const Fields& config) {
   gemma.sliding.mask = {MaskKind::window, config.size({"sliding_window"}, 512)};
   gemma.full = gemma.sliding;
   gemma.full.mask = {};
+  if (config.text({"use_bidirectional_attention"}, "") == "all") {
+    gemma.full.mask.kind = MaskKind::bidirectional;
+    gemma.sliding.mask = {MaskKind::local, gemma.sliding.mask.size / 2};
+  }
   gemma.full.head_dim = config.size({"global_head_dim"}, 512);
   gemma.full.q_norm = gemma.full.k_norm = gemma.full.head_dim;
   gemma.full.values_are_keys = config.flag({"attention_k_eq_v"}, false);
@@ -93,7 +97,7 @@ Gemma4 read_gemma4(const Fields& config) {
 void build_gemma4(const Fields& config, ModelSpec& model) {
   Gemma4 gemma = read_gemma4(config);
   const Decoder& decoder = gemma.decoder;
-  std::vector<Mask> masks = read_masks(config, decoder.layers, gemma.sliding.mask,
+  std::vector<Mask> masks = read_masks(config, decoder.layers, {MaskKind::window, 1},
                                        [](std::uint64_t layer) { return (layer + 1) % 6 != 0; });
   if (!masks.empty()) masks.back() = {};  // the class makes the last layer a full one
   std::vector<LayerKind> kinds;
@@ -105,10 +109,11 @@ void build_gemma4(const Fields& config, ModelSpec& model) {
     bool full = masks[i].kind == MaskKind::causal;
     order.push_back((full ? 1u : 0u) + (i >= gemma.shared_from ? 2u : 0u));
   }
+  std::size_t first = model.stages.size();  // behind towers, in a whole model
   add_decoder_frame(config, decoder,
                     layer_stage("model.layers.", Stream::text, std::move(kinds), order), model);
   if (gemma.layer_input == 0) return;
-  LayerKind& tables = model.stages[0].kinds[0];
+  LayerKind& tables = model.stages[first].kinds[0];
   std::uint64_t width = decoder.layers * gemma.layer_input;
   std::uint64_t rows = config.size({"vocab_size_per_layer_input"}, 262144);
   add_weights(tables, "embed_tokens_per_layer", Part::embedding, rows * width, wire::inner);

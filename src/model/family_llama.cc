@@ -44,6 +44,28 @@ void build_ministral(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
+void build_ministral3(const Fields& config, ModelSpec& model) {
+  Decoder decoder = read_decoder(
+      config, {.layers = 34, .kv_heads = 8, .head_dim = 128, .ffn = 14336, .vocab = 131072});
+  decoder.masks.assign(decoder.layers, window_of(config, 0));
+  build_decoder(config, decoder, model);
+}
+
+// One layer in four sees everything, the first among them.
+void build_cwm(const Fields& config, ModelSpec& model) {
+  Decoder decoder = read_decoder(config, {.hidden = 6144,
+                                          .layers = 64,
+                                          .heads = 48,
+                                          .kv_heads = 8,
+                                          .head_dim = 128,
+                                          .ffn = 21504,
+                                          .vocab = 128256});
+  decoder.mlp.bias = config.flag({"mlp_bias"}, false);
+  decoder.masks = read_masks(config, decoder.layers, window_of(config, 8192),
+                             [](std::uint64_t layer) { return layer % 4 != 0; });
+  build_decoder(config, decoder, model);
+}
+
 // Layers from max_window_layers on slide, when windows are used at all.
 void set_qwen_masks(const Fields& config, Decoder& decoder) {
   if (!config.flag({"use_sliding_window"}, false)) return;
@@ -185,6 +207,8 @@ std::span<const Family> llama_families() {
       {"llama", build_llama},
       {"mistral", build_mistral},
       {"ministral", build_ministral},
+      {"ministral3", build_ministral3},
+      {"cwm", build_cwm},
       {"qwen2", build_qwen2},
       {"qwen3", build_qwen3},
       {"smollm3", build_smollm3},

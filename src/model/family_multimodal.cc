@@ -31,6 +31,18 @@ bool has_vision(const Fields& config, ModelSpec& model) {
   return false;
 }
 
+std::vector<Attention*> text_attentions(ModelSpec& model, std::size_t first) {
+  std::vector<Attention*> all;
+  for (std::size_t i = first; i < model.stages.size(); ++i) {
+    for (LayerKind& kind : model.stages[i].kinds) {
+      for (Component& component : kind.components) {
+        if (auto* attention = std::get_if<Attention>(&component.work)) all.push_back(attention);
+      }
+    }
+  }
+  return all;
+}
+
 namespace {
 
 struct Merger {
@@ -148,17 +160,11 @@ void build_qwen3_5_moe(const Fields& config, ModelSpec& model) {
   add_text_decoder(config, model, "qwen3_5_moe_text", false);
 }
 
-// Of the text stream, which was added behind the first so many stages.
-std::vector<Attention*> text_attentions(ModelSpec& model, std::size_t first) {
-  std::vector<Attention*> all;
-  for (std::size_t i = first; i < model.stages.size(); ++i) {
-    for (LayerKind& kind : model.stages[i].kinds) {
-      for (Component& component : kind.components) {
-        if (auto* attention = std::get_if<Attention>(&component.work)) all.push_back(attention);
-      }
-    }
-  }
-  return all;
+// The patches are what the decoder gets, not what a pooling head makes of them.
+void add_picture_tower(ModelSpec& model, Tower& tower) {
+  tower.prefix = "model.vision_tower.";
+  add_tower(model, tower);
+  if (tower.pooling_head) add_siglip_head(model, tower, false);
 }
 
 // Patches are averaged down to mm_tokens_per_image before one matrix. In the text, the tokens of a
@@ -168,9 +174,8 @@ void build_gemma3(const Fields& config, ModelSpec& model) {
   if (has_vision(config, model)) {
     Fields vision = config.section({"vision_config"});
     Tower tower = read_siglip_tower(vision, model);
-    tower.prefix = "model.vision_tower.";
     model.image->tokens = config.size({"mm_tokens_per_image"}, 256);
-    add_tower(model, tower);
+    add_picture_tower(model, tower);
     LayerKind projector;
     add_vision_weights(projector, "mm_soft_emb_norm", tower.hidden);
     add_vision_linear(projector, "mm_input_projection", tower.hidden, out, false, Rows::merged);
@@ -214,29 +219,57 @@ Tower read_any_tower(const Fields& vision, ModelSpec& model, std::string_view fa
   return read_siglip_tower(vision, model);
 }
 
-void build_llava(const Fields& config, ModelSpec& model) {
-  std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 4096);
+struct Llava {
+  std::string_view tower, decoder;
+  std::uint64_t decoder_hidden;
+  bool newline;          // a learned vector at the end of a row of patches
+  std::uint64_t layers;  // of the tower, side by side; above 1 with a norm
+};
+
+void add_llava(const Fields& config, const Llava& kind, ModelSpec& model) {
+  std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, kind.decoder_hidden);
   if (has_vision(config, model)) {
-    Tower tower = read_any_tower(config.section({"vision_config"}), model, "clip_vision_model");
-    tower.prefix = "model.vision_tower.";
-    add_tower(model, tower);
+    Tower tower = read_any_tower(config.section({"vision_config"}), model, kind.tower);
+    add_picture_tower(model, tower);
     bool bias = config.flag({"multimodal_projector_bias"}, true);
+    std::uint64_t in = tower.hidden * kind.layers;
     LayerKind projector;
-    add_vision_linear(projector, "linear_1", tower.hidden, out, bias, Rows::merged);
+    if (model.type == "vipllava") add_vision_weights(projector, "projector_layernorm", 2 * in);
+    add_vision_linear(projector, "linear_1", in, out, bias, Rows::merged);
     add_vision_linear(projector, "linear_2", out, out, bias, Rows::merged);
-    if (model.type == "llava_next") add_vision_weights(projector, "image_newline", out);
+    if (kind.newline) add_vision_weights(projector, "image_newline", out);
     model.stages.push_back(
         single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
   }
-  add_text_decoder(config, model, "llama", false);
+  add_text_decoder(config, model, kind.decoder, false);
+}
+
+// One layer of the tower, or several side by side.
+std::uint64_t features_of(const Fields& config, std::string_view name, std::uint64_t fallback) {
+  std::uint64_t listed = config.members(name);
+  if (listed > 0) return listed;
+  return config.has(name) ? 1 : fallback;
+}
+
+void build_llava(const Fields& config, ModelSpec& model) {
+  std::uint64_t layers = features_of(config, "vision_feature_layer", 1);
+  add_llava(config, {"clip_vision_model", "llama", 4096, model.type == "llava_next", layers},
+            model);
+}
+void build_llava_onevision(const Fields& config, ModelSpec& model) {
+  std::uint64_t layers = features_of(config, "vision_feature_layer", 1);
+  add_llava(config, {"siglip_vision_model", "qwen2", 4096, true, layers}, model);
+}
+void build_vipllava(const Fields& config, ModelSpec& model) {
+  std::uint64_t layers = features_of(config, "vision_feature_layers", 5);
+  add_llava(config, {"clip_vision_model", "llama", 4096, false, layers}, model);
 }
 
 void build_paligemma(const Fields& config, ModelSpec& model) {
   std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 2048);
   if (has_vision(config, model)) {
     Tower tower = read_any_tower(config.section({"vision_config"}), model, "siglip_vision_model");
-    tower.prefix = "model.vision_tower.";
-    add_tower(model, tower);
+    add_picture_tower(model, tower);
     LayerKind projector;
     add_vision_linear(projector, "linear", tower.hidden, out, true, Rows::merged);
     model.stages.push_back(
@@ -258,10 +291,9 @@ void build_mistral3(const Fields& config, ModelSpec& model) {
   std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 5120);
   if (has_vision(config, model)) {
     Tower tower = read_pixtral_tower(config.section({"vision_config"}), model);
-    tower.prefix = "model.vision_tower.";
     std::uint64_t merge = config.size({"spatial_merge_size"}, 2);
     model.image->merge = merge;
-    add_tower(model, tower);
+    add_picture_tower(model, tower);
     bool bias = config.flag({"multimodal_projector_bias"}, false);
     LayerKind projector;
     add_vision_weights(projector, "norm", tower.hidden);
@@ -316,12 +348,20 @@ void build_llama4(const Fields& config, ModelSpec& model) {
 
 std::span<const Family> multimodal_families() {
   static constexpr Family kFamilies[] = {
-      {"qwen2_vl", build_qwen2_vl}, {"qwen2_5_vl", build_qwen2_5_vl},
-      {"qwen3_vl", build_qwen3_vl}, {"qwen3_vl_moe", build_qwen3_vl_moe},
-      {"qwen3_5", build_qwen3_5},   {"qwen3_5_moe", build_qwen3_5_moe},
-      {"gemma3", build_gemma3},     {"llava", build_llava},
-      {"llava_next", build_llava},  {"paligemma", build_paligemma},
-      {"llama4", build_llama4},     {"mistral3", build_mistral3},
+      {"qwen2_vl", build_qwen2_vl},
+      {"qwen2_5_vl", build_qwen2_5_vl},
+      {"qwen3_vl", build_qwen3_vl},
+      {"qwen3_vl_moe", build_qwen3_vl_moe},
+      {"qwen3_5", build_qwen3_5},
+      {"qwen3_5_moe", build_qwen3_5_moe},
+      {"gemma3", build_gemma3},
+      {"llava", build_llava},
+      {"llava_next", build_llava},
+      {"paligemma", build_paligemma},
+      {"llama4", build_llama4},
+      {"mistral3", build_mistral3},
+      {"llava_onevision", build_llava_onevision},
+      {"vipllava", build_vipllava},
   };
   return kFamilies;
 }

@@ -55,7 +55,7 @@ void build_siglip_vision(const Fields& config, ModelSpec& model) {
   model.ffn = tower.ffn;
   model.vision_only = true;
   add_tower(model, tower);
-  if (config.flag({"vision_use_head"}, true)) add_siglip_head(model, tower);
+  if (tower.pooling_head) add_siglip_head(model, tower);
 }
 
 }  // namespace

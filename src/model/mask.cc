@@ -71,6 +71,8 @@ Uint128 attended_pairs(const Mask& mask, const Span& span, std::uint64_t encoder
       return static_cast<Uint128>(span.length) * encoder;
     case MaskKind::joint:
       return static_cast<Uint128>(span.length + encoder) * (span.length + encoder);
+    case MaskKind::pooled:
+      return 0;
   }
   return 0;
 }

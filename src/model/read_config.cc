@@ -24,7 +24,8 @@ std::vector<std::span<const Family>> all_families() {
           nemotron_families(),        mamba_hybrid_families(),  bert_families(),
           encoder_decoder_families(), vision_families(),        multimodal_families(),
           diffusion_families(),       bart_families(),          albert_families(),
-          zamba_families(),           contrastive_families(),   internvl_families()};
+          zamba_families(),           contrastive_families(),   internvl_families(),
+          gemma4_media_families()};
 }
 
 bool is_folder(const std::string& path) {

@@ -134,11 +134,12 @@ Tower read_siglip_tower(const Fields& config, ModelSpec& model) {
   PatchGrid grid = read_patch_grid(config, 224, 16);
   tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
   tower.positions = grid.patches();
+  tower.pooling_head = config.flag({"vision_use_head"}, true);
   model.image = ImageShape{.usual = {1, grid.side, grid.side}};
   return tower;
 }
 
-void add_siglip_head(ModelSpec& model, const Tower& tower) {
+void add_siglip_head(ModelSpec& model, const Tower& tower, bool read) {
   std::uint64_t h = tower.hidden;
   LayerKind head;
   add_vision_weights(head, "probe", h);
@@ -151,6 +152,7 @@ void add_siglip_head(ModelSpec& model, const Tower& tower) {
   add_vision_weights(head, "layernorm", 2 * h);
   add_vision_linear(head, "mlp.fc1", h, tower.ffn, true, Rows::images);
   add_vision_linear(head, "mlp.fc2", tower.ffn, h, true, Rows::images);
+  for (Component& component : head.components) component.without_gradient = !read;
   model.stages.push_back(single_stage(tower.prefix + "head.", Stream::vision, std::move(head)));
 }
 

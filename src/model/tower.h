@@ -23,6 +23,7 @@ struct Tower {
   std::uint64_t scales = 0;           // parameters of a layer that scale what its blocks add
   std::uint64_t block = 0;            // above 0: windows of that many patches a side …
   std::vector<std::uint64_t> global;  // … but in these layers
+  bool pooling_head = false;          // SigLIP's, which its class runs unless told not to
 };
 void add_tower(ModelSpec& model, const Tower& tower);
 
@@ -39,7 +40,8 @@ PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64
 
 Tower read_clip_tower(const Fields& config, ModelSpec& model);
 Tower read_siglip_tower(const Fields& config, ModelSpec& model);
-// The pooling head: attention from one learned query over all patches.
-void add_siglip_head(ModelSpec& model, const Tower& tower);
+// The pooling head: attention from one learned query over all patches. Where nobody reads what it
+// says, it runs and is not trained.
+void add_siglip_head(ModelSpec& model, const Tower& tower, bool read = true);
 
 }  // namespace mfu

@@ -22,6 +22,14 @@ def ministral(r):
     return _base(r, head_dim=True) | {"sliding_window": r.choice([3, 7])}
 
 
+def ministral3(r):
+    return _base(r, head_dim=True) | {"sliding_window": r.choice([None, 3, 7])}
+
+
+def cwm(r):
+    return _base(r, head_dim=True) | {"sliding_window": r.choice([3, 7]), "mlp_bias": r.random() < 0.5}
+
+
 def qwen2(r):
     f = _base(r)
     if r.random() < 0.5:
@@ -438,13 +446,13 @@ def zamba2(r):
 
 
 CAUSAL = {f.__name__: f for f in (
-    llama, mistral, ministral, qwen2, qwen3, smollm3, seed_oss, granite, helium, arcee, ernie4_5, hunyuan_v1_dense, exaone4, apertus, olmo, olmo3, phi3, glm,
+    llama, mistral, ministral, ministral3, cwm, qwen2, qwen3, smollm3, seed_oss, granite, helium, arcee, ernie4_5, hunyuan_v1_dense, exaone4, apertus, olmo, olmo3, phi3, glm,
     cohere, cohere2, stablelm, starcoder2, nemotron, phi, persimmon, gemma, gemma2, gemma4_text, gpt2, gpt_bigcode, gptj, codegen, gpt_neo, gpt_neox, opt, bloom, mpt, falcon,
     mixtral, qwen2_moe, qwen3_moe, olmoe, granitemoe, granitemoeshared, phimoe, dbrx, gpt_oss, glm4_moe, dots1, minimax_m2, ernie4_5_moe, llama4_text,
     deepseek_v2, deepseek_v3, glm4_moe_lite, glm_moe_dsa, mamba, mamba2, rwkv, nemotron_h, qwen3_next, qwen3_5_text, qwen3_5_moe_text, lfm2, lfm2_moe, jamba, bamba, granitemoehybrid,
     falcon_h1, zamba2)}
 CAUSAL |= {"olmo2": olmo, "glm4": glm, "gemma3_text": gemma2, "falcon_mamba": mamba, "flex_olmo": olmoe, "deepseek_v32": glm_moe_dsa}
-ENCODERS = {"bert": bert, "roberta": bert, "xlm-roberta": bert, "distilbert": distilbert, "modernbert": modernbert, "albert": albert}
+ENCODERS = {"bert": bert, "roberta": bert, "xlm-roberta": bert, "camembert": bert, "distilbert": distilbert, "modernbert": modernbert, "albert": albert}
 SEQUENCE_TO_SEQUENCE = {"t5": t5, "mt5": t5, "bart": bart, "mbart": bart}
 VISION = {"vit": vit, "clip_vision_model": clip_vision_model, "siglip_vision_model": siglip_vision_model}
 

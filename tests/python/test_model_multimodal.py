@@ -67,16 +67,39 @@ def _tower(r):
 
 
 def gemma3(r):
-    vision = _tower(r) | {"model_type": "siglip_vision_model", "image_size": 16, "vision_use_head": False}
+    vision = _tower(r) | {"model_type": "siglip_vision_model", "image_size": 16, "vision_use_head": r.random() < 0.5}
     return {"text_config": _text("gemma3_text", r), "vision_config": vision, "mm_tokens_per_image": 4}
+
+
+def gemma4(r):
+    heads, kv, width = r.choice([2, 4]), r.choice([1, 2]), 4 * r.randint(1, 3)
+    vision = {"hidden_size": r.randint(5, 30), "intermediate_size": r.randint(5, 20), "num_hidden_layers": r.randint(1, 3), "num_attention_heads": heads, "num_key_value_heads": kv,
+              "head_dim": width, "patch_size": 4, "pooling_kernel_size": r.choice([2, 3]), "position_embedding_size": 32, "use_clipped_linears": r.random() < 0.5}
+    config = {"text_config": _text("gemma4_text", r) | {"use_bidirectional_attention": r.choice([None, "vision"])}, "vision_config": vision}
+    if r.random() < 0.5:
+        heads = r.choice([1, 2, 4])
+        config["audio_config"] = {"hidden_size": heads * r.randint(2, 6), "num_attention_heads": heads, "num_hidden_layers": r.randint(1, 3), "conv_kernel_size": r.randint(2, 5),
+                                  "subsampling_conv_channels": [4 * r.randint(1, 4), r.randint(1, 8)], "output_proj_dims": r.randint(3, 20)}
+    return config
 
 
 def llava(r):
     return {"text_config": _text("llama", r) | {"model_type": "llama"}, "vision_config": _tower(r) | {"model_type": "clip_vision_model"}}
 
 
+def llava_onevision(r):
+    return {"text_config": _text("qwen2", r) | {"model_type": "qwen2"}, "multimodal_projector_bias": r.random() < 0.5,
+            "vision_config": _tower(r) | {"model_type": "siglip_vision_model", "vision_use_head": r.random() < 0.5}}
+
+
+def vipllava(r):
+    config = llava(r)
+    config["vision_config"]["num_hidden_layers"] = 3
+    return config | {"vision_feature_layers": r.choice([[-1], [-2, -1], [0, 1, 2]])}
+
+
 def paligemma(r):
-    vision = _tower(r) | {"model_type": "siglip_vision_model", "vision_use_head": False}
+    vision = _tower(r) | {"model_type": "siglip_vision_model", "vision_use_head": r.random() < 0.5}
     text = _text("gemma", r)
     return {"text_config": text | {"model_type": "gemma"}, "vision_config": vision, "projection_dim": text["hidden_size"]}
 
@@ -109,7 +132,7 @@ def llama4(r):
     return {"text_config": _text("llama4_text", r), "vision_config": vision}
 
 
-MULTIMODAL = {f.__name__: f for f in (qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5, gemma3, llava, paligemma, mistral3, internvl, idefics3, llama4)} | {"llava_next": llava,
+MULTIMODAL = {f.__name__: f for f in (qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5, gemma3, gemma4, llava, llava_onevision, vipllava, paligemma, mistral3, internvl, idefics3, llama4)} | {"llava_next": llava,
     "smolvlm": idefics3}
 
 
@@ -153,7 +176,7 @@ def image_features(kind, model, inputs):
         model.model.get_image_features(**inputs)
 
 
-@pytest.mark.parametrize("kind", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma3", "llava", "paligemma", "internvl", "idefics3", "smolvlm", "llama4"])
+@pytest.mark.parametrize("kind", ["qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "gemma3", "gemma4", "llava", "vipllava", "paligemma", "internvl", "idefics3", "smolvlm", "llama4"])
 def test_vision_flop_equals_torch(kind):
     for seed in range(max(1, TRIALS // 5)):
         fields = generate(kind, seed)
@@ -164,6 +187,11 @@ def test_vision_flop_equals_torch(kind):
             pixels = torch.zeros(grid[0] * grid[1] * grid[2], 3 * 2 * 16)
             inputs = {"pixel_values": pixels, "image_grid_thw": torch.tensor([grid])}
             request["grid"] = list(grid)
+        elif kind == "gemma4":
+            pooled = fields["vision_config"]["pooling_kernel_size"]
+            grid = (1, 2 * pooled, (1 + seed % 3) * pooled)
+            inputs = {"pixel_values": torch.zeros(1, grid[1] * grid[2], 3 * 16), "image_position_ids": torch.tensor([[[x, y] for y in range(grid[1]) for x in range(grid[2])]])}
+            request["grid"] = list(grid)
         else:
             side = fields["vision_config"]["image_size"]
             inputs = {"pixel_values": torch.zeros(1, 3, side, side)}
@@ -173,6 +201,24 @@ def test_vision_flop_equals_torch(kind):
         assert "error" not in with_image, with_image
         got = with_image["conventions"]["flopcounter"] - without["conventions"]["flopcounter"]
         assert got == counter.get_total_flops(), (got - counter.get_total_flops(), request)
+
+
+def test_gemma4_trains_on_a_picture_as_torch_counts():
+    for seed in range(TRIALS):
+        fields = generate("gemma4", seed) | {"image_token_id": 7}
+        model = build("gemma4", fields, "cpu").float()
+        pooled, columns = fields["vision_config"]["pooling_kernel_size"], 1 + seed % 3
+        height, width, tokens = 2 * pooled, columns * pooled, 2 * columns
+        ids = torch.ones(1, tokens + 4, dtype=torch.long)
+        ids[0, 1 : 1 + tokens] = 7
+        positions = torch.tensor([[[x, y] for y in range(height) for x in range(width)]])
+        with FlopCounterMode(display=False) as counter:
+            out = model(input_ids=ids, mm_token_type_ids=(ids == 7).long(), pixel_values=torch.zeros(1, height * width, 48), image_position_ids=positions, use_cache=False)
+            forward = counter.get_total_flops()
+            out.logits.sum().backward()
+        request = {"config": fields | {"model_type": "gemma4"}, "phase": "train", "seq": tokens + 4, "images": 1, "grid": [1, height, width]}
+        answers = model_probe.ask([request, request | {"phase": "forward"}])
+        assert [each["conventions"]["flopcounter"] for each in answers] == [counter.get_total_flops(), forward], request
 
 
 def contrastive(kind, seed):
