@@ -399,7 +399,9 @@ def lfm2(r):
 
 def lfm2_moe(r):
     f = _experts(r, _base(r), "num_experts", width="moe_intermediate_size")
-    return f | {"layer_types": [r.choice(["conv", "full_attention"]) for _ in range(f["num_hidden_layers"])], "num_dense_layers": r.randint(0, 2),
+    layers = [r.choice(["conv", "full_attention"]) for _ in range(f["num_hidden_layers"])]
+    layers[r.randrange(len(layers))] = "full_attention"  # without one, the class cannot tell how long its cache is
+    return f | {"layer_types": layers, "num_dense_layers": r.randint(0, 2),
                 "use_expert_bias": r.random() < 0.5}
 
 
