@@ -40,10 +40,12 @@ const char* DocumentReader::take(const char* at, const char* end, bool last) {
 const char* DocumentReader::start(const char* at, const char* end, bool last) {
   at = skip_space(at, end);
   std::string_view text(at, static_cast<std::size_t>(end - at));
-  bool mark_may_follow = text.size() < kByteOrderMark.size() && kByteOrderMark.starts_with(text);
-  if (mark_may_follow && !last) return at;
-  if (text.starts_with(kByteOrderMark)) at += kByteOrderMark.size();
-  at = skip_space(at, end);
+  if (!past_mark_) {  // one, not one at the beginning of each window
+    bool mark_may_follow = text.size() < kByteOrderMark.size() && kByteOrderMark.starts_with(text);
+    if (mark_may_follow && !last) return at;
+    past_mark_ = text.starts_with(kByteOrderMark);
+    if (past_mark_) at = skip_space(at + kByteOrderMark.size(), end);
+  }
   if (at == end) return at;
   seen_anything_ = true;
   bare_list_ = *at == '[';

@@ -64,7 +64,8 @@ class DocumentReader {
   DocumentCounts counts_;
   ValueSkipper skipper_;
   State state_ = State::start;
-  bool bare_list_ = false, seen_events_ = false, seen_anything_ = false, cut_ = false;
+  bool bare_list_ = false, seen_events_ = false, seen_anything_ = false, cut_ = false,
+       past_mark_ = false;
   std::uint64_t wasted_bytes_ = 0;
 };
 

@@ -89,6 +89,8 @@ TEST(Document, SaysWhatIsNoTrace) {
   EXPECT_EQ(read_in_pieces(std::string(3, '\0'), 4).end, DocumentEnd::no_document);
   for (std::size_t piece : {1, 2, 3, 8}) {
     EXPECT_EQ(read_in_pieces("\xef\xbb\xbf[]", piece).end, DocumentEnd::whole) << piece;
+    EXPECT_EQ(read_in_pieces("\n\xef\xbb\xbf\xef\xbb\xbf[]", piece).end, DocumentEnd::no_document)
+        << piece;
   }
 }
 
