@@ -111,6 +111,8 @@ def measure(kind, model, batch, seq, context, encoder):
 
 # Its state is no cache of keys.
 NO_DECODE = {"rwkv"}
+# Of one sequence: with more, transformers 5.22 cannot decode a third of its configs.
+ONE_SEQUENCE = {"falcon_h1"}
 # Its expert loop breaks the counter's own module hooks; the shared oracle has its rows.
 NO_FLOP = {"dbrx"}
 
@@ -121,7 +123,7 @@ def test_flopcounter_equals_torch(kind):
     for seed in range(FLOP_TRIALS):
         fields = families.generate(kind, seed)
         model = build(kind, fields, auto_class(kind), "cpu").float()
-        batch, seq, context, encoder = 1 + seed % 3, 5 + seed % 9, 6 + seed % 7, 9
+        batch, seq, context, encoder = 1 if kind in ONE_SEQUENCE else 1 + seed % 3, 5 + seed % 9, 6 + seed % 7, 9
         shared = {"config": fields | {"model_type": kind}, "architecture": type(model).__name__, "batch": batch}
         if kind != "whisper":
             shared["encoder"] = encoder
