@@ -132,8 +132,8 @@ def llama4(r):
     return {"text_config": _text("llama4_text", r), "vision_config": vision}
 
 
-MULTIMODAL = {f.__name__: f for f in (qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5, gemma3, gemma4, llava, llava_onevision, vipllava, paligemma, mistral3, internvl, idefics3, llama4)} | {"llava_next": llava,
-    "smolvlm": idefics3}
+MULTIMODAL = {f.__name__: f for f in (qwen2_vl, qwen2_5_vl, qwen3_vl, qwen3_vl_moe, qwen3_5, gemma3, gemma4, llava, llava_onevision, vipllava, paligemma, mistral3, internvl,
+                                      idefics3, llama4)} | {"llava_next": llava, "smolvlm": idefics3}
 
 
 def build(kind, fields, device):
