@@ -74,6 +74,7 @@ def _install(torch, loaded):
         ("torch._inductor.package", _later("packages", "install")), ("torch.distributed.distributed_c10d", boundaries.install_ranks),
     ):
         imports.when_imported(name, _guarded(name, install, loaded))
+    imports.while_imported("torch._dynamo.variables.torch_function", loaded.pause)  # tries every operator on a tensor (torch 2.6): no work of the program's
 
 
 def _later(part, function):

@@ -4,6 +4,7 @@ import importlib.util
 import sys
 
 _waiting = {}
+_around = {}
 
 
 class _Loader:
@@ -21,14 +22,21 @@ class _Loader:
     def exec_module(self, module):
         spec = module.__spec__
         spec.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
+        change = _around.pop(self._name, None)
+        if change is not None:
+            change(+1)
+        try:
+            self._loader.exec_module(module)
+        finally:
+            if change is not None:
+                change(-1)
         for callback in _waiting.pop(self._name, ()):
             callback(module)
 
 
 class _Finder:
     def find_spec(self, name, path=None, target=None):
-        if name not in _waiting or getattr(self, "busy", None) == name:
+        if (name not in _waiting and name not in _around) or getattr(self, "busy", None) == name:
             return None
         self.busy = name
         try:
@@ -49,5 +57,16 @@ def when_imported(name, callback):
         callback(module)
         return
     _waiting.setdefault(name, []).append(callback)
+    _find()
+
+
+def while_imported(name, change):
+    """change(+1) before the module's own code runs, change(-1) after it; nothing if it ran already."""
+    if name not in sys.modules:
+        _around[name] = change
+        _find()
+
+
+def _find():
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

@@ -61,6 +61,20 @@ def test_torch_export_and_jit_work_and_count_nothing_while_tracing(count):
     assert torch.equal(torch.jit.trace(model, ids)(ids), model(ids))
 
 
+def test_what_torch_tries_on_import_is_not_counted():
+    """torch 2.6 multiplies two vectors while torch._dynamo is imported, which an optimizer does."""
+    program = """
+        import torch
+        from mfu import _observer
+        _observer.start(region_folder="")
+        torch.optim.SGD(torch.nn.Linear(1, 1).parameters(), lr=0.1)
+        import torch._dynamo
+        totals = _observer.totals()
+        print(totals.calls, totals.hardware_flop)
+    """
+    assert run_program(program).split() == ["0", "0"]
+
+
 def test_fake_tensors_count_nothing(count):
     from torch._subclasses.fake_tensor import FakeTensorMode
 
