@@ -23,10 +23,12 @@ void book_validation(Thread& thread) {
 }  // namespace
 
 // Grad mode on inside backward: a forward that runs again for its saved tensors, unless the
-// backward itself is recorded for a second derivative. Then only the glue's marks tell them apart.
+// backward itself is recorded for a second derivative, as torch.func.grad's always is. Then only
+// the glue's marks tell them apart; without glue, such a backward keeps its graph as a rule.
 bool runs_again() noexcept {
-  if (!torch::autograd::get_current_graph_task_keep_graph()) return true;
-  return create_graph_count.load(std::memory_order_relaxed) == 0;
+  int create_graph = create_graph_count.load(std::memory_order_relaxed);
+  if (create_graph < 0) return !torch::autograd::get_current_graph_task_keep_graph();
+  return create_graph == 0;
 }
 
 void change_pass(Thread& thread, Pass pass, int task, std::int64_t leading) noexcept {

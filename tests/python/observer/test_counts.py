@@ -158,6 +158,20 @@ def test_a_gradient_penalty_recomputes_nothing(count):
     assert got.recomputed_flop == 0 and got.model_flop == got.hardware_flop > 0
 
 
+def test_functional_gradients_recompute_nothing(count):
+    """torch.func.grad records its backward without keeping the graph."""
+    layer, x = nn.Linear(8, 8), torch.randn(5, 3, 8)
+    weights = dict(layer.named_parameters())
+
+    def loss(weights, x):
+        return torch.func.functional_call(layer, weights, (x,)).sum()
+
+    product = 2 * 3 * 8 * 8
+    for run, times in ((lambda: torch.func.grad(loss)(weights, x[0]), 1), (lambda: torch.vmap(torch.func.grad(loss), (None, 0))(weights, x), 5)):
+        got = count(run)  # forward and the weight's gradient
+        assert (got.hardware_flop, got.model_flop, got.recomputed_flop) == (2 * times * product, 2 * times * product, 0)
+
+
 def test_a_checkpoint_inside_a_gradient_penalty_is_told_apart(count):
     from torch.utils.checkpoint import checkpoint
 
