@@ -75,6 +75,22 @@ def _runs_again(node, is_backward):
     return node.meta.get("recompute") is not None
 
 
+def _flex_attention(node):
+    """The two products of a flex_attention whose mask is one block: the whole rectangle, as eager runs it. None where blocks may be left out, which only values tell."""
+    if getattr(node.target, "_name", "") != "flex_attention" or len(node.args) < 5 or not isinstance(node.args[4], (list, tuple)):
+        return None
+    query, key, value = (_argument(each) for each in node.args[:3])
+    blocks = [each for each in map(_argument, node.args[4]) if each[0] == "t" and len(each[2]) == 4]  # indices: batch, heads, rows, blocks of a row
+    if not blocks or blocks[0][2][2:] != (1, 1) or any(each[0] != "t" or len(each[2]) != 4 for each in (query, key, value)):
+        return None
+    batch, heads, rows, width = query[2]
+    columns, depth = key[2][2], value[2][3]
+    both = batch * heads if isinstance(batch, int) and isinstance(heads, int) else f"({batch})*({heads})"
+    kind = query[1]
+    scores = (("t", kind, (both, rows, width)), ("t", kind, (both, width, columns)))
+    return scores, (("t", kind, (both, rows, columns)), ("t", kind, (both, columns, depth)))
+
+
 def _walk(module, is_backward, library, found):
     for node in module.graph.nodes:
         if node.op != "call_function":
@@ -84,6 +100,8 @@ def _walk(module, is_backward, library, found):
             _walk(getattr(module, node.args[0].target), is_backward, library, found)
         elif name in SEEDED and len(node.args) > SEEDED[name] and hasattr(node.args[SEEDED[name]], "_schema"):
             _record(node.args[SEEDED[name]], node.args[SEEDED[name] + 1 :], node.kwargs, is_backward, library, found)
+        elif products := _flex_attention(node):
+            found["nodes"] += [("aten::bmm", arguments, False) for arguments in products]
         elif name in OPAQUE or getattr(node.target, "_name", "") in OPAQUE:
             found["unknown"].append((f"torch::{name or node.target._name}", OPAQUE.get(name) or OPAQUE[node.target._name]))
         elif hasattr(node.target, "_schema"):

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_manners import run_program
 
 HERE = Path(__file__).resolve().parent
 MODES = ["default", "cpp_wrapper", "freezing", "dynamic", "reduce-overhead", "max-autotune"]
@@ -53,3 +54,38 @@ def test_a_package_made_without_mfu_is_counted_when_it_runs(tmp_path):
     assert done.returncode == 0, done.stderr[-2000:]
     eager, package = json.loads(done.stdout.splitlines()[-1])
     assert package == eager and eager["hardware_flop"] == 2 * 4 * (16 * 32 + 32 * 8)
+
+
+FLEX = """
+import json, torch
+from mfu import _observer
+try:
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    compiled = torch.compile(flex_attention)
+    with torch.no_grad():
+        compiled(*(torch.randn(1, 2, 64, 16) for _ in range(3)))
+except Exception as error:
+    print(json.dumps(str(error))); raise SystemExit
+_observer.start(region_folder="")
+torch._dynamo.reset()
+query, key, value = torch.randn(3, 4, 64, 16), torch.randn(3, 2, 64, 16), torch.randn(3, 2, 64, 32)
+triangle = create_block_mask(lambda b, h, i, j: i >= j, None, None, 256, 256, device="cpu")
+found = []
+for call in (flex_attention, compiled):
+    for change in (None, lambda score, b, h, i, j: score * 2):
+        before = _observer.totals()
+        with torch.no_grad():
+            call(query, key, value, score_mod=change, enable_gqa=True)
+        found.append((_observer.totals() - before).flop_by_operator())
+before = _observer.totals()
+with torch.no_grad():
+    compiled(*(torch.randn(1, 2, 256, 16) for _ in range(3)), block_mask=triangle)
+print(json.dumps([found, [each["operator"] for each in (_observer.totals() - before).uncounted()]]))
+"""
+
+
+def test_compiled_flex_attention_counts_as_eager_and_names_what_blocks_leave_out(tmp_path):
+    got = json.loads(run_program(FLEX, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).splitlines()[-1])
+    if isinstance(got, str):
+        pytest.skip(f"no flex_attention on this CPU: {got[:200]}")
+    assert got == [[{"aten::bmm": 2 * 3 * 4 * 64 * 64 * (16 + 32)}] * 4, ["torch::flex_attention"]]
