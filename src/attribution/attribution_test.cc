@@ -333,6 +333,22 @@ TEST(Ledger, without_device_events_the_cpu_is_the_device) {
   EXPECT_EQ(rank.ledger[idle_launch], 15'000);
 }
 
+TEST(Ledger, an_operator_around_a_matmul_is_said_with_the_time_of_its_own) {
+  TraceText text;
+  text.op("aten::linear", 0, 30'000, 1);
+  text.mm(5'000, 20'000, 1, 16, 16, 16);
+  text.op("aten::relu", 40'000, 12'000, 1);
+  RankAttribution rank = explained(text, plain_options());
+  ASSERT_EQ(rank.kernels.size(), 3u);
+  EXPECT_EQ(rank.kernels[0].name, "aten::mm");
+  EXPECT_EQ(rank.kernels[0].duration_ns, 20'000);
+  EXPECT_EQ(rank.kernels[1].name, "aten::relu");
+  EXPECT_EQ(rank.kernels[1].duration_ns, 12'000);
+  EXPECT_EQ(rank.kernels[2].name, "aten::linear");
+  EXPECT_EQ(rank.kernels[2].duration_ns, 10'000);
+  EXPECT_EQ(rank.ledger[other_kernels], 22'000);
+}
+
 TEST(Ledger, neither_device_events_nor_operators_is_an_error_that_says_what_to_record) {
   TraceText text;
   text.range("ProfilerStep#1", 0, 100, 1);

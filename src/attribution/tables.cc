@@ -126,6 +126,19 @@ OperatorLine line_of(const Trace& trace, const CostEntry& entry, bool tf32,
   return line;
 }
 
+// Of each row of the host, the row of the nearest span around it. Rows stand behind what encloses
+// them.
+std::vector<std::uint32_t> spans_around(const Trace& trace, const Works& works) {
+  std::vector<bool> taken(trace.host.size());
+  for (const WorkSpan& span : works.spans) taken[span.event] = true;
+  std::vector<std::uint32_t> around(trace.host.size(), kNone);
+  for (std::size_t row = 0; row < around.size(); ++row) {
+    std::uint32_t parent = trace.host.parent[row];
+    if (parent != kNone) around[row] = taken[parent] ? parent : around[parent];
+  }
+  return around;
+}
+
 }  // namespace
 
 std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works, const Window&) {
@@ -170,6 +183,8 @@ std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const
     std::string_view kind;
   };
   std::unordered_map<std::uint32_t, Sum> sums;
+  std::vector<std::uint32_t> around;
+  if (cpu) around = spans_around(trace, works);
   for (const WorkSpan& span : works.spans) {
     std::int64_t ns = inside_ns(span, window);
     if (ns <= 0) continue;
@@ -177,7 +192,11 @@ std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const
     ++sum.calls;
     sum.duration_ns = saturating_sum(sum.duration_ns, ns);
     if (sum.kind.empty() || sum.kind == "compute") sum.kind = kind_of(trace, span, cpu);
+    // Operators stand in one another: each is said with the time of its own.
+    std::uint32_t outer = cpu ? around[span.event] : kNone;
+    if (outer != kNone) sums[trace.host.name[outer]].duration_ns -= ns;
   }
+  for (auto& [name, sum] : sums) sum.duration_ns = std::max<std::int64_t>(sum.duration_ns, 0);
   std::vector<std::pair<std::uint32_t, Sum>> order(sums.begin(), sums.end());
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
     return a.second.duration_ns != b.second.duration_ns
