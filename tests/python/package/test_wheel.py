@@ -2,6 +2,7 @@
 MFU_TEST_WHEEL=full compiles everything, as `pip install .` does."""
 
 import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -34,6 +35,19 @@ def environment(tmp_path_factory):
     python = folder / "venv" / "bin" / "python"
     run([python, "-m", "pip", "install", "--no-index", "--disable-pip-version-check", wheel], env=clean, cwd=folder)
     return wheel, python, clean, folder
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib")
+def test_pip_builds_all_that_the_wheel_installs():
+    """The everyday wheel takes what is built already: that the target of pyproject.toml would build it is asked of ninja."""
+    import tomllib
+
+    built = ROOT / "build" / "release"
+    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]["build"]["targets"]
+    rules = (built / "python" / "cmake_install.cmake").read_text()
+    installed = {path for path in re.findall(r'"%s/([^"]*)"' % re.escape(str(built)), rules) if Path(path).suffix in (".so", ".pyi") or Path(path).name == "mfu"}
+    commands = set(re.split(r"\s+|=", run(["ninja", "-C", built, "-t", "commands", *targets])))
+    assert len(installed) >= 3 and not {path for path in installed if not {path, str(built / path)} & commands}
 
 
 def test_what_is_in_it(environment):
