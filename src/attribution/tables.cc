@@ -194,8 +194,11 @@ std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const
     if (sum.kind.empty() || sum.kind == "compute") sum.kind = kind_of(trace, span, cpu);
     // Operators stand in one another: each is said with the time of its own.
     std::uint32_t outer = cpu ? around[span.event] : kNone;
-    if (outer != kNone) sums[trace.host.name[outer]].duration_ns -= ns;
+    if (outer == kNone) continue;
+    Sum& enclosing = sums[trace.host.name[outer]];
+    enclosing.duration_ns = saturating_sum(enclosing.duration_ns, -ns);
   }
+  std::erase_if(sums, [](const auto& entry) { return entry.second.calls == 0; });
   for (auto& [name, sum] : sums) sum.duration_ns = std::max<std::int64_t>(sum.duration_ns, 0);
   std::vector<std::pair<std::uint32_t, Sum>> order(sums.begin(), sums.end());
   std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {

@@ -101,7 +101,7 @@ def _walk(module, is_backward, library, found):
         elif name in SEEDED and len(node.args) > SEEDED[name] and hasattr(node.args[SEEDED[name]], "_schema"):
             _record(node.args[SEEDED[name]], node.args[SEEDED[name] + 1 :], node.kwargs, is_backward, library, found)
         elif products := _flex_attention(node):
-            found["nodes"] += [("aten::bmm", arguments, False) for arguments in products]
+            found["nodes"] += [("aten::bmm", arguments, _runs_again(node, is_backward)) for arguments in products]
         elif name in OPAQUE or getattr(node.target, "_name", "") in OPAQUE:
             found["unknown"].append((f"torch::{name or node.target._name}", OPAQUE.get(name) or OPAQUE[node.target._name]))
         elif hasattr(node.target, "_schema"):

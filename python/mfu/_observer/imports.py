@@ -1,4 +1,4 @@
-"""Calls a function once a module is imported: now, if it is, else right after its own code ran. Modules nobody imports cost nothing."""
+"""Calls a function once a module is imported: now, if it is, else right after its own code ran; or around that code. Modules nobody imports cost nothing."""
 
 import importlib.util
 import sys

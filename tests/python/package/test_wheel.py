@@ -37,13 +37,11 @@ def environment(tmp_path_factory):
     return wheel, python, clean, folder
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="tomllib")
 def test_pip_builds_all_that_the_wheel_installs():
     """The everyday wheel takes what is built already: that the target of pyproject.toml would build it is asked of ninja."""
-    import tomllib
-
     built = ROOT / "build" / "release"
-    targets = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["scikit-build"]["build"]["targets"]
+    [listed] = re.findall(r"^build\.targets = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.M)
+    targets = re.findall(r'"([^"]+)"', listed)
     rules = (built / "python" / "cmake_install.cmake").read_text()
     installed = {path for path in re.findall(r'"%s/([^"]*)"' % re.escape(str(built)), rules) if Path(path).suffix in (".so", ".pyi") or Path(path).name == "mfu"}
     commands = set(re.split(r"\s+|=", run(["ninja", "-C", built, "-t", "commands", *targets])))
