@@ -91,7 +91,10 @@ Result<std::vector<StepReport>> replay(const std::string& facts_path, RecordedSt
 Result<RecordedSteps> read_recorded_steps(const std::string& directory) {
   std::error_code error;
   if (!std::filesystem::is_directory(directory, error)) {
-    return fail(ErrorCode::not_found, fmt::format("there is no run directory {}", directory));
+    return fail(ErrorCode::not_found,
+                fmt::format("there is no run directory {}; mfu run says where it wrote one (its "
+                            "last line), a monitor writes to its run_dir",
+                            directory));
   }
   std::vector<std::string> files = facts_files(directory);
   if (files.empty()) {
