@@ -44,18 +44,42 @@ Result<void> write_all(int file, std::string_view bytes, const std::string& path
   return {};
 }
 
-}  // namespace
+std::string_view kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISLNK(mode)) return "a symbolic link";
+  if (S_ISFIFO(mode)) return "a pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return S_ISREG(mode) ? "a file" : "a device";
+}
 
-Result<std::string> read_file(const std::string& path, std::uint64_t most) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+Failure too_large(const std::string& path, std::uint64_t most) {
+  return fail(
+      ErrorCode::unsupported,
+      fmt::format("{} is larger than the {} bytes that are read of such a file", path, most));
+}
+
+enum class Take { anything, regular };
+
+Result<std::string> read_whole(const std::string& path, std::uint64_t most, Take take) {
+  // Without O_NONBLOCK, opening a pipe waits for somebody to write to it.
+  int flags = O_RDONLY | O_CLOEXEC | (take == Take::regular ? O_NONBLOCK : 0);
+  Descriptor file(::open(path.c_str(), flags));
   if (file.number() < 0) {
     ErrorCode code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io;
     return fail(code, fmt::format("cannot open {}: {}", path, reason()));
   }
   struct stat status = {};
-  if (::fstat(file.number(), &status) == 0 && S_ISDIR(status.st_mode)) {
+  bool known = ::fstat(file.number(), &status) == 0;
+  if (known && S_ISDIR(status.st_mode)) {
     return fail(ErrorCode::io, fmt::format("{} is a folder, not a file", path));
   }
+  bool regular = known && S_ISREG(status.st_mode);
+  if (take == Take::regular && !regular) {
+    return fail(ErrorCode::malformed, fmt::format("{} is {}, no regular file: it is not read", path,
+                                                  kind_of(status.st_mode)));
+  }
+  // Before anything is held, where the file says its size.
+  if (regular && static_cast<std::uint64_t>(status.st_size) > most) return too_large(path, most);
   std::string bytes;
   char block[65536];
   while (true) {
@@ -64,12 +88,41 @@ Result<std::string> read_file(const std::string& path, std::uint64_t most) {
     if (count < 0) return fail(ErrorCode::io, fmt::format("cannot read {}: {}", path, reason()));
     if (count == 0) return bytes;
     bytes.append(block, static_cast<std::size_t>(count));
-    if (bytes.size() > most) {
-      return fail(
-          ErrorCode::unsupported,
-          fmt::format("{} is larger than the {} bytes that are read of such a file", path, most));
-    }
+    if (bytes.size() > most) return too_large(path, most);
   }
+}
+
+}  // namespace
+
+Result<std::string> read_file(const std::string& path, std::uint64_t most) {
+  return read_whole(path, most, Take::anything);
+}
+
+Result<std::string> read_regular_file(const std::string& path, std::uint64_t most) {
+  return read_whole(path, most, Take::regular);
+}
+
+Result<void> make_own_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+    return fail(ErrorCode::io, fmt::format("cannot make the folder {}: {}", path, reason()));
+  }
+  struct stat status = {};
+  if (::lstat(path.c_str(), &status) != 0) {
+    return fail(ErrorCode::io, fmt::format("cannot look at {}: {}", path, reason()));
+  }
+  std::string why;
+  if (!S_ISDIR(status.st_mode)) {
+    why = fmt::format("is {}, not a folder", kind_of(status.st_mode));
+  } else if (status.st_uid != ::geteuid()) {
+    why = fmt::format("belongs to user {}, not to you (user {})", status.st_uid, ::geteuid());
+  } else if ((status.st_mode & 022) != 0) {
+    why = fmt::format("can be written by others (mode {:04o})", status.st_mode & 07777);
+  } else {
+    return {};
+  }
+  return fail(ErrorCode::io, fmt::format("{} is not used: it {}. Remove it if it is not "
+                                         "somebody else's",
+                                         path, why));
 }
 
 Result<void> make_folder_of(const std::string& path) {

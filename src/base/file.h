@@ -13,6 +13,15 @@ namespace mfu {
 // `most`.
 Result<std::string> read_file(const std::string& path, std::uint64_t most = 64u << 20);
 
+// The same of a file that somebody else named or could have put there: `malformed` where it is no
+// regular file. A pipe would block, a device may have no end.
+Result<std::string> read_regular_file(const std::string& path, std::uint64_t most = 64u << 20);
+
+// Makes a folder for this user alone, or takes one that is: in a shared place (/tmp, /dev/shm)
+// somebody else's folder or link would let them read and change what we write. `io` says whose it
+// is. The folder above must be there.
+Result<void> make_own_folder(const std::string& path);
+
 // Makes the folder that the file is to stand in, and those above it.
 Result<void> make_folder_of(const std::string& path);
 

@@ -79,14 +79,6 @@ std::string launch_text(const LaunchFile& launch) {
   return json.text() + "\n";
 }
 
-// A folder of ours alone under a shared one: somebody else's would let them write our counters.
-bool own_folder(const std::string& path) {
-  if (mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return false;
-  struct stat status{};
-  return lstat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-         status.st_uid == getuid() && (status.st_mode & 022) == 0;
-}
-
 void remove_forgotten(const std::string& folder) {
   std::error_code ignored;
   for (const auto& run : fs::directory_iterator(folder, ignored)) {
@@ -112,11 +104,15 @@ Result<std::string> create_region_folder(std::vector<std::string>& notes) {
     if (base.empty() || statvfs(base.c_str(), &room) != 0) continue;
     if (std::uint64_t{room.f_bavail} * room.f_frsize < kRoomBytes) continue;
     std::string mine = fmt::format("{}/mfu-{}", base, getuid());
-    if (!own_folder(mine)) continue;
+    Result<void> ours = make_own_folder(mine);
+    if (!ours.has_value()) {
+      notes.push_back(ours.error().message);
+      continue;
+    }
     remove_forgotten(mine);
     std::string folder =
         fmt::format("{}/{}-{}-{}", mine, time_name(), getpid(), monotonic_ns() % 1'000'000'000);
-    if (!own_folder(folder)) continue;
+    if (!make_own_folder(folder).has_value()) continue;
     if (&base > &bases[1]) {
       notes.push_back(
           fmt::format("no memory-backed folder has room ({} MB): counters go to {}, "
@@ -171,6 +167,21 @@ Result<void> open_directory(RunPlaces& places, LaunchFile& launch) {
     places.file = fmt::format("{}/run-{}-{}.json", places.directory, launch.facts.host, launch.pid);
   }
   return write_file(places.file, launch_text(launch));
+}
+
+// Where runs go whose own place cannot be written. One that somebody else laid out for us is not
+// used: a new name, which nobody could know before, serves.
+Result<std::string> spare_folder(std::vector<std::string>& notes) {
+  std::string temporary = environment("TMPDIR").empty() ? "/tmp" : environment("TMPDIR");
+  std::string folder = fmt::format("{}/mfu-runs-{}", temporary, getuid());
+  Result<void> ours = make_own_folder(folder);
+  if (ours.has_value()) return folder;
+  notes.push_back(ours.error().message);
+  folder += "-XXXXXX";
+  if (mkdtemp(folder.data()) == nullptr) {
+    return fail(ErrorCode::io, fmt::format("no folder for the run: {}", ours.error().message));
+  }
+  return folder;
 }
 
 }  // namespace
@@ -267,8 +278,8 @@ Result<RunPlaces> create_run(const std::string& directory,
   places.directory = fs::absolute(places.directory, error).lexically_normal().string();
   Result<void> opened = open_directory(places, launch);
   if (opened.has_value()) return places;
-  std::string temporary = environment("TMPDIR").empty() ? "/tmp" : environment("TMPDIR");
-  places.directory = fmt::format("{}/mfu-runs-{}/{}-{}", temporary, getuid(), name, getpid());
+  std::string folder = MFU_TRY(spare_folder(places.notes));
+  places.directory = fmt::format("{}/{}-{}", folder, name, getpid());
   places.notes.push_back(
       fmt::format("{}; the run is kept in {} instead", opened.error().message, places.directory));
   MFU_TRY(open_directory(places, launch));

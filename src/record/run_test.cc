@@ -263,6 +263,22 @@ TEST(CreateRun, falls_back_where_it_may_not_write) {
   std::filesystem::remove_all(places->region_folder);
 }
 
+// As another user of the machine could lay it out before root comes.
+TEST(CreateRun, does_not_write_through_a_link_that_somebody_laid_out) {
+  Folder folder, elsewhere;
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  std::string trap = folder.path() + "/mfu-runs-" + std::to_string(getuid());
+  std::filesystem::create_symlink(elsewhere.path(), trap);
+  auto places = create_run("/proc/mfu-run", {"true"});
+  unsetenv("TMPDIR");
+  ASSERT_TRUE(places.has_value());
+  EXPECT_TRUE(std::filesystem::is_empty(elsewhere.path()));
+  EXPECT_TRUE(places->directory.starts_with(trap + "-"));
+  ASSERT_EQ(places->notes.size(), 2u);
+  EXPECT_NE(places->notes[0].find(trap + " is not used: it is a symbolic link"), std::string::npos);
+  std::filesystem::remove_all(places->region_folder);
+}
+
 TEST(ReadRun, says_what_is_not_there) {
   EXPECT_EQ(read_run("/no/such/run").error().code, ErrorCode::not_found);
   Folder folder;

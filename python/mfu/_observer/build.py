@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -73,6 +74,36 @@ def cache_folder(torch):
     return base / "mfu" / "observer" / f"torch-{torch_version(torch)}-abi{torch_abi(torch)}-{digest.hexdigest()[:16]}"
 
 
+def trusted(path, user=None):
+    """The real path of a library (or of the folder it is in), where nobody else can have put it there or changed it. Raises BuildError.
+
+    Loading a library runs its code. So it and the folders above it belong to this user or to root, and nobody else may write
+    there. In a folder with the sticky bit (/tmp) others can add entries, but cannot replace ours.
+    """
+    user = os.geteuid() if user is None else user
+    real = Path(path).resolve(strict=True)
+    for place in (real, *real.parents):
+        status = os.lstat(place)
+        # The folders above the cache are the user's own business; ~/.cache is often open to a group.
+        others = stat.S_IWOTH | (stat.S_IWGRP if place in (real, real.parent) else 0)
+        sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (0, user):
+            why = f"belongs to user {status.st_uid}, not to you (user {user}) or root"
+        elif status.st_mode & others and not sticky:
+            why = f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
+        else:
+            continue
+        raise BuildError(f"{real} is not used: {place} {why}, so somebody else could have put code there. Remove it, or set XDG_CACHE_HOME to a folder of your own")
+    return real
+
+
+def make_folder(path):
+    """With the folders above it; ours are for nobody else to write, whatever the umask."""
+    if not path.parent.is_dir():
+        make_folder(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+
+
 def compiler():
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         if name and shutil.which(name.split()[0]):
@@ -99,7 +130,7 @@ def build(torch, output, say=lambda text: None):
     root, tool = source_root(), compiler()
     if not (torch / "include").is_dir():
         raise BuildError(f"{torch} was installed without its C++ headers: the observer cannot be built for it")
-    output.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(output.parent)
     units, start, done = sources(root), time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="build-", dir=output.parent) as folder:
 
@@ -119,6 +150,8 @@ def build(torch, output, say=lambda text: None):
         run([*tool, "-shared", "-o", library, *made, f"-L{torch / 'lib'}", "-Wl,--as-needed", "-lc10", "-ltorch_cpu", "-Wl,-z,defs", "-Wl,-z,nodelete", "-lpthread", "-ldl"])
         shims = f"{folder}/{SHIMS}"
         run([*tool, *flags(torch, root), "-shared", "-o", shims, str(root / "src/torch/shims/shims.cc"), "-ldl"])
+        for made in (shims, library):
+            os.chmod(made, 0o755)  # a umask of 002 would let the group write
         os.replace(shims, output.parent / SHIMS)
         os.replace(library, output)
 
@@ -128,14 +161,14 @@ def cached(torch=None, say=None):
     torch = torch or torch_folder()
     folder = cache_folder(torch)
     library = folder / NAME
-    if library.is_file():
-        return library
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not library.is_file():
-            build(torch, library, say or progress())
-    return library
+    if not library.is_file():
+        make_folder(folder)
+        with open(trusted(folder) / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not library.is_file():
+                build(torch, library, say or progress())
+    trusted(folder / SHIMS)
+    return trusted(library)
 
 
 def progress():

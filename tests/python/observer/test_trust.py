@@ -1,0 +1,89 @@
+"""A cached library is code: one that another user could have put there or changed is not loaded."""
+
+import os
+
+import pytest
+from mfu._observer import build
+
+
+@pytest.fixture
+def library(tmp_path):
+    """In folders of our own, as the cache has them; pytest's own folder is private."""
+    folder = tmp_path / "mfu" / "observer" / "torch-9"
+    folder.mkdir(parents=True)
+    for each in (folder, *list(folder.parents)[:2]):
+        each.chmod(0o755)
+    path = folder / build.NAME
+    path.write_bytes(b"code")
+    path.chmod(0o755)
+    return path
+
+
+def refused(path, *words, **options):
+    with pytest.raises(build.BuildError) as refusal:
+        build.trusted(path, **options)
+    assert all(word in str(refusal.value) for word in words), refusal.value
+
+
+def test_what_we_alone_may_write_is_used(library):
+    assert build.trusted(library) == library.resolve()
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
+def test_a_library_that_others_may_write_is_refused(library, mode):
+    library.chmod(mode)
+    refused(library, str(library), "can be written by others", f"{mode:04o}")
+
+
+@pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
+def test_so_is_one_in_a_folder_that_others_may_write(library, mode):
+    library.parent.chmod(mode)
+    refused(library, str(library.parent), "can be written by others", "XDG_CACHE_HOME")
+
+
+def test_so_is_one_below_a_folder_that_everybody_may_write(library):
+    library.parents[2].chmod(0o777)
+    refused(library, str(library.parents[2]))
+    library.parents[2].chmod(0o1777)  # as /tmp is: others cannot replace what is ours
+    assert build.trusted(library)
+
+
+def test_somebody_elses_library_is_refused(library):
+    if os.geteuid() == 0:
+        os.chown(library, 12345, 12345)
+        refused(library, "belongs to user 12345")
+    else:
+        refused(library, f"belongs to user {os.geteuid()}", user=os.geteuid() + 1)
+
+
+def test_somebody_elses_folder_is_refused_through_a_link_too(library, tmp_path):
+    link = tmp_path / "cache"
+    link.symlink_to(library.parent)
+    if os.geteuid() == 0:
+        os.chown(library.parent, 12345, 12345)
+        refused(link / build.NAME, str(library.parent), "belongs to user 12345")
+    else:
+        refused(link / build.NAME, str(library.parent), user=os.geteuid() + 1)
+
+
+def test_the_cache_looks_before_it_loads(library, tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "cache_folder", lambda torch: library.parent)
+    library.with_name(build.SHIMS).write_bytes(b"code")
+    assert build.cached(tmp_path) == library
+    library.chmod(0o777)
+    with pytest.raises(build.BuildError, match="can be written by others"):
+        build.cached(tmp_path)
+    library.unlink()
+    library.parent.chmod(0o777)
+    with pytest.raises(build.BuildError, match="can be written by others"):
+        build.cached(tmp_path)
+    assert not (library.parent / "lock").exists()
+
+
+def test_a_library_made_under_a_loose_umask_is_still_ours(tmp_path):
+    before = os.umask(0o000)
+    try:
+        build.make_folder(tmp_path / "mfu" / "torch-9")
+    finally:
+        os.umask(before)
+    assert build.trusted(tmp_path / "mfu" / "torch-9")
