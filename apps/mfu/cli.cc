@@ -83,7 +83,8 @@ void Context::set_output(bool json, const TextStyle& style) {
 }
 
 void Context::print(const std::string& text) const {
-  std::fputs(text.c_str(), stdout);
+  // What was made of files may hold anything; JSON is escaped already.
+  std::fputs(json_ ? text.c_str() : terminal_text(text, style_).c_str(), stdout);
   if (!text.empty() && text.back() != '\n') std::fputc('\n', stdout);
 }
 
@@ -92,7 +93,7 @@ void Context::print_text(const std::string& text) const {
 }
 
 void Context::warn(const std::string& text) const {
-  std::fputs(("mfu: " + text + "\n").c_str(), stderr);
+  std::fputs(("mfu: " + terminal_text(text, {}) + "\n").c_str(), stderr);
 }
 
 void Context::warn(const Diagnostics& diagnostics) const {
@@ -136,7 +137,7 @@ int Cli::report(const Error& error) const {
   if (json_) {
     std::puts(to_json(error).c_str());
   } else {
-    std::fputs(("mfu: " + error.message + "\n").c_str(), stderr);
+    std::fputs(("mfu: " + terminal_text(error.message, {}) + "\n").c_str(), stderr);
   }
   return kMisuse;
 }

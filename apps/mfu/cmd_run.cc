@@ -114,7 +114,7 @@ void tell(Context& context, const RunOptions& options, const RunPlaces& places,
   TextStyle style = terminal_style(context.settings().value("color"), 2);
   std::string text = to_text(report, style);
   text += fmt::format("run        {}\n", places.directory);
-  std::fputs(("\n" + text).c_str(), stderr);
+  std::fputs(("\n" + terminal_text(text, style)).c_str(), stderr);
   if (context.json()) context.print(json);
 }
 

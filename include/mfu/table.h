@@ -45,6 +45,11 @@ std::string wrapped(std::string_view text, std::size_t width, std::size_t indent
 // A dim label and its text behind it, wrapped under the text.
 std::string paragraph(std::string_view label, const std::string& text, const TextStyle& style);
 
+// Text that may hold names from files, made safe for a terminal: control characters, characters
+// that turn the direction of text, and bytes that are not UTF-8 become '?'. Line ends and tabs
+// stay, and where the style has colour, what inked() wrote.
+std::string terminal_text(std::string_view text, const TextStyle& style);
+
 enum class Ink { bold, dim, red, green, yellow, cyan };
 // The text in that ink where the style has colour, else as it is.
 std::string inked(std::string_view text, Ink ink, const TextStyle& style);

@@ -93,8 +93,15 @@ std::string json_quoted(std::string_view text) {
     text.remove_prefix(run);
     if (text.empty()) break;
     std::size_t length = utf8_sequence_length(text);
-    quoted += length > 1 ? std::string(text.substr(0, length))
-                         : escaped(static_cast<unsigned char>(text[0]));
+    std::uint32_t code = length > 1 ? utf8_code(text.substr(0, length)) : 0;
+    if (length <= 1) {
+      quoted += escaped(static_cast<unsigned char>(text[0]));
+    } else if (is_harmless(code)) {
+      quoted += text.substr(0, length);
+    } else {
+      // It reads back the same, and does nothing to a terminal on the way.
+      quoted += fmt::format("\\u{:04x}", code);
+    }
     text.remove_prefix(length > 1 ? length : 1);
   }
   quoted += '"';

@@ -83,4 +83,11 @@ TEST(Json, ReadsAMemberOnlyWhereItIsOfThatKind) {
   EXPECT_FALSE(Json().count_at("count").has_value());
 }
 
+TEST(Json, what_controls_a_terminal_is_escaped_and_reads_back) {
+  std::string hostile = "a\xC2\x9B[2J\x1b[2J\xE2\x80\xAE\x7F";
+  std::string quoted = json_quoted(hostile);
+  EXPECT_EQ(quoted, R"("a\u009b[2J\u001b[2J\u202e\u007f")");
+  EXPECT_EQ(*parse_json(quoted, "x")->string(), hostile);
+}
+
 }  // namespace mfu

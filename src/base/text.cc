@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -51,17 +52,37 @@ std::size_t utf8_sequence_length(std::string_view text) {
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
+  // Overlong forms, surrogates, and what lies beyond U+10FFFF (Unicode 15, table 3-7).
+  if (byte(0) == 0xE0 && byte(1) < 0xA0) return 0;
+  if (byte(0) == 0xED && byte(1) >= 0xA0) return 0;
+  if (byte(0) == 0xF0 && byte(1) < 0x90) return 0;
+  if (byte(0) == 0xF4 && byte(1) >= 0x90) return 0;
   return length;
+}
+
+std::uint32_t utf8_code(std::string_view sequence) {
+  constexpr unsigned char kLead[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+  std::uint32_t code = static_cast<unsigned char>(sequence[0]) & kLead[sequence.size()];
+  for (char letter : sequence.substr(1)) {
+    code = code << 6 | (static_cast<unsigned char>(letter) & 0x3Fu);
+  }
+  return code;
+}
+
+bool is_harmless(std::uint32_t code) {
+  if (code < 0x20 || (code >= 0x7F && code < 0xA0)) return false;
+  if (code < 0x061C) return true;
+  return code != 0x061C && code != 0x200E && code != 0x200F &&
+         !(code >= 0x2028 && code <= 0x202E) && !(code >= 0x2066 && code <= 0x2069);
 }
 
 std::string printable(std::string_view text, std::size_t most) {
   std::string safe;
   while (!text.empty() && safe.size() < most) {
     std::size_t length = utf8_sequence_length(text);
-    unsigned char first = static_cast<unsigned char>(text[0]);
-    if (length == 0 || first < 0x20 || first == 0x7F) {
+    if (length == 0 || !is_harmless(utf8_code(text.substr(0, length)))) {
       safe += '?';
-      length = 1;
+      length = std::max<std::size_t>(length, 1);
     } else {
       safe += text.substr(0, length);
     }

@@ -32,6 +32,19 @@ std::string padded(std::string_view text, std::size_t width, Align align) {
   return align == Align::left ? std::string(text) + blanks : blanks + std::string(text);
 }
 
+constexpr const char* kInkCodes[] = {"\x1b[1m",  "\x1b[2m",  "\x1b[31m",
+                                     "\x1b[32m", "\x1b[33m", "\x1b[36m"};
+constexpr std::string_view kInkEnd = "\x1b[0m";
+
+// Bytes of what inked() wrote, where the text starts with that.
+std::size_t ink_length(std::string_view text) {
+  if (text.starts_with(kInkEnd)) return kInkEnd.size();
+  for (std::string_view code : kInkCodes) {
+    if (text.starts_with(code)) return code.size();
+  }
+  return 0;
+}
+
 std::string without_trailing_blanks(std::string line) {
   line.erase(line.find_last_not_of(' ') + 1);
   return line;
@@ -112,8 +125,22 @@ std::string paragraph(std::string_view label, const std::string& text, const Tex
 
 std::string inked(std::string_view text, Ink ink, const TextStyle& style) {
   if (!style.color || text.empty()) return std::string(text);
-  static const char* const kCodes[] = {"1", "2", "31", "32", "33", "36"};
-  return std::string("\x1b[") + kCodes[static_cast<int>(ink)] + 'm' + std::string(text) + "\x1b[0m";
+  return kInkCodes[static_cast<int>(ink)] + std::string(text) + std::string(kInkEnd);
+}
+
+std::string terminal_text(std::string_view text, const TextStyle& style) {
+  std::string safe;
+  safe.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t run = text.find_first_of("\n\t\x1b");
+    safe += printable(text.substr(0, run), std::string::npos);
+    if (run == std::string_view::npos) break;
+    text.remove_prefix(run);
+    std::size_t ink = style.color ? ink_length(text) : 0;
+    safe += ink > 0 ? text.substr(0, ink) : text[0] == '\x1b' ? "?" : text.substr(0, 1);
+    text.remove_prefix(std::max<std::size_t>(ink, 1));
+  }
+  return safe;
 }
 
 }  // namespace mfu

@@ -208,6 +208,11 @@ std::string operators_text(const RankAttribution& rank, const TextStyle& style) 
   return table.empty() ? "" : "\n" + table.text(style);
 }
 
+// A name may hold anything, also what would be ink.
+std::string file_name(const std::string& path) {
+  return printable(path.substr(path.rfind('/') + 1), 255);
+}
+
 std::string ranks_text(const ExplainReport& report, const TextStyle& style) {
   Table table({{"rank"},
                {"MFU", Align::right},
@@ -229,7 +234,7 @@ std::string ranks_text(const ExplainReport& report, const TextStyle& style) {
                      ledger[LedgerLine::other_kernels]),
                share(ledger[LedgerLine::exposed_communication_transfer]),
                share(ledger[LedgerLine::exposed_communication_wait]), share(ledger.idle_ns()),
-               rank.path.substr(rank.path.rfind('/') + 1)});
+               file_name(rank.path)});
   }
   return table.text(style);
 }
@@ -250,8 +255,8 @@ std::string to_text(const ExplainReport& report, const TextStyle& style) {
   const RankReport& first = report.ranks.front();
   bool several = report.ranks.size() > 1;
   std::string text;
-  std::string what = several ? fmt::format("{} devices", report.ranks.size())
-                             : first.found.path.substr(first.found.path.rfind('/') + 1);
+  std::string what =
+      several ? fmt::format("{} devices", report.ranks.size()) : file_name(first.found.path);
   text += mfu_line(report.mfu, several ? std::nullopt : first.found.hfu, report.rating, style);
   text += wrapped(fmt::format(
                       "{}: {}; {}", what, device_text(first.found),

@@ -44,7 +44,7 @@ int hex_code(std::string_view text) {
 }
 
 void append_utf8(std::string& out, std::uint32_t code) {
-  if (code < 0x20 || code == 0x7f) {
+  if (!is_harmless(code)) {
     out += code == '\n' || code == '\t' ? ' ' : '?';
   } else if (code < 0x80) {
     out += static_cast<char>(code);
@@ -118,11 +118,8 @@ std::string unescape(std::string_view raw) {
       ++i;
     } else {
       std::size_t length = utf8_sequence_length(raw.substr(i));
-      if (length == 0) {
-        out += '?';
-      } else {
-        out += raw.substr(i, length);
-      }
+      bool shown = length > 0 && is_harmless(utf8_code(raw.substr(i, length)));
+      out += shown ? raw.substr(i, length) : "?";
       i += length == 0 ? 1 : length;
     }
   }
