@@ -100,6 +100,7 @@ link_python() {
   for site in "$MFU_VENV"/lib/python3*/site-packages; do
     [ -d "$site" ] && [ -d "$built/mfu" ] || return 0
     [ "$(cat "$site/openmfu.pth" 2>/dev/null)" = "$built" ] || echo "$built" >"$site/openmfu.pth"
+    cmp -s "$MFU_ROOT/python/openmfu_start.pth" "$site/openmfu_start.pth" || cp "$MFU_ROOT/python/openmfu_start.pth" "$site/"
   done
   [ "$(readlink "$MFU_VENV/bin/mfu")" = "$MFU_ROOT/build/release/mfu" ] || ln -sf "$MFU_ROOT/build/release/mfu" "$MFU_VENV/bin/mfu"
 }

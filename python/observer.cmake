@@ -1,6 +1,7 @@
 # The observer in the wheel: its sources, from which it is built for any torch (mfu/_observer/build.py), and, where this build has one,
 # the library for the torch it was built with.
 set(observer ${CMAKE_CURRENT_LIST_DIR}/..)
+install(FILES ${CMAKE_CURRENT_LIST_DIR}/_openmfu_start.py ${CMAKE_CURRENT_LIST_DIR}/openmfu_start.pth DESTINATION . COMPONENT python)
 install(DIRECTORY ${observer}/include/mfu DESTINATION mfu/_observer/source/include COMPONENT python)
 foreach(folder torch ops record base)
   install(DIRECTORY ${observer}/src/${folder} DESTINATION mfu/_observer/source/src COMPONENT python

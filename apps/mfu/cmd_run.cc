@@ -75,6 +75,11 @@ Environment environment_of(const RunPlaces& places, const RunOptions& options, C
   const char* before = std::getenv("PYTHONPATH");
   std::string rest = before == nullptr || *before == 0 ? "" : ":" + std::string(before);
   environment["PYTHONPATH"] = inject + rest;
+  environment["MFU_INJECT_DIR"] = inject;
+  // For a process that lost its environment and finds this launcher among its ancestors
+  // (python/_openmfu_start.py).
+  std::ofstream file(places.region_folder + "/environment", std::ios::binary);
+  for (const auto& [name, value] : environment) file << name << '=' << value << '\0';
   return environment;
 }
 

@@ -8,10 +8,13 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
+#include "launch.h"
 #include "terminal.h"
+#include "unobserved.h"
 
 namespace mfu::app {
 
@@ -56,9 +59,16 @@ bool in_foreground() {
 
 struct RunWatch::State {
   State(const RunPlaces& places, RunQuestion asked, std::string named, const Catalog& known)
-      : drainer(places), question(std::move(asked)), device(std::move(named)), catalog(known) {}
+      : drainer(places),
+        region_folder(places.region_folder),
+        unobserved(places.region_folder, inject_folder()),
+        question(std::move(asked)),
+        device(std::move(named)),
+        catalog(known) {}
 
   Drainer drainer;
+  std::string region_folder;
+  Unobserved unobserved;
   RunQuestion question;
   std::string device;
   const Catalog& catalog;
@@ -112,12 +122,20 @@ void RunWatch::State::work() {
   while (!stopping) {
     lock.unlock();
     drainer.drain();
+    unobserved.look();
     show();
     lock.lock();
     changed.wait_for(lock, kDrainEvery, [&] { return stopping; });
   }
   lock.unlock();
   line.clear();
+  {  // the drainer carries it to the run directory, as what processes noted themselves
+    std::ofstream note;
+    for (const std::string& sentence : unobserved.sentences()) {
+      if (!note.is_open()) note.open(region_folder + "/note-launcher.txt");
+      note << sentence << '\n';
+    }
+  }
   drainer.finish();
   RunRecord all = drainer.record();
   for (const std::string& problem : drainer.problems()) {

@@ -1,9 +1,16 @@
-"""Calls a function once a module is imported: now, if it is, else right after its own code ran; or around that code. Modules nobody imports cost nothing."""
+"""Calls a function once a module is imported: now if it is, else right after the module's own code has run.
 
-import importlib.util
+    when_imported("torch.optim.optimizer", install)
+    while_imported("torch._dynamo", pause)      # pause(+1) before its code runs, pause(-1) after
+
+A module that nobody imports costs nothing. Programs may look a module up without importing it
+(`importlib.util.find_spec`), fail to import it and try again, or import it from several threads: a callback waits
+until the module's code has run to its end, and runs once. `../_inject/start.py` uses this file before torch is there.
+"""
+
 import sys
 
-_waiting = {}
+_waiting = {}  # module's name -> callbacks
 _around = {}
 
 
@@ -20,9 +27,11 @@ class _Loader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
-        spec = module.__spec__
-        spec.loader = module.__loader__ = self._loader
-        change = _around.pop(self._name, None)
+        try:  # the module looks as if nobody had touched it
+            module.__spec__.loader = module.__loader__ = self._loader
+        except AttributeError:
+            pass
+        change = _around.get(self._name)
         if change is not None:
             change(+1)
         try:
@@ -30,25 +39,37 @@ class _Loader:
         finally:
             if change is not None:
                 change(-1)
-        for callback in _waiting.pop(self._name, ()):
-            callback(module)
+        _imported(self._name, module)
 
 
 class _Finder:
+    """Finds nothing itself: asks the finders after it, and wraps the loader of a module that somebody waits for."""
+
     def find_spec(self, name, path=None, target=None):
-        if (name not in _waiting and name not in _around) or getattr(self, "busy", None) == name:
+        if name not in _waiting and name not in _around:
             return None
-        self.busy = name
-        try:
-            spec = importlib.util.find_spec(name)
-        finally:
-            self.busy = None
-        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None and finder is not self else None
+            if spec is not None:
+                break
+        else:
+            return None
+        # A folder without __init__.py has no code that could run.
+        if spec.origin and hasattr(spec.loader, "exec_module"):
             spec.loader = _Loader(spec.loader, name)
         return spec
 
 
 _finder = _Finder()
+
+
+def _imported(name, module):
+    _around.pop(name, None)
+    for callback in _waiting.pop(name, ()):
+        callback(module)
+    if not _waiting and not _around and _finder in sys.meta_path:
+        sys.meta_path.remove(_finder)
 
 
 def when_imported(name, callback):
@@ -57,16 +78,16 @@ def when_imported(name, callback):
         callback(module)
         return
     _waiting.setdefault(name, []).append(callback)
-    _find()
+    _wait()
 
 
 def while_imported(name, change):
     """change(+1) before the module's own code runs, change(-1) after it; nothing if it ran already."""
     if name not in sys.modules:
         _around[name] = change
-        _find()
+        _wait()
 
 
-def _find():
+def _wait():
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)

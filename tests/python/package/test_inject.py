@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-INJECT = Path(__file__).resolve().parents[3] / "python" / "mfu" / "_inject" / "sitecustomize.py"
+PYTHON = Path(__file__).resolve().parents[3] / "python"
 OLD = [path for name in ("2.7.18", "3.6.15", "3.7.16", "3.8.18", "3.9.18", "3.10.13", "3.12.1", "3.13.0")
        for path in glob.glob(os.path.expanduser(f"~/.pyenv/versions/{name}/bin/python"))]
 
 
 @pytest.fixture
 def place(tmp_path):
-    (tmp_path / "mfu" / "_inject").mkdir(parents=True)
-    shutil.copy(INJECT, tmp_path / "mfu" / "_inject")
+    shutil.copytree(PYTHON / "mfu" / "_inject", tmp_path / "mfu" / "_inject")
     observer = tmp_path / "mfu" / "_observer"
     observer.mkdir()
-    (observer / "__init__.py").write_text("import os\nfrom . import part\n\ndef start():\n    open(os.environ['TOLD'], 'a').write('started %d\\n' % os.getpid())\n")
+    shutil.copy(PYTHON / "mfu" / "_observer" / "imports.py", observer)
+    (observer / "__init__.py").write_text("import os\nfrom . import imports, part\n\ndef start(region_folder=None, step_marker=None):\n    open(os.environ['TOLD'], 'a').write('started %d\\n' % os.getpid())\n")
     (observer / "part.py").write_text("")
     (tmp_path / "site" / "torch").mkdir(parents=True)
     (tmp_path / "site" / "torch" / "__init__.py").write_text("import os\nopen(os.environ['TOLD'], 'a').write('torch\\n')\n__version__ = '2'\n")
@@ -84,7 +84,7 @@ def test_a_torch_that_fails_fails_as_before(place):
 
 
 def test_an_observer_that_fails_is_noted_and_nothing_else(place):
-    (place / "mfu" / "_observer" / "__init__.py").write_text("def start():\n    raise RuntimeError('built for another torch')\n")
+    (place / "mfu" / "_observer" / "__init__.py").write_text("def start(*given):\n    raise RuntimeError('built for another torch')\n")
     done = run(place, "-c", "import torch; print('fine')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
     [note] = (place / "region").glob("note-*.txt")
@@ -159,6 +159,75 @@ def test_modules_scripts_and_zip_programs(place):
     shutil.make_archive(str(place / "app"), "zip", place / "site" / "app")
     assert run(place, str(place / "app.zip")).returncode == 5
     assert told(place) == ["torch", "started"] * 3
+
+
+LOOKERS = {
+    "find_spec": "import importlib.util; assert importlib.util.find_spec('torch').origin.endswith('__init__.py')",
+    "find_spec twice": "import importlib.util as u; u.find_spec('torch'); u.find_spec('torch')",
+    "find_loader": "import pkgutil; pkgutil.find_loader('torch') if hasattr(pkgutil, 'find_loader') else None",
+    "path finder": "from importlib.machinery import PathFinder; assert PathFinder.find_spec('torch')",
+    "spec from hand": "import importlib.util as u; u.module_from_spec(u.find_spec('torch'))",
+    "resources": "import importlib.util as u; assert u.find_spec('torch').loader.get_resource_reader('torch') is not None",
+    "metadata": "import importlib.metadata as m; list(m.packages_distributions()) if hasattr(m, 'packages_distributions') else None",
+    "another hook": """
+import importlib.abc, importlib.util, sys
+class Hook(importlib.abc.MetaPathFinder):
+    busy = False
+    def find_spec(self, name, path=None, target=None):
+        if name != 'torch' or self.busy: return None
+        self.busy = True
+        try: return importlib.util.find_spec(name)
+        finally: self.busy = False
+sys.meta_path.insert(0, Hook())
+importlib.util.find_spec('torch')
+""",
+    "threads": """
+import importlib.util, threading
+threads = [threading.Thread(target=importlib.util.find_spec, args=('torch',)) for _ in range(32)]
+[t.start() for t in threads]; [t.join() for t in threads]
+""",
+}
+IMPORTS = {
+    "import": "import torch",
+    "import_module": "import importlib; importlib.import_module('torch')",
+    "lazy": """
+import importlib.util as u, sys
+spec = u.find_spec('torch'); spec.loader = u.LazyLoader(spec.loader)
+torch = u.module_from_spec(spec); sys.modules['torch'] = torch; spec.loader.exec_module(torch); torch.__version__
+""",
+    "by hand": """
+import importlib.util as u, sys
+spec = u.find_spec('torch'); torch = u.module_from_spec(spec); sys.modules['torch'] = torch; spec.loader.exec_module(torch)
+""",
+    "thread": "import threading; t = threading.Thread(target=__import__, args=('torch',)); t.start(); t.join()",
+    "reload": "import importlib, torch; importlib.reload(torch)",
+}
+
+
+@pytest.mark.parametrize("imported", IMPORTS)
+@pytest.mark.parametrize("looked", LOOKERS)
+def test_whoever_looks_torch_up_first(place, looked, imported):
+    """transformers, datasets, peft and others look torch up before anybody imports it."""
+    done = run(place, "-c", f"{LOOKERS[looked]}\n{IMPORTS[imported]}\nimport sys; print(type(sys.modules['torch'].__spec__.loader).__name__)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "SourceFileLoader\n", ""), done
+    assert told(place).count("started") == 1 and told(place)[0] == "torch"
+
+
+def test_a_torch_that_fails_first_and_is_imported_again(place):
+    (place / "site" / "torch" / "__init__.py").write_text("import os\nif os.environ.pop('FAIL', None): raise ImportError('not yet')\nopen(os.environ['TOLD'], 'a').write('torch\\n')\n")
+    done = run(place, "-c", "try:\n    import torch\nexcept ImportError: pass\nimport torch; import sys; print(len(sys.meta_path))", env={"FAIL": "1"})
+    assert done.returncode == 0 and told(place) == ["torch", "started"], done.stderr
+
+
+def test_thirty_threads_import_torch_at_once(place):
+    script = "import threading\nts = [threading.Thread(target=__import__, args=('torch',)) for _ in range(30)]\n[t.start() for t in ts]\n[t.join() for t in ts]"
+    assert run(place, "-c", script).returncode == 0 and told(place) == ["torch", "started"]
+
+
+def test_run_by_runpy_and_in_a_namespace_of_its_own(place):
+    (place / "program.py").write_text("import importlib.util\nimportlib.util.find_spec('torch')\nimport torch\n")
+    assert run(place, "-c", f"import runpy; runpy.run_path({str(place / 'program.py')!r}, run_name='__main__')").returncode == 0
+    assert told(place) == ["torch", "started"]
 
 
 @pytest.mark.parametrize("flag", ["-S", "-E", "-I"])

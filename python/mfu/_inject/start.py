@@ -1,0 +1,61 @@
+"""Waits for torch in this process and starts the observer (../_observer) right after torch was imported.
+
+Two ways lead here. `sitecustomize.py` beside this file, which `mfu run` puts on PYTHONPATH; and `_openmfu_start.py`, which
+the installed package's .pth file runs where PYTHONPATH is ignored or gone. Nothing here raises, prints or imports torch;
+what fails is noted for the summary of `mfu run`. Python 3.8 or later.
+"""
+
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_OBSERVER = os.path.join(os.path.dirname(_HERE), "_observer")
+
+
+def begin(values):
+    """`values`: what `mfu run` set in the environment of its command (MFU_REGION_DIR, MFU_STEP_MARKER). The first call counts."""
+    if getattr(sys, "_mfu_begun", False):
+        return
+    sys._mfu_begun = True
+    imports = _load("_mfu_observer.imports", "imports.py")
+    imports.when_imported("torch", lambda torch: _start(imports, values))
+
+
+def _start(imports, values):
+    """Loads the glue under a name of its own, because the program may have another `mfu`; the glue loads the library."""
+    try:
+        observer = sys.modules.get("_mfu_observer")
+        if observer is None:
+            sys.modules["_mfu_observer.imports"] = imports  # one import hook in a process
+            observer = _load("_mfu_observer", "__init__.py", register=True)
+        observer.start(values.get("MFU_REGION_DIR", ""), values.get("MFU_STEP_MARKER", ""))
+    except Exception as error:  # the program goes on as without us
+        _note(values, "torch is not observed in process %d: %s" % (os.getpid(), error))
+
+
+def _load(name, file, register=False):
+    """Without importlib.util, which a plain start of Python does not import."""
+    bootstrap, external = sys.modules["_frozen_importlib"], sys.modules["_frozen_importlib_external"]
+    folder = [_OBSERVER] if file == "__init__.py" else None
+    spec = external.spec_from_file_location(name, os.path.join(_OBSERVER, file), submodule_search_locations=folder)
+    module = bootstrap.module_from_spec(spec)
+    if register:
+        sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        if register:
+            del sys.modules[name]
+        raise
+    return module
+
+
+def _note(values, text):
+    """For the summary of `mfu run`; on stderr only where somebody looks for the reason."""
+    try:
+        if os.environ.get("MFU_DEBUG"):
+            sys.stderr.write("mfu: " + text + "\n")
+        with open(os.path.join(values["MFU_REGION_DIR"], "note-%d.txt" % os.getpid()), "a") as file:
+            file.write(text + "\n")
+    except Exception:
+        pass
