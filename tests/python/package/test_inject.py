@@ -22,7 +22,13 @@ def place(tmp_path):
     observer = tmp_path / "mfu" / "_observer"
     observer.mkdir()
     shutil.copy(PYTHON / "mfu" / "_observer" / "imports.py", observer)
-    (observer / "__init__.py").write_text("import os\nfrom . import imports, part\n\ndef start(region_folder=None, step_marker=None):\n    open(os.environ['TOLD'], 'a').write('started %d\\n' % os.getpid())\n")
+    (observer / "__init__.py").write_text("""
+import os
+from . import imports, part
+
+def start(region_folder=None, step_marker=None):
+    open(os.environ["TOLD"], "a").write("started %d\\n" % os.getpid())
+""")
     (observer / "part.py").write_text("")
     (tmp_path / "site" / "torch").mkdir(parents=True)
     (tmp_path / "site" / "torch" / "__init__.py").write_text("import os\nopen(os.environ['TOLD'], 'a').write('torch\\n')\n__version__ = '2'\n")

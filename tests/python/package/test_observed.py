@@ -100,11 +100,6 @@ def test_a_program_without_torch_is_untouched(tmp_path):
     assert (done.returncode, done.stdout) == (0, plain.stdout) and report["notes"]
 
 
-def test_a_python_that_ignores_its_environment_is_said(script, tmp_path):
-    done, report = observed(tmp_path, sys.executable, "-E", script)
-    assert done.returncode == 0 and report["mfu"] is None and report["notes"], report
-
-
 def test_a_program_that_counts_itself_under_observation(tmp_path):
     product = "torch.mm(torch.ones(8, 8), torch.ones(8, 8))"
     program = f"import torch, mfu\ntorch.set_num_threads(1)\nwith mfu.count() as c:\n    {product}\n{product}\nprint(c.model_flop)\n"
