@@ -55,6 +55,9 @@ const std::map<std::string, std::string, std::less<>> kMakers = {
     {"google", "google"}, {"aws", "aws"},      {"apple", "apple"},    {"huawei", "huawei"}};
 const std::set<std::string, std::less<>> kNoise = {"r", "tm", "gpu", "graphics", "accelerator"};
 
+// Words that a maker puts before very different devices: alone they name none.
+const std::set<std::string, std::less<>> kBrands = {"rtx", "gtx", "quadro"};
+
 struct Query {
   Words words;                    // without makers and noise
   std::set<std::string> vendors;  // that makers' words named
@@ -104,11 +107,13 @@ bool all_words_in(const Query& query, const Device& device) {
 // all the words.
 std::vector<const Device*> whole_devices(const Catalog& catalog, std::string_view folded_name) {
   Query query = query_of(folded_name);
+  auto is_brand = [](const std::string& word) { return kBrands.contains(word); };
+  if (std::all_of(query.words.begin(), query.words.end(), is_brand)) return {};
   std::vector<const Device*> exact;
   std::vector<const Device*> same;
   std::vector<const Device*> family;
   for (const Device& device : catalog.devices()) {
-    if (query.words.empty() || !may_be_of(query, device)) continue;
+    if (!may_be_of(query, device)) continue;
     for (const std::string& name : names_of(device)) {
       if (name == folded_name) exact.push_back(&device);
       // One bare word without its maker ("h200") is a family's name, though a driver may print just

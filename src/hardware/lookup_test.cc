@@ -38,6 +38,30 @@ TEST(Lookup, names_resolve_as_drivers_print_them) {
   EXPECT_EQ(found("nvidia_h100_80gb_hbm3"), "H100-SXM5-80GB");
 }
 
+TEST(Lookup, clouds_name_their_machines_and_slices) {
+  for (const char* name : {"trn1", "trn1.32xlarge", "trn1n.32xlarge", "AWS Trainium"}) {
+    EXPECT_EQ(found(name), "Trainium1") << name;
+  }
+  for (const char* name : {"trn2", "trn2u", "trn2.48xlarge"}) EXPECT_EQ(found(name), "Trainium2");
+  EXPECT_EQ(found("inf2.48xlarge"), "Inferentia2");
+  for (const char* name : {"v6e", "v6e-8", "TPU v6 lite", "ct6e-standard-4t", "tpu-v6e-slice"}) {
+    EXPECT_EQ(found(name), "TPU v6e") << name;
+  }
+  EXPECT_EQ(found("TPU v7"), "TPU7x");
+  EXPECT_EQ(found("GB200 NVL72"), "GB200 (per GPU)");
+  EXPECT_EQ(found("NVIDIA GB300 NVL72"), "GB300 (per GPU)");
+  EXPECT_EQ(found("Ascend 910"), "Ascend 910A");
+  EXPECT_EQ(found("Ascend910B1"), "Ascend 910B1");
+  EXPECT_EQ(found("Quadro GP100"), "Quadro GP100");
+}
+
+TEST(Lookup, a_brand_alone_is_no_device) {
+  for (const char* name : {"RTX", "NVIDIA RTX", "GeForce RTX", "GTX", "Quadro RTX", "NVIDIA", ""}) {
+    EXPECT_TRUE(matched(name).empty()) << name;
+  }
+  EXPECT_FALSE(matched("RTX 4090").empty());
+}
+
 TEST(Lookup, a_family_lists_its_forms_and_none_is_picked) {
   std::set<std::string> forms = matched("h100");
   EXPECT_TRUE(forms.contains("H100-SXM5-80GB"));
