@@ -16,44 +16,78 @@ struct CompareOptions {
   std::string before, after, fail_over;
 };
 
-bool is_run(const std::string& path) {
+// What one side of a comparison is.
+enum class Side { traces, run, monitor };
+
+bool holds(const std::string& path, std::string_view start, std::string_view end) {
   std::error_code error;
-  if (std::filesystem::exists(path + "/run.json", error)) return true;
-  for (std::filesystem::directory_iterator each(path, error), end; !error && each != end;
+  for (std::filesystem::directory_iterator each(path, error), last; !error && each != last;
        each.increment(error)) {
-    if (each->path().extension() == ".steps") return true;
+    std::string name = each->path().filename().string();
+    if (name.starts_with(start) && name.ends_with(end)) return true;
   }
   return false;
 }
 
-Result<RunReport> report_at(Context& context, const ExplainOptions& options,
-                            const std::string& path) {
+Side side_of(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path + "/run.json", error) || holds(path, "", ".steps")) {
+    return Side::run;
+  }
+  return holds(path, "steps-", ".json") ? Side::monitor : Side::traces;
+}
+
+// A monitor keeps its run directory inside its output folder.
+std::string inner_run(const std::string& path) {
+  std::error_code error;
+  bool inside =
+      side_of(path) == Side::traces && std::filesystem::is_directory(path + "/mfu-run", error);
+  return inside ? path + "/mfu-run" : path;
+}
+
+Result<ComparedSteps> steps_at(Context& context, const ExplainOptions& options,
+                               const std::string& path) {
+  if (side_of(path) == Side::monitor) {
+    RecordedSteps recorded = MFU_TRY(read_recorded_steps(path));
+    for (const std::string& note : recorded.notes) context.warn(note);
+    return compared_steps(recorded.reports);
+  }
   RunRecord record = MFU_TRY(read_run(path));
+  for (const std::string& note : record.notes) context.warn(note);
   AttributionOptions chosen = MFU_TRY(options.attribution(context));
   RunQuestion question;
   question.device = MFU_TRY(device_of_run(record, context.catalog(), options.device));
   question.peak = chosen.peak;
   question.precision = chosen.precision;
-  return report_run(record, question);
+  return compared_steps(record, question);
+}
+
+Result<ComparedSteps> named_steps(Context& context, const ExplainOptions& options,
+                                  const std::string& path) {
+  Result<ComparedSteps> steps = steps_at(context, options, path);
+  if (steps.has_value() || steps.error().code != ErrorCode::unsupported) return steps;
+  return fail(ErrorCode::unsupported, path + " " + steps.error().message);
 }
 
 Result<ComparisonReport> compared(Context& context, const CompareOptions& options,
                                   std::optional<double> fail_over) {
-  bool run_before = is_run(options.before);
-  if (run_before != is_run(options.after)) {
+  std::string before = inner_run(options.before), after = inner_run(options.after);
+  bool run_before = side_of(before) != Side::traces;
+  if (run_before != (side_of(after) != Side::traces)) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{} is a run directory of mfu run, {} is not: compare two of a kind",
+                fmt::format("{} is a run directory of mfu run or a monitor, {} is not: compare two "
+                            "of a kind",
                             run_before ? options.before : options.after,
                             run_before ? options.after : options.before));
   }
   if (run_before) {
-    RunReport before = MFU_TRY(report_at(context, options.explain, options.before));
-    RunReport after = MFU_TRY(report_at(context, options.explain, options.after));
-    return report_comparison(before, after, fail_over);
+    ComparedSteps first = MFU_TRY(named_steps(context, options.explain, before));
+    ComparedSteps second = MFU_TRY(named_steps(context, options.explain, after));
+    return report_comparison(first, second, fail_over);
   }
-  ExplainReport before = MFU_TRY(options.explain.explain(context, {options.before}));
-  ExplainReport after = MFU_TRY(options.explain.explain(context, {options.after}));
-  return report_comparison(before, after, fail_over);
+  ExplainReport first = MFU_TRY(options.explain.explain(context, {options.before}));
+  ExplainReport second = MFU_TRY(options.explain.explain(context, {options.after}));
+  return report_comparison(first, second, fail_over);
 }
 
 Result<int> run(Context& context, const CompareOptions& options) {
@@ -79,21 +113,27 @@ Command compare_command() {
   CommandText text{
       "compare",
       "What got better or worse between two traces or runs",
-      "Explains both and sets their ledgers side by side, by step where both mark steps. With "
-      "--fail-over, exit status 1 where the second is slower by more than that. Run directories of "
-      "mfu run are compared by their median step and the parts of it that were timed.",
+      "Says whether the second is better, worse or the same, and where the time of a step went. "
+      "Every line is a mean over the steps after warm-up, shown with its 95% range. There is a "
+      "verdict only where the difference is larger than the noise and at least 1%. Where both know "
+      "their tokens, the time of a token is compared.\n\n"
+      "Exit status 1 where the second is worse; with --fail-over, where it is slower by more than "
+      "that. Traces are explained and their ledgers set side by side, by step where both mark "
+      "steps.",
       {{"mfu compare before.json.gz after.json.gz", "ledgers side by side"},
        {"mfu compare mfu-runs/main mfu-runs/branch", "two runs of mfu run"},
+       {"mfu compare outputs/a outputs/b", "two output folders of a monitor"},
        {"mfu compare main/ branch/ --fail-over 5%", "a gate for a pipeline"}}};
   auto add = [options](CLI::App& app) {
     app.add_option("before", options->before,
-                   "Trace, folder of traces or run directory, to compare with")
+                   "Trace, folder of traces, run directory or output folder, to compare with")
         ->type_name("BEFORE");
-    app.add_option("after", options->after, "Trace, folder of traces or run directory")
+    app.add_option("after", options->after,
+                   "Trace, folder of traces, run directory or output folder")
         ->type_name("AFTER");
     options->explain.add_to(app);
     app.add_option("--fail-over", options->fail_over,
-                   "Exit status 1 where a step takes longer by more than this")
+                   "Exit status 1 only where it is slower by more than this")
         ->type_name("SHARE");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};

@@ -170,30 +170,6 @@ struct ExplainReport {
 };
 ExplainReport report_explanation(Attribution attribution);
 
-// One line of two ledgers, in time a step (a window, where steps are not marked in both).
-struct ComparisonRow {
-  std::string name;  // of a line of the ledger; of runs: of a part of the step
-  double before_ns = 0, after_ns = 0;
-  double before_fraction = 0, after_fraction = 0;  // of their windows
-};
-struct ComparisonReport {
-  std::string before, after;  // paths
-  bool by_step = false;
-  double before_ns = 0, after_ns = 0;  // a step or window of one rank; of runs: the median step
-  std::optional<double> before_mfu, after_mfu;
-  std::vector<ComparisonRow> rows;
-  std::vector<std::string> better, worse;  // what changed most, for people
-  double slower_fraction = 0;              // of time: below 0 it got faster
-  std::optional<double> fail_over;         // slower than that is a failure
-  bool failed = false;
-  std::vector<std::string> notes;
-};
-ComparisonReport report_comparison(const ExplainReport& before, const ExplainReport& after,
-                                   std::optional<double> fail_over);
-// `unsupported` where a run has no steps.
-Result<ComparisonReport> report_comparison(const RunReport& before, const RunReport& after,
-                                           std::optional<double> fail_over);
-
 struct DoctorReport {
   std::vector<Probe> probes;
 };

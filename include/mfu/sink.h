@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mfu/comparison.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
 #include "mfu/run.h"

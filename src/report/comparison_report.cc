@@ -3,133 +3,229 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mfu/report.h"
+#include "mfu/comparison.h"
 
 namespace mfu {
 
 namespace {
 
-// Below this share of the step a change is not worth a word.
+// Below this share a change is not worth a word. It also stands for the noise between two runs of
+// the same program, which no single run can show.
 constexpr double kWorthFraction = 0.01;
 
-std::uint64_t steps_of(const ExplainReport& report) {
-  std::uint64_t steps = 0;
+struct Cost {
+  std::string unit;
+  Estimate before, after;  // time of one unit of work
+};
+
+bool known_in_both(const std::vector<double>& a, const std::vector<double>& b) {
+  auto positive = [](const std::vector<double>& values) {
+    return !values.empty() &&
+           std::all_of(values.begin(), values.end(), [](double v) { return v > 0; });
+  };
+  return positive(a) && positive(b);
+}
+
+// Time of one token where both know their tokens: a step may do more in one than in the other.
+Cost cost_of(const ComparedSteps& before, const ComparedSteps& after) {
+  auto by = [&](std::string unit, const auto& a, const auto& b) {
+    return Cost{std::move(unit), ratio_of_sums(before.duration_ns, a),
+                ratio_of_sums(after.duration_ns, b)};
+  };
+  if (known_in_both(before.tokens, after.tokens)) return by("token", before.tokens, after.tokens);
+  if (known_in_both(before.samples, after.samples)) {
+    return by("sample", before.samples, after.samples);
+  }
+  return {"step", mean_of(before.duration_ns), mean_of(after.duration_ns)};
+}
+
+void judge(ComparisonReport& report, const Cost& cost, std::optional<double> fail_over) {
+  report.unit = cost.unit;
+  report.fail_over = fail_over;
+  if (!(cost.before.value > 0) || !(cost.after.value > 0)) return;
+  Quotient speed = quotient_of(cost.before, cost.after);
+  report.gain_fraction = speed.value - 1;
+  bool faster = report.gain_fraction >= kWorthFraction;
+  bool slower = report.slower_fraction() >= kWorthFraction;
+  if (speed.range) {
+    report.gain_range = Range{speed.range->low - 1, speed.range->high - 1};
+    report.verdict = faster && report.gain_range->low > 0    ? Verdict::better
+                     : slower && report.gain_range->high < 0 ? Verdict::worse
+                                                             : Verdict::same;
+  }
+  // A threshold is not met by noise; where the noise is not known, the number alone decides.
+  bool may_fail = !report.verdict || *report.verdict == Verdict::worse;
+  report.failed = may_fail && (fail_over ? report.slower_fraction() > *fail_over
+                                         : report.verdict == Verdict::worse);
+}
+
+void sort_changes(ComparisonReport& report) {
+  for (std::size_t i = 0; i < report.rows.size(); ++i) {
+    const ComparisonRow& row = report.rows[i];
+    double change = row.after_ns.value - row.before_ns.value;
+    if (std::fabs(change) < kWorthFraction * report.before_ns.value) continue;
+    if (!differs(row.before_ns, row.after_ns).value_or(true)) continue;
+    // More time at peak is more work done, neither good nor bad.
+    if (row.name == name_of(LedgerLine::matmul_at_peak)) continue;
+    (change < 0 ? report.less : report.more).push_back(i);
+  }
+  auto change_of = [&](std::size_t i) {
+    return std::fabs(report.rows[i].after_ns.value - report.rows[i].before_ns.value);
+  };
+  for (auto* list : {&report.less, &report.more}) {
+    std::stable_sort(list->begin(), list->end(),
+                     [&](std::size_t a, std::size_t b) { return change_of(a) > change_of(b); });
+  }
+}
+
+double mean_value(const std::vector<double>& values) {
+  return values.empty() ? 0 : mean_of(values).value;
+}
+
+// What the lines do not say by themselves.
+void add_notes(ComparisonReport& report, const ComparedSteps& before, const ComparedSteps& after) {
+  auto changed = [](double a, double b) {
+    return a > 0 && b > 0 && std::fabs(b / a - 1) > kWorthFraction;
+  };
+  if (before.ranks != after.ranks) {
+    report.notes.push_back(fmt::format("{} ranks against {}", before.ranks, after.ranks));
+  }
+  double tokens_before = mean_value(before.tokens), tokens_after = mean_value(after.tokens);
+  if (report.unit == "token" && changed(tokens_before, tokens_after)) {
+    report.notes.push_back(
+        fmt::format("a step has {:.6g} tokens before and {:.6g} after: the time of a token is "
+                    "compared, not that of a step",
+                    tokens_before, tokens_after));
+  }
+  double flop_before = mean_value(before.flop), flop_after = mean_value(after.flop);
+  if (report.unit == "token" && tokens_before > 0 && tokens_after > 0) {
+    flop_before /= tokens_before;
+    flop_after /= tokens_after;
+  }
+  if (changed(flop_before, flop_after)) {
+    report.notes.push_back(
+        fmt::format("a {} needs {:.4g} model FLOP before and {:.4g} after: that is other work, so "
+                    "MFU and speed need not move together",
+                    report.unit, flop_before, flop_after));
+  }
+  if (!report.verdict) {
+    report.notes.emplace_back(
+        "fewer than two steps after warm-up: a change cannot be told from noise, so there is no "
+        "verdict");
+  }
+}
+
+void add_rows(ComparisonReport& report, const ComparedSteps& before, const ComparedSteps& after) {
+  for (std::size_t i = 0; i < before.part_names.size(); ++i) {
+    auto other = std::find(after.part_names.begin(), after.part_names.end(), before.part_names[i]);
+    if (other == after.part_names.end()) continue;
+    auto at = static_cast<std::size_t>(other - after.part_names.begin());
+    ComparisonRow row{before.part_names[i], mean_of(before.part_ns[i]), mean_of(after.part_ns[at])};
+    if (report.before_ns.value > 0)
+      row.before_fraction = row.before_ns.value / report.before_ns.value;
+    if (report.after_ns.value > 0) row.after_fraction = row.after_ns.value / report.after_ns.value;
+    report.rows.push_back(std::move(row));
+  }
+}
+
+std::optional<Estimate> mfu_of(const ComparedSteps& steps) {
+  if (steps.peak_ns.empty()) return std::nullopt;
+  return ratio_of_sums(steps.peak_ns, steps.busy_ns);
+}
+
+std::optional<Estimate> tokens_per_s(const ComparedSteps& steps) {
+  if (steps.tokens.empty()) return std::nullopt;
+  Estimate rate = ratio_of_sums(steps.tokens, steps.duration_ns);
+  rate.value *= 1e9;
+  if (rate.error) *rate.error *= 1e9;
+  return rate;
+}
+
+// The steps of a trace; ranks without the same number of them are cut to the fewest.
+ComparedSteps steps_of(const ExplainReport& report) {
+  ComparedSteps steps;
+  std::size_t count = report.ranks.front().found.steps.size();
+  for (const RankReport& rank : report.ranks) count = std::min(count, rank.found.steps.size());
+  double ranks = static_cast<double>(report.ranks.size());
+  steps.ranks = report.ranks.size();
+  steps.part_ns.resize(kLedgerLineCount, std::vector<double>(count));
+  steps.duration_ns.resize(count);
+  for (std::size_t line = 0; line < kLedgerLineCount; ++line) {
+    steps.part_names.emplace_back(name_of(static_cast<LedgerLine>(line)));
+  }
   for (const RankReport& rank : report.ranks) {
-    if (rank.found.steps.empty()) return 0;
-    steps += rank.found.steps.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const StepLedger& step = rank.found.steps[i];
+      steps.duration_ns[i] += static_cast<double>(step.end_ns - step.start_ns) / ranks;
+      for (std::size_t line = 0; line < kLedgerLineCount; ++line) {
+        steps.part_ns[line][i] +=
+            static_cast<double>(step.ledger[static_cast<LedgerLine>(line)]) / ranks;
+      }
+    }
   }
   return steps;
 }
 
-void add_words(ComparisonReport& report) {
-  std::vector<const ComparisonRow*> order;
-  for (const ComparisonRow& row : report.rows) order.push_back(&row);
-  std::stable_sort(order.begin(), order.end(), [](const auto* a, const auto* b) {
-    return std::fabs(a->after_ns - a->before_ns) > std::fabs(b->after_ns - b->before_ns);
-  });
-  for (const ComparisonRow* row : order) {
-    double change = row->after_ns - row->before_ns;
-    if (std::fabs(change) < kWorthFraction * report.before_ns) continue;
-    std::string words = fmt::format("{}: {:.3f} ms → {:.3f} ms", row->name, row->before_ns * 1e-6,
-                                    row->after_ns * 1e-6);
-    // More time at peak is more work done, neither good nor bad.
-    if (row->name == name_of(LedgerLine::matmul_at_peak)) continue;
-    (change < 0 ? report.better : report.worse).push_back(std::move(words));
+// Whole windows, each measured once.
+ComparisonReport compare_windows(const ExplainReport& before, const ExplainReport& after) {
+  ComparisonReport report;
+  auto share = [](const ExplainReport& of, double ns) {
+    return Estimate{.value = ns / static_cast<double>(of.ranks.size())};
+  };
+  report.before_ns = share(before, static_cast<double>(before.duration_ns));
+  report.after_ns = share(after, static_cast<double>(after.duration_ns));
+  for (std::size_t i = 0; i < kLedgerLineCount; ++i) {
+    report.rows.push_back({std::string(name_of(static_cast<LedgerLine>(i))),
+                           share(before, static_cast<double>(before.rows[i].duration_ns)),
+                           share(after, static_cast<double>(after.rows[i].duration_ns)),
+                           before.rows[i].fraction, after.rows[i].fraction});
   }
-}
-
-void judge(ComparisonReport& report, std::optional<double> fail_over) {
-  add_words(report);
-  if (report.before_ns > 0) report.slower_fraction = report.after_ns / report.before_ns - 1;
-  report.fail_over = fail_over;
-  report.failed = fail_over && report.slower_fraction > *fail_over;
-}
-
-struct RunParts {
-  double step_ns = 0;
-  double fraction[kStepPhases + 1] = {};  // the last: the rest
-};
-
-Result<RunParts> parts_of(const RunReport& run, std::string_view which) {
-  if (!run.step) {
-    return fail(ErrorCode::unsupported,
-                fmt::format("the run {} has no steps to compare; --step-marker of mfu run names "
-                            "them where there is no optimizer",
-                            which));
-  }
-  RunParts parts;
-  parts.step_ns = static_cast<double>(run.step->median.count());
-  double rest = 1;
-  for (std::size_t i = 0; i < kStepPhases; ++i) {
-    parts.fraction[i] = run.phase[i] ? run.phase[i]->value : 0;
-    rest -= parts.fraction[i];
-  }
-  parts.fraction[kStepPhases] = std::max(rest, 0.0);
-  return parts;
+  report.notes.emplace_back(
+      "steps are not marked in both: whole windows are compared, which is fair only if both did "
+      "the same work; there is no verdict, because a window was measured once");
+  return report;
 }
 
 }  // namespace
 
-ComparisonReport report_comparison(const ExplainReport& before, const ExplainReport& after,
+std::string_view name_of(Verdict verdict) {
+  constexpr std::string_view kNames[] = {"better", "worse", "same"};
+  return kNames[static_cast<std::size_t>(verdict)];
+}
+
+ComparisonReport report_comparison(const ComparedSteps& before, const ComparedSteps& after,
                                    std::optional<double> fail_over) {
   ComparisonReport report;
-  report.before = before.ranks.front().found.path;
-  report.after = after.ranks.front().found.path;
-  std::uint64_t steps_before = steps_of(before);
-  std::uint64_t steps_after = steps_of(after);
-  report.by_step = steps_before > 0 && steps_after > 0;
-  double parts_before = static_cast<double>(report.by_step ? steps_before : before.ranks.size());
-  double parts_after = static_cast<double>(report.by_step ? steps_after : after.ranks.size());
-  if (!report.by_step) {
-    report.notes.emplace_back(
-        "steps are not marked in both: whole windows are compared, which is fair only if both did "
-        "the same work");
-  }
-  if (before.ranks.size() != after.ranks.size()) {
-    report.notes.push_back(
-        fmt::format("{} ranks against {}", before.ranks.size(), after.ranks.size()));
-  }
-  report.before_ns = static_cast<double>(before.duration_ns) / parts_before;
-  report.after_ns = static_cast<double>(after.duration_ns) / parts_after;
-  report.before_mfu = before.mfu;
-  report.after_mfu = after.mfu;
-  for (std::size_t i = 0; i < kLedgerLineCount; ++i) {
-    ComparisonRow& row = report.rows.emplace_back();
-    row.name = name_of(static_cast<LedgerLine>(i));
-    row.before_ns = static_cast<double>(before.rows[i].duration_ns) / parts_before;
-    row.after_ns = static_cast<double>(after.rows[i].duration_ns) / parts_after;
-    row.before_fraction = before.rows[i].fraction;
-    row.after_fraction = after.rows[i].fraction;
-  }
-  judge(report, fail_over);
+  report.by_step = true;
+  report.before_ns = mean_of(before.duration_ns);
+  report.after_ns = mean_of(after.duration_ns);
+  report.before_mfu = mfu_of(before);
+  report.after_mfu = mfu_of(after);
+  report.before_tokens_per_s = tokens_per_s(before);
+  report.after_tokens_per_s = tokens_per_s(after);
+  add_rows(report, before, after);
+  judge(report, cost_of(before, after), fail_over);
+  sort_changes(report);
+  add_notes(report, before, after);
   return report;
 }
 
-Result<ComparisonReport> report_comparison(const RunReport& before, const RunReport& after,
-                                           std::optional<double> fail_over) {
-  constexpr const char* kNames[] = {"data_wait",  "optimizer",  "communication",
-                                    "checkpoint", "validation", "forward_backward_rest"};
-  RunParts first = MFU_TRY(parts_of(before, "before"));
-  RunParts second = MFU_TRY(parts_of(after, "after"));
-  ComparisonReport report;
-  report.by_step = true;
-  report.before_ns = first.step_ns;
-  report.after_ns = second.step_ns;
-  if (before.mfu) report.before_mfu = before.mfu->value;
-  if (after.mfu) report.after_mfu = after.mfu->value;
-  for (std::size_t i = 0; i <= kStepPhases; ++i) {
-    report.rows.push_back({kNames[i], first.fraction[i] * first.step_ns,
-                           second.fraction[i] * second.step_ns, first.fraction[i],
-                           second.fraction[i]});
+ComparisonReport report_comparison(const ExplainReport& before, const ExplainReport& after,
+                                   std::optional<double> fail_over) {
+  ComparedSteps first = steps_of(before), second = steps_of(after);
+  bool by_step = !first.duration_ns.empty() && !second.duration_ns.empty();
+  ComparisonReport report =
+      by_step ? report_comparison(first, second, fail_over) : compare_windows(before, after);
+  report.before = before.ranks.front().found.path;
+  report.after = after.ranks.front().found.path;
+  if (before.mfu) report.before_mfu = Estimate{.value = *before.mfu};
+  if (after.mfu) report.after_mfu = Estimate{.value = *after.mfu};
+  if (by_step) return report;
+  judge(report, {"window", report.before_ns, report.after_ns}, fail_over);
+  sort_changes(report);
+  if (first.ranks != second.ranks) {
+    report.notes.push_back(fmt::format("{} ranks against {}", first.ranks, second.ranks));
   }
-  if (before.ranks != after.ranks) {
-    report.notes.push_back(fmt::format("{} ranks against {}", before.ranks, after.ranks));
-  }
-  if (before.tokens_per_s && after.tokens_per_s) {
-    report.notes.push_back(fmt::format("tokens/s: {:.6g} before, {:.6g} after",
-                                       *before.tokens_per_s, *after.tokens_per_s));
-  }
-  judge(report, fail_over);
   return report;
 }
 

@@ -212,27 +212,6 @@ TEST(RunReport, suggests_first_what_wins_most) {
   EXPECT_DOUBLE_EQ(report.phase[0]->value, 0.4);
 }
 
-TEST(RunReport, compares_two_runs_by_their_median_step) {
-  RunReport slow = report_run(run_of({process_of({.data_wait = milliseconds(40)})}), asked());
-  RunReport quick = report_run(run_of({process_of({.duration = milliseconds(80)})}), asked());
-  auto compared = report_comparison(slow, quick, 0.05);
-  ASSERT_TRUE(compared.has_value());
-  EXPECT_TRUE(compared->by_step);
-  EXPECT_DOUBLE_EQ(compared->slower_fraction, -0.2);
-  EXPECT_FALSE(compared->failed);
-  EXPECT_EQ(compared->rows[0].name, "data_wait");
-  EXPECT_DOUBLE_EQ(compared->rows[0].before_ns, 40e6);
-  double sum = 0;
-  for (const ComparisonRow& row : compared->rows) sum += row.after_ns;
-  EXPECT_NEAR(sum, 80e6, 1);
-  ASSERT_EQ(compared->better.size(), 1u);
-  EXPECT_EQ(compared->better[0], "data_wait: 40.000 ms → 0.000 ms");
-  ASSERT_EQ(compared->worse.size(), 1u);  // 60 ms of work became 80
-  EXPECT_TRUE(report_comparison(quick, slow, 0.05)->failed);
-  RunReport empty = report_run(run_of({}), asked());
-  EXPECT_FALSE(report_comparison(slow, empty, std::nullopt).has_value());
-}
-
 TEST(RunReport, leaves_out_slow_first_steps_and_says_so) {
   ProcessRecord process = process_of({.count = 20});
   for (int i = 0; i < 3; ++i) process.steps[i].start -= std::chrono::seconds(3 - i);

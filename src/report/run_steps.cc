@@ -58,15 +58,20 @@ std::vector<const Step*> training_steps(const ProcessRecord& process) {
   return steps;
 }
 
-std::uint64_t warmup_of(const std::vector<const Step*>& steps) {
-  if (steps.size() < 2) return 0;
-  std::vector<nanoseconds> sorted;
-  for (const Step* step : steps) sorted.push_back(step->duration());
+std::uint64_t warmup_of(const std::vector<nanoseconds>& durations) {
+  if (durations.size() < 2) return 0;
+  std::vector<nanoseconds> sorted = durations;
   std::sort(sorted.begin(), sorted.end());
   nanoseconds long_one = 2 * median_of(sorted);
   std::uint64_t warmup = 1;
-  while (warmup < steps.size() / 2 && steps[warmup]->duration() > long_one) ++warmup;
+  while (warmup < durations.size() / 2 && durations[warmup] > long_one) ++warmup;
   return warmup;
+}
+
+std::uint64_t warmup_of(const std::vector<const Step*>& steps) {
+  std::vector<nanoseconds> durations;
+  for (const Step* step : steps) durations.push_back(step->duration());
+  return warmup_of(durations);
 }
 
 nanoseconds union_of(std::vector<Interval> intervals) {

@@ -35,6 +35,7 @@ std::vector<const Step*> training_steps(const ProcessRecord& process);
 // How many of the first steps are warm-up. The first one always is where there is a second (it pays
 // for allocation, autotuning, the first batch), and so are those after it that take over twice the
 // median (compilation), up to half of all.
+std::uint64_t warmup_of(const std::vector<std::chrono::nanoseconds>& durations);
 std::uint64_t warmup_of(const std::vector<const Step*>& steps);
 
 // Length of the union: time that several ranks spend at once counts once.

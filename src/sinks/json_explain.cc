@@ -208,30 +208,4 @@ std::string to_json(const ExplainReport& report) {
   return json.end_object().text();
 }
 
-std::string to_json(const ComparisonReport& report) {
-  JsonWriter json;
-  json.begin_object().member("schema", "mfu.compare/1");
-  json.member("before", report.before);
-  json.member("after", report.after);
-  json.member("by", report.by_step ? "step" : "window");
-  json.member("before_ns", report.before_ns);
-  json.member("after_ns", report.after_ns);
-  json.member("slower_fraction", report.slower_fraction);
-  json.member("mfu_before", report.before_mfu);
-  json.member("mfu_after", report.after_mfu);
-  json.objects("ledger", report.rows, [&](const ComparisonRow& row) {
-    json.member("line", row.name);
-    json.member("before_ns", row.before_ns);
-    json.member("after_ns", row.after_ns);
-    json.member("before_fraction", row.before_fraction);
-    json.member("after_fraction", row.after_fraction);
-  });
-  json.strings("better", report.better);
-  json.strings("worse", report.worse);
-  json.member("fail_over", report.fail_over);
-  json.member("failed", report.failed);
-  json.strings("notes", report.notes);
-  return json.end_object().text();
-}
-
 }  // namespace mfu

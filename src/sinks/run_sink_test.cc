@@ -81,5 +81,20 @@ TEST(RunText, says_the_number_its_peak_and_the_slow_rank) {
             "step 1,200  120.0 ms  12,346 tokens/s  MFU 25.0%  HFU 25.0%  data wait 10.0%");
 }
 
+TEST(ComparisonSink, what_is_not_known_is_null_and_said) {
+  ComparisonReport report;
+  report.by_step = true;
+  report.before_ns = {.value = 100e6};
+  report.after_ns = {.value = 80e6, .error = 1e6, .degrees = 9};
+  report.gain_fraction = 0.25;
+  std::string json = to_json(report), text = to_text(report, {});
+  EXPECT_NE(json.find(R"("verdict":null)"), std::string::npos);
+  EXPECT_NE(json.find(R"("gain_low_fraction":null)"), std::string::npos);
+  EXPECT_NE(json.find(R"("before_range_ns":null)"), std::string::npos);
+  EXPECT_NE(json.find(R"("after_range_ns":[77738000,82262000])"), std::string::npos);
+  EXPECT_NE(text.find("no verdict"), std::string::npos);
+  EXPECT_NE(text.find("80 ms ± 2.26 ms"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mfu

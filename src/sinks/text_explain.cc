@@ -44,17 +44,6 @@ std::string_view label_of(LedgerLine line) {
   return kLabels[static_cast<std::size_t>(line)];
 }
 
-// Of a line of the ledger by its name, or of a part of a run's step.
-std::string label_of(std::string_view name) {
-  for (std::size_t i = 0; i < kLedgerLineCount; ++i) {
-    auto line = static_cast<LedgerLine>(i);
-    if (name_of(line) == name) return std::string(label_of(line));
-  }
-  std::string label(name);
-  std::replace(label.begin(), label.end(), '_', ' ');
-  return label;
-}
-
 std::string bar(double share, std::size_t width, const TextStyle& style) {
   double cells = std::clamp(share, 0.0, 1.0) * static_cast<double>(width);
   std::size_t whole = static_cast<std::size_t>(cells);
@@ -279,46 +268,6 @@ std::string to_text(const ExplainReport& report, const TextStyle& style) {
   text += "\n" + labelled("covered:", coverage_text(first.found), style);
   if (report.partial) {
     text += labelled("partial:", "the file ends early; this is of what could be read", style);
-  }
-  for (const std::string& note : report.notes) text += labelled("note:", note, style);
-  return text;
-}
-
-std::string to_text(const ComparisonReport& report, const TextStyle& style) {
-  std::string text;
-  auto change = [](double share) {
-    return fmt::format("{}{:.1f}%", share > 0 ? "+" : "", share * 100);
-  };
-  double slower = report.slower_fraction;
-  Ink ink = slower > 0.01 ? Ink::red : slower < -0.01 ? Ink::green : Ink::bold;
-  text += inked(fmt::format("{} {} → {}  ({})", report.by_step ? "step" : "window",
-                            duration_text(report.before_ns), duration_text(report.after_ns),
-                            change(slower)),
-                ink, style) +
-          "\n";
-  if (report.before_mfu && report.after_mfu) {
-    text += fmt::format("MFU {} → {}\n", share_percent(*report.before_mfu),
-                        share_percent(*report.after_mfu));
-  }
-  text += '\n';
-  Table table({{report.by_step ? "a step" : "a window"},
-               {"before", Align::right},
-               {"", Align::right},
-               {"after", Align::right},
-               {"", Align::right},
-               {"change", Align::right}});
-  for (const ComparisonRow& row : report.rows) {
-    if (row.before_ns <= 0 && row.after_ns <= 0) continue;
-    table.add({label_of(row.name), duration_text(row.before_ns), share_percent(row.before_fraction),
-               duration_text(row.after_ns), share_percent(row.after_fraction),
-               duration_text(row.after_ns - row.before_ns)});
-  }
-  text += table.text(style) + "\n";
-  for (const std::string& line : report.better) text += labelled("better:", line, style);
-  for (const std::string& line : report.worse) text += labelled("worse: ", line, style);
-  if (report.fail_over) {
-    text += fmt::format("{}: {} where {} was allowed\n", report.failed ? "failed" : "passed",
-                        change(slower), change(*report.fail_over));
   }
   for (const std::string& note : report.notes) text += labelled("note:", note, style);
   return text;

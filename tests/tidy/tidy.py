@@ -20,12 +20,12 @@ STAGES = {
 }
 # Which public header belongs to which stage, so that the same arrows hold for them.
 HEADERS = {
-    "result": "base", "units": "base", "clock": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base",
+    "result": "base", "units": "base", "clock": "base", "diagnostics": "base", "settings": "base", "suggest": "base", "table": "base", "statistics": "base",
     "hardware": "hardware", "machine": "hardware", "ceiling": "hardware", "model": "model", "convention": "model", "workload": "model", "ops": "ops",
     "record": "record", "trace": "trace", "column": "trace", "collective": "trace", "measure": "measure", "utilization": "utilization", "plan": "utilization",
     "counters": "hardware",
     "attribution": "attribution", "report": "report", "sink": "sinks", "monitor": "monitor", "serve": "serve",
-    "run": "report", "step_report": "report", "samples": "hardware", "tokens": "measure", "monitor_config": "monitor", "export": "monitor",
+    "run": "report", "comparison": "report", "step_report": "report", "samples": "hardware", "tokens": "measure", "monitor_config": "monitor", "export": "monitor",
     "observer": "torch", "c": "monitor", "mfu": None,
 }
 # A library stays in its room.
