@@ -12,13 +12,5 @@ install(FILES ${PROJECT_BINARY_DIR}/mfuConfig.cmake ${PROJECT_BINARY_DIR}/mfuCon
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mfu)
 
 # What `mfu run` puts before PYTHONPATH, and the observer it loads: found from PREFIX/bin/mfu (apps/mfu/launch.cc).
-set(MFU_PACKAGE ${CMAKE_INSTALL_DATADIR}/mfu/python/mfu)
-foreach(folder _inject _observer)
-  if(EXISTS ${PROJECT_SOURCE_DIR}/python/mfu/${folder})
-    install(DIRECTORY python/mfu/${folder} DESTINATION ${MFU_PACKAGE} PATTERN __pycache__ EXCLUDE)
-  endif()
-endforeach()
-if(TARGET mfu_torch)
-  install(TARGETS mfu_torch LIBRARY DESTINATION ${MFU_PACKAGE}/_observer/lib/built)
-  install(FILES ${CMAKE_BINARY_DIR}/torch/libmfu_torch.torch DESTINATION ${MFU_PACKAGE}/_observer/lib/built)
-endif()
+include(python/package.cmake)
+mfu_install_package(${CMAKE_INSTALL_DATADIR}/mfu/python/mfu Unspecified ${CMAKE_BINARY_DIR})

@@ -19,7 +19,7 @@ extern "C" {
 
 typedef struct mfu_monitor mfu_monitor;
 
-// The version of the library, "0.1.0".
+// The version of the library, "0.2.0".
 const char* mfu_version(void);
 // Why the last call of this thread failed; "" where none did. Valid until its next call.
 const char* mfu_error(void);

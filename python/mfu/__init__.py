@@ -19,7 +19,7 @@ the whole of it.
 import importlib
 from typing import TYPE_CHECKING, Any, List
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Where each name lives. Loaded on first use: a process that is only observed never needs the native library.
 _PLACES = {

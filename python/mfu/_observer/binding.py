@@ -5,6 +5,7 @@ include/mfu/observer.h describes the functions. Quick ones keep the interpreter'
 
 import ctypes
 import os
+import re
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
@@ -83,7 +84,7 @@ class Library:
             raise LibraryError(f"{path} does not load into this torch ({torch_version}): {error}") from None
         if self.abi() != ABI:
             raise LibraryError(f"{path} has ABI {self.abi()}, this mfu needs {ABI}: remove it, it will be built again")
-        if self.torch().decode() != torch_version.split("+")[0]:
+        if minor(self.torch().decode()) != minor(torch_version):
             raise LibraryError(f"{path} is for torch {self.torch().decode()}, this is {torch_version}")
         self._quick = quick
 
@@ -91,18 +92,39 @@ class Library:
         """The functions of libtorch_cpu that generated C++ calls past the dispatcher. Global, so that they are found before torch's own; alone in a library
         of their own, so that nothing else of torch becomes global."""
         torch_cpu = ctypes.CDLL(str(torch_folder / "lib" / "libtorch_cpu.so"))
-        shims = ctypes.PyDLL(str(self.path.with_name(SHIMS)), mode=ctypes.RTLD_GLOBAL)
+        beside, shared = self.path.with_name(SHIMS), self.path.parent.parent / SHIMS  # a wheel has one for all its observers
+        shims = ctypes.PyDLL(str(beside if beside.is_file() else shared), mode=ctypes.RTLD_GLOBAL)
         done, pause = (ctypes.cast(getattr(self._quick, f"mfu_observer_{name}"), c_void_p) for name in ("shim_done", "pause"))
         shims.mfu_shims_connect.argtypes = [c_void_p] * 3
         shims.mfu_shims_connect(torch_cpu._handle, done, pause)
 
 
-def prebuilt(version):
-    """Libraries for that torch that came with the package or were built beside the checkout; each has its version in a file beside it."""
+def minor(version):
+    """(2, 8) of 2.8.1+cu128; None of what is no version."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    return found and (int(found.group(1)), int(found.group(2)))
+
+
+def is_release(version):
+    """2.8.0, 2.8.1+cu128, 2.8.0.post1; not 2.8.0a0+5228986c39.nv25.5 or a nightly, which may differ from the release of that number."""
+    return re.fullmatch(r"\d+\.\d+(\.\d+)*(\.post\d+)?(\+.*)?", version) is not None
+
+
+def serves(mark, version, abi):
+    """Whether a library marked `2.8.0 abi1` is for that torch. Releases of one minor version share their C++ ABI; of anything else only the very same build
+    is known to fit."""
+    built, _, built_abi = mark.strip().partition(" ")
+    if built_abi != f"abi{abi}":
+        return False
+    return built == version or (is_release(built) and is_release(version) and minor(built) == minor(version))
+
+
+def prebuilt(version, abi):
+    """Libraries for that torch that came with the package or were built beside the checkout; each has a mark beside it that says for which torch."""
     here = Path(__file__).resolve().parent
     for path in (*sorted(here.glob(f"lib/*/{NAME}")), here.parent.parent.parent / "build" / "release" / "torch" / NAME):
         mark = path.with_suffix(".torch")
-        if path.is_file() and mark.is_file() and mark.read_text().strip() == version:
+        if path.is_file() and mark.is_file() and serves(mark.read_text(), version, abi):
             yield path
 
 
@@ -111,7 +133,7 @@ def load(torch, may_build=True):
     explicit = os.environ.get("MFU_OBSERVER_LIBRARY")
     if explicit:
         return Library(explicit, torch.__version__)
-    for path in prebuilt(torch.__version__.split("+")[0]):
+    for path in prebuilt(str(torch.__version__), int(torch._C._GLIBCXX_USE_CXX11_ABI)):
         try:
             return Library(path, torch.__version__)
         except LibraryError:  # of another ABI: one is built that fits

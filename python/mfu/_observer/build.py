@@ -1,13 +1,14 @@
 """Compiles the observer for the torch of this Python, once, into the user's cache.
 
-`python -m mfu._observer.build` does it by hand. torch's C++ ABI changes with every version, so a library serves one version only; sources,
-version and ABI are in the name of the folder it is kept in. Nothing here imports torch: its folder is enough.
+`python -m mfu._observer.build` does it by hand. torch's C++ ABI changes with every minor version, so a library serves one only; sources, full version,
+ABI and architecture are in the name of the folder it is kept in. Nothing here imports torch: its folder is enough.
 """
 
 import argparse
 import fcntl
 import hashlib
 import os
+import platform
 import re
 import shutil
 import stat
@@ -38,7 +39,8 @@ def source_root():
 
 
 def sources(root):
-    return [path for pattern in PARTS for path in sorted(root.glob(pattern)) if not path.name.endswith("_test.cc") and path.name != "probe.cc"]
+    found = [path for pattern in PARTS for path in sorted(root.glob(pattern)) if not path.name.endswith("_test.cc")]
+    return [path for path in found if path.name not in ("probe.cc", "recorded.cc")]
 
 
 def torch_folder():
@@ -70,8 +72,32 @@ def cache_folder(torch):
     headers = [path for pattern in ("include/mfu/*.h", "src/torch/**/*.h", "src/torch/shims/*.cc", "src/ops/*.h", "src/record/*.h") for path in sorted(root.glob(pattern))]
     for path in sources(root) + headers:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "mfu" / "observer" / f"torch-{torch_version(torch)}-abi{torch_abi(torch)}-{digest.hexdigest()[:16]}"
+    # A home that login nodes and compute nodes share may serve two architectures.
+    name = f"torch-{torch_version(torch)}-abi{torch_abi(torch)}-{platform.machine()}-{digest.hexdigest()[:16]}"
+    places = [place / "mfu" / "observer" / name for place in cache_places()]
+    found = next((place for place in places if (place / NAME).is_file()), None) or next((place for place in places if can_write(place)), None)
+    if found is None:
+        raise BuildError("there is no folder to keep the observer in: set XDG_CACHE_HOME to one that can be written to")
+    return found
+
+
+def cache_places():
+    """Where a cache may be: where the user wants it, at home, or, where home is missing or read-only, in a folder of the user's own for temporary files."""
+    if os.environ.get("XDG_CACHE_HOME"):
+        yield Path(os.environ["XDG_CACHE_HOME"])
+    try:
+        yield Path.home() / ".cache"
+    except (RuntimeError, KeyError):  # no HOME, and no user of that number
+        pass
+    yield Path(tempfile.gettempdir()) / f"mfu-{os.getuid()}"
+
+
+def can_write(folder):
+    try:
+        make_folder(folder)
+        return os.access(folder, os.W_OK)
+    except OSError:
+        return False
 
 
 def trusted(path, user=None):
@@ -108,7 +134,8 @@ def compiler():
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         if name and shutil.which(name.split()[0]):
             return name.split()
-    raise BuildError("a C++20 compiler is needed once, for the torch of this Python: install g++ 11 or newer (Debian: apt-get install g++), or set CXX")
+    raise BuildError("nothing is prebuilt for this torch and no C++ compiler was found: where there is one (g++ 11 or newer, or CXX), "
+                     "run `python -m mfu._observer.build` once with this Python")
 
 
 def flags(torch, root):
@@ -157,16 +184,26 @@ def build(torch, output, say=lambda text: None):
 
 
 def cached(torch=None, say=None):
-    """The library for that torch: from the cache, or built now. Two processes that need it build it once."""
+    """The library for that torch: from the cache, or built now. Processes that need it at once build it once; what stopped the one stops all."""
     torch = torch or torch_folder()
     folder = cache_folder(torch)
-    library = folder / NAME
+    library, failure = folder / NAME, folder / "failure"
     if not library.is_file():
         make_folder(folder)
+        came = time.time()
         with open(trusted(folder) / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            except OSError:  # a file system without locks: each builds its own, the last one stays
+                pass
             if not library.is_file():
-                build(torch, library, say or progress())
+                if failure.is_file() and failure.stat().st_mtime > came:
+                    raise BuildError(failure.read_text())
+                try:
+                    build(torch, library, say or progress())
+                except BuildError as error:
+                    failure.write_text(str(error))
+                    raise
     trusted(folder / SHIMS)
     return trusted(library)
 

@@ -1,0 +1,34 @@
+# What an installed package mfu holds, one list for the wheel, for cmake --install and for the package in the build tree.
+set(MFU_PACKAGE_SOURCES __init__.py __main__.py _answers.py _background.py _count.py _errors.py _explain.py _hardware.py _load.py _masks.py
+  _modules.py _monitor.py _need.py _observe.py _ranks.py _settings.py _step.py _wandb.py callbacks.py compat.py py.typed)
+set(MFU_PACKAGE_FOLDERS _inject _observer)
+set(MFU_PACKAGE_ROOT ${CMAKE_CURRENT_LIST_DIR})
+
+# mfu_install_package(DESTINATION COMPONENT BUILT): the package into DESTINATION; BUILT is the folder of the build whose libraries it gets.
+function(mfu_install_package destination component built)
+  set(tree ${MFU_PACKAGE_ROOT}/..)
+  list(TRANSFORM MFU_PACKAGE_SOURCES PREPEND ${MFU_PACKAGE_ROOT}/mfu/ OUTPUT_VARIABLE sources)
+  install(FILES ${sources} DESTINATION ${destination} COMPONENT ${component})
+  foreach(folder ${MFU_PACKAGE_FOLDERS})
+    install(DIRECTORY ${MFU_PACKAGE_ROOT}/mfu/${folder} DESTINATION ${destination} COMPONENT ${component}
+      PATTERN __pycache__ EXCLUDE PATTERN "*.pyc" EXCLUDE)
+  endforeach()
+  # The observer's sources: from them it is built for any torch (mfu/_observer/build.py).
+  install(DIRECTORY ${tree}/include/mfu DESTINATION ${destination}/_observer/source/include COMPONENT ${component})
+  foreach(folder torch ops record base)
+    install(DIRECTORY ${tree}/src/${folder} DESTINATION ${destination}/_observer/source/src COMPONENT ${component}
+      FILES_MATCHING PATTERN "*.h" PATTERN "*.cc" PATTERN "*_test.cc" EXCLUDE PATTERN "probe.cc" EXCLUDE)
+  endforeach()
+  # The native module, and the observer where this build has one: for the torch it was built with.
+  install(DIRECTORY ${built}/python/mfu/ DESTINATION ${destination} COMPONENT ${component}
+    FILES_MATCHING PATTERN "_core.*" PATTERN "bin" EXCLUDE PATTERN "_inject" EXCLUDE PATTERN "_observer" EXCLUDE)
+  install(DIRECTORY ${built}/torch/ DESTINATION ${destination}/_observer/lib/built COMPONENT ${component}
+    OPTIONAL FILES_MATCHING PATTERN "libmfu_*.so" PATTERN "libmfu_torch.torch")
+endfunction()
+
+# mfu_install_wheel(BUILT): what a wheel is made of. The command stands inside the package, and Python's start reads the .pth beside it.
+function(mfu_install_wheel built)
+  mfu_install_package(mfu python ${built})
+  install(PROGRAMS ${built}/mfu DESTINATION mfu/bin COMPONENT python)
+  install(FILES ${MFU_PACKAGE_ROOT}/_openmfu_start.py ${MFU_PACKAGE_ROOT}/openmfu_start.pth DESTINATION . COMPONENT python)
+endfunction()
