@@ -1,0 +1,75 @@
+"""Roots of older and newer Debians: what the wheels are compiled against, and what their Pythons' headers come from.
+
+Debian 11 has glibc 2.31, older than that of RHEL 9 and Ubuntu 22.04: what is linked against it runs there too. A root of this machine's kind is
+whole, so that wheels can be tried in it with chroot; one of another architecture is unpacked only, to compile against.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+MIRROR = os.environ.get("MFU_DEBIAN_MIRROR", "http://deb.debian.org/debian")
+DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+TRIPLET = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+# glibc and the C++ library to compile against, the libraries that are linked in or bundled, Python and its headers.
+PACKAGES = {
+    "bullseye": ("libc6-dev", "libstdc++-10-dev", "libyaml-cpp-dev", "libhwloc-dev", "libudev-dev", "libisal-dev", "libzstd-dev", "python3-venv", "libpython3-dev"),
+    "trixie": ("python3-venv", "libpython3-dev"),
+}
+
+
+class RootError(Exception):
+    """Why there is no root, and what to do."""
+
+
+def run(command, log):
+    with open(log, "a") as output:
+        if subprocess.run([str(part) for part in command], stdout=output, stderr=output, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive")).returncode != 0:
+            raise RootError(f"{command[0]} failed: the log is {log}")
+
+
+def relative_links(root):
+    """A link to /lib/… would leave the root where nobody has changed into it."""
+    for folder in (root / "usr" / "lib", root / "lib", root / "lib64"):
+        for path in folder.rglob("*.so*") if folder.is_dir() else ():
+            if path.is_symlink() and os.readlink(path).startswith("/"):
+                target = os.readlink(path)
+                path.unlink()
+                path.symlink_to(os.path.relpath(root / target.lstrip("/"), path.parent))
+
+
+def root_of(suite, machine, folder, say):
+    """The root, made at the first call."""
+    root = folder / f"{suite}-{machine}"
+    if (root / ".ready").exists():
+        return root
+    if os.geteuid() != 0:
+        raise RootError(f"a root of Debian's {suite} takes the rights of root: run this as root, or in a container")
+    if not shutil.which("debootstrap"):
+        raise RootError("debootstrap is missing (Debian: apt-get install debootstrap)")
+    say(f"making a root of Debian's {suite} for {machine}")
+    shutil.rmtree(root, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / f"{root.name}.log"
+    log.unlink(missing_ok=True)
+    here, packages = machine == platform.machine(), PACKAGES[suite]
+    bootstrap = ["debootstrap", "--variant=minbase", f"--arch={DEBIAN[machine]}"]
+    if here:
+        run([*bootstrap, suite, root, MIRROR], log)
+        run(["chroot", root, "apt-get", "install", "-y", "-q", "--no-install-recommends", *packages], log)
+    else:
+        run([*bootstrap, "--foreign", f"--include={','.join(packages)}", suite, root, MIRROR], log)
+        for package in sorted((root / "var" / "cache" / "apt" / "archives").glob("*.deb")):
+            run(["dpkg-deb", "-x", package, root], log)
+    shutil.rmtree(root / "var" / "cache" / "apt", ignore_errors=True)
+    relative_links(root)
+    (root / ".ready").touch()
+    return root
+
+
+if __name__ == "__main__":
+    import sys
+
+    print(root_of(sys.argv[1], sys.argv[2], Path(sys.argv[3]), print))
