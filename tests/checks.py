@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from expected import ROOT, NotRun, expected
+
 BUILD = ROOT / "build" / "release"
 MFU = BUILD / "mfu"
 
@@ -35,19 +37,19 @@ def consumer():
 
 
 def examples():
-    for example in sorted((BUILD / "examples").glob("example_*")):
+    for example in expected("example", "release"):
         yield f"examples/{example.name}", lambda example=example: run([str(example)])
 
 
 def mpi_example():
     """Two ranks under mpirun: the second gets the first one's calibration."""
-    example = BUILD / "examples" / "mpi_example_monitor"
-    if not example.exists() or subprocess.run(["which", "mpirun"], capture_output=True).returncode != 0:
-        return
-    yield "examples/mpi", lambda: mpi_run(example)
+    for example in expected("mpi", "release"):
+        yield "examples/mpi", lambda: mpi_run(example)
 
 
 def mpi_run(example):
+    if not example.exists() or not shutil.which("mpirun"):
+        return "MPI is not there (Debian: apt-get install libopenmpi-dev openmpi-bin)"
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(["mpirun", "-n", "2", "--allow-run-as-root", "--oversubscribe", str(example), folder], capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
@@ -128,6 +130,7 @@ def trace_devices():
     """Every driver name in the README of the real traces resolves, where those are at hand."""
     listing = ROOT.parent / "shared" / "traces" / "README.md"
     if not listing.exists():
+        yield "traces/devices", NotRun("the real traces are not at hand")
         return
     names = set()
     for row in listing.read_text().splitlines():

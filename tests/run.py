@@ -15,8 +15,9 @@ from xml.etree import ElementTree
 import checks
 import cli
 import page
+import setup_checks
+from expected import ROOT, NotRun, expected
 
-ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "tidy"))
 import lint  # noqa: E402
 import tidy  # noqa: E402
@@ -27,9 +28,12 @@ class Tally:
         self.passed = self.failed = 0
 
     def add(self, name, problem):
-        """problem: None where the test passed, else what to show."""
+        """problem: None where the test passed, NotRun where it could not be, else what to show."""
         if problem is None:
             self.passed += 1
+            return
+        if isinstance(problem, NotRun):  # said, neither passed nor failed
+            print(f"not run: {name}: {problem}", flush=True)
             return
         self.failed += 1
         print(f"FAILED {name}", flush=True)
@@ -41,7 +45,10 @@ def unit_tests(preset, wanted):
     """GoogleTest binaries of one build: (name, problem or None) for each test in them."""
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="print_stacktrace=1",
                        TSAN_OPTIONS="halt_on_error=1 die_after_fork=0")
-    for binary in sorted((ROOT / "build" / preset / "unit").glob("*_test")):
+    for binary in expected("unit", preset):
+        if not binary.exists():
+            yield f"{preset}/{binary.name}", "it was not built"
+            continue
         listed = subprocess.run([binary, "--gtest_list_tests"], capture_output=True, text=True).stdout
         if wanted and not any(name in f"{preset}/{binary.name}" or name in listed for name in wanted):
             continue
@@ -52,16 +59,22 @@ def unit_tests(preset, wanted):
         if not text:
             yield f"{preset}/{binary.name}", f"ended with {run.returncode} and no report\n{run.stdout[-1500:]}{run.stderr[-2500:]}"
             continue
-        for suite in json.loads(text)["testsuites"]:
-            for case in suite["testsuite"]:
-                if case.get("result") == "SKIPPED":  # said, neither passed nor failed
-                    why = " ".join(skip.get("message", "") for skip in case.get("skipped", []))
-                    print(f"not run: {suite['name']}.{case['name']}: {why.split(chr(10))[-1]}", flush=True)
-                    continue
-                failures = "\n".join(failure["failure"] for failure in case.get("failures", []))
-                yield f"{preset}/{suite['name']}.{case['name']}", failures or None
-        if run.returncode not in (0, 1):
-            yield f"{preset}/{binary.name}", f"ended with {run.returncode}\n{run.stderr[-2500:]}"
+        cases = [(suite["name"], case) for suite in json.loads(text)["testsuites"] for case in suite["testsuite"]]
+        for suite, case in cases:
+            failures = "\n".join(failure["failure"] for failure in case.get("failures", []))
+            if case.get("result") == "SKIPPED":
+                why = " ".join(skip.get("message", "") for skip in case.get("skipped", []))
+                yield f"{preset}/{suite}.{case['name']}", NotRun(why.split("\n")[-1])
+            else:
+                yield f"{preset}/{suite}.{case['name']}", failures or None
+        if run.returncode not in (0, 1) or not cases:
+            yield f"{preset}/{binary.name}", f"ended with {run.returncode} after {len(cases)} tests\n{run.stderr[-2500:]}"
+
+
+def probes(preset):
+    """Programs that tests in Python ask; the tests that need one say little where it is not there."""
+    for probe in expected("probe", preset):
+        yield f"{preset}/{probe.name}", None if probe.exists() else "it was not built"
 
 
 def python_folders(wanted):
@@ -74,6 +87,13 @@ def python_folders(wanted):
     yield "models", sorted(folder.glob("test_*.py"))
 
 
+def without_torch(paths):
+    """Where our Python has no torch, one failure for a folder that needs it, not one for each test in it."""
+    if subprocess.run([os.environ.get("MFU_PYTHON", sys.executable), "-c", "import torch"], capture_output=True).returncode == 0:
+        return False
+    return any("import torch" in file.read_text() for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path]))
+
+
 def heeding_signals():
     """A job in the background, or under nohup, ignores what the tests send, and hands that on."""
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -84,6 +104,9 @@ def pytest_group(paths):
     python, probes = os.environ.get("MFU_PYTHON", sys.executable), ROOT / "build" / "release" / "src"
     package = os.pathsep.join(filter(None, [str(ROOT / "build" / "release" / "python"), os.environ.get("PYTHONPATH")]))
     environment = dict(os.environ, PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", MFU_MODEL_PROBE=str(probes / "model" / "mfu_model_probe"), MFU_OPS_PROBE=str(probes / "ops" / "mfu_ops_probe"))
+    if without_torch(paths):
+        yield f"python/{paths[0].name}", "it needs PyTorch in .venv, and set-up said why it is not there (MFU_TORCH=pip ./test takes PyPI's, CUDA included)"
+        return
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         run = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *map(str, paths)], capture_output=True, text=True, timeout=1800, env=environment,
@@ -93,21 +116,24 @@ def pytest_group(paths):
             return
         for case in ElementTree.parse(report).iter("testcase"):
             bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
-            if bad and bad[0].tag == "skipped" and "not at hand" in bad[0].get("message", ""):  # said, neither passed nor failed
-                print(f"not run: {case.get('name')}: {bad[0].get('message')}", flush=True)
+            if bad and bad[0].tag == "skipped" and "not at hand" in bad[0].get("message", ""):
+                yield f"python/{case.get('name')}", NotRun(bad[0].get("message"))
                 continue
             yield f"python/{case.get('name')}", (f"{bad[0].tag}: {bad[0].get('message')}\n{bad[0].text or ''}"[-3000:] if bad else None)
 
 
 def corpus_replays(preset):
-    for binary in sorted((ROOT / "build" / preset / "fuzz").glob("replay_*")):
+    for binary in expected("replay", preset):
         corpus = ROOT / "tests" / "fuzz" / "corpus" / binary.name.removeprefix("replay_")
+        if not binary.exists():
+            yield f"{preset}/{binary.name}", "it was not built"
+            continue
         run = subprocess.run([binary, *sorted(corpus.iterdir())], capture_output=True, text=True)
         yield f"{preset}/{binary.name}", None if run.returncode == 0 else run.stderr
 
 
 def fuzz(seconds, tally):
-    for binary in sorted((ROOT / "build" / "fuzz" / "fuzz").glob("fuzz_*")):
+    for binary in expected("fuzz", "fuzz"):
         corpus = ROOT / "tests" / "fuzz" / "corpus" / binary.name.removeprefix("fuzz_")
         print(f"{binary.name}: {seconds} s", flush=True)
         with tempfile.TemporaryDirectory() as found:
@@ -122,6 +148,8 @@ def kinds_of_tests(options):
     presets = options.presets.split()
     yield from ((f"Python, {name}", lambda paths=paths: pytest_group(paths)) for name, paths in python_folders(options.names))
     yield from ((f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets)
+    yield "probes", lambda: probes("release")
+    yield "the two commands", setup_checks.tests
     yield "the rest of the product", checks.tests
     yield "command line", cli.tests
     yield "the HTML report", page.tests
@@ -144,6 +172,8 @@ def results_of(tests, names):
                 except Exception as error:
                     problem = f"{type(error).__name__}: {error}"
             results.append((name, problem))
+        if not results and not names:
+            results.append(("the whole kind", "no test was found"))
     except Exception as error:  # what gives the tests broke, such as a binary that hangs
         results.append((f"the tests after {name}", f"{type(error).__name__}: {error}"))
     return results, time.monotonic() - start
@@ -157,9 +187,10 @@ def run_kinds(kinds, names, tally):
             results, seconds = future.result()
             failed = tally.failed
             for name, problem in results:
-                tally.add(name, problem)
-            if results:
-                print(f"{running[future]}: {len(results) - (tally.failed - failed)} of {len(results)} passed, {seconds:.1f} s", flush=True)
+                tally.add(f"{running[future]}: {name}" if name == "the whole kind" else name, problem)
+            ran = sum(not isinstance(problem, NotRun) for _, problem in results)
+            if ran:
+                print(f"{running[future]}: {ran - (tally.failed - failed)} of {ran} passed, {seconds:.1f} s", flush=True)
 
 
 def main():

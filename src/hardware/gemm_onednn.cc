@@ -1,6 +1,6 @@
 // oneDNN's matmul primitive, by its C interface, declared by hand: versions 2 and 3 differ in how a
-// primitive is described, not in how it is run. Versions: oneDNN 2.6 runs in the tests; 3 follows
-// its public header.
+// primitive is described, not in how it is run. The tests run with 2.6 (Debian
+// 12) and 3.7 (Debian 13).
 #include <fmt/format.h>
 
 #include <array>
@@ -200,15 +200,25 @@ class OnednnGemm final : public Gemm {
   std::array<std::unique_ptr<MatrixStorage>, 3> storages_;
 };
 
+// By the names that distributions give it: libdnnl.so.3, or libdnnl.so.3.6 on Debian 13. What is
+// called above is the same in every minor version of 3.
+Library installed_onednn() {
+  constexpr int kNewestMinor = 31;
+  for (int minor = kNewestMinor; minor >= 0; --minor) {
+    Library versioned(fmt::format("libdnnl.so.3.{}", minor));
+    if (versioned.open()) return versioned;
+  }
+  Library newer("libdnnl.so.3");
+  return newer.open() ? newer : Library("libdnnl.so.2");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Gemm>> onednn_gemm(Precision precision, int threads) {
-  static const Library kNewer("libdnnl.so.3");
-  static const Library kOlder("libdnnl.so.2");
-  const Library& library = kNewer.open() ? kNewer : kOlder;
+  static const Library library = installed_onednn();
   if (!library.open()) {
     return fail(ErrorCode::unsupported,
-                "oneDNN is not installed (Debian: apt-get install libdnnl2)");
+                "oneDNN is not installed (Debian 12: apt-get install libdnnl2; 13: libdnnl3.6)");
   }
   auto types = types_of(precision);
   if (!types) {

@@ -155,8 +155,8 @@ def run(command):
 def build(torch, output, say=lambda text: None):
     """Compiles into `output`, whole or not at all. Raises BuildError."""
     root, tool = source_root(), compiler()
-    if not (torch / "include").is_dir():
-        raise BuildError(f"{torch} was installed without its C++ headers: the observer cannot be built for it")
+    if not (torch / "include" / "ATen" / "core" / "Tensor.h").is_file():  # Debian's python3-torch has links to headers that are not there
+        raise BuildError(f"{torch} was installed without its C++ headers (Debian: apt-get install libtorch-dev): the observer cannot be built for it")
     make_folder(output.parent)
     units, start, done = sources(root), time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="build-", dir=output.parent) as folder:

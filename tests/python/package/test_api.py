@@ -177,3 +177,23 @@ def test_the_package_is_typed(tmp_path):
                                "--disable-error-code=no-any-return", "--disable-error-code=unused-ignore", "--disable-error-code=type-arg", str(program), str(folder / "_core.pyi"), *files])
     told = [line for line in out.splitlines() if "error:" in line]
     assert len(told) == 2 and "Incompatible types" in told[0] and "nonsense" in told[1], out + errors
+
+
+def test_a_python_without_torch_has_all_that_needs_none(config, tmp_path):
+    trace = pathlib.Path(__file__).resolve().parents[2] / "golden" / "kineto_small.json"
+    program = f"""
+import sys
+sys.modules["torch"] = None
+import mfu
+print(mfu.flops({str(config)!r}, seq=64).model_flop)
+print(mfu.explain({str(trace)!r}).ledger is not None)
+monitor = mfu.Monitor(model={str(config)!r}, output_dir={str(tmp_path)!r}, peak=1e12)
+for step in range(3):
+    monitor.log_step(step=step, batch=1, seq=64)
+monitor.close()
+print(monitor.status()["logged"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    flop, explained, logged = done.stdout.splitlines()
+    assert int(flop) == mfu.flops(config, seq=64).model_flop and (explained, logged) == ("True", "3")
