@@ -20,12 +20,14 @@ int main() {
               static_cast<unsigned long long>(mfu::count_parameters(*model).total),
               need->model_flop.to_string().c_str());
 
+  mfu::Result<mfu::Device> device =
+      mfu::find_device(mfu::Catalog::builtin(), "NVIDIA H100 80GB HBM3");
+  if (!device.has_value()) return 1;
+  mfu::ChosenPeak peak = mfu::choose_peak({.device = &*device}, "bf16");
   mfu::Result<mfu::Utilization> used =
-      mfu::utilization_of({.model_flop = need->model_flop,
+      mfu::utilization_of({.work = {{.model_flop = need->model_flop, .peak = peak.rate}},
                            .duration = std::chrono::milliseconds(980),
-                           .devices = 8,
-                           .peak = {989.4e12},
-                           .peak_source = "H100 datasheet, bf16 dense"});
+                           .devices = 8});
   if (!used.has_value()) return 1;
   std::printf("MFU %.1f%%, %s\n", used->mfu.value * 100,
               std::string(name_of(used->rating)).c_str());

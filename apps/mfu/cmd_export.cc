@@ -22,19 +22,8 @@ Result<RecordedSteps> counted_steps(Context& context, const ExportOptions& optio
   RunRecord record = MFU_TRY(read_run(options.run));
   RunQuestion question;
   question.device = MFU_TRY(device_of_run(record, context.catalog(), options.device));
-  if (!options.peak.empty()) {
-    question.peak = FlopRate{MFU_TRY(parse_amount(options.peak, "--peak"))};
-    if (!(question.peak->per_s > 0)) {
-      return fail(ErrorCode::invalid_argument, "--peak: above 0 was expected");
-    }
-  }
-  if (!options.type.empty()) {
-    question.precision = parse_precision(options.type);
-    if (!question.precision) {
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("--dtype {}: bf16, fp16, fp32, … was expected", options.type));
-    }
-  }
+  if (!options.peak.empty()) question.peak = MFU_TRY(parse_peak(options.peak));
+  if (!options.type.empty()) question.precision = MFU_TRY(parse_type(options.type));
   RecordedSteps steps{.reports = report_run_steps(record, question), .notes = record.notes};
   for (const ProcessRecord& each : record.processes) steps.dropped += each.steps_dropped;
   for (const std::string& note : question.device.notes) steps.notes.push_back(note);

@@ -99,10 +99,9 @@ Result<NeedReport> answer(Context& context, const NeedOptions& options, const st
     return fail(ErrorCode::invalid_argument,
                 "a rate needs a peak to be compared with: give --device NAME or --peak FLOP_PER_S");
   }
-  DeviceOptions::Denominator against = MFU_TRY(options.device.denominator(context.catalog()));
-  UtilizationQuestion asked{{}, options.devices, against.peak, against.source, against.bandwidth};
+  DeviceOptions::Against against = MFU_TRY(options.device.against(context.catalog()));
+  UtilizationQuestion asked{{}, options.devices, against.peak, against.device.bandwidth};
   if (timed) asked.duration = MFU_TRY(duration_of(options, report.tokens));
-  report.notes.insert(report.notes.end(), against.notes.begin(), against.notes.end());
   MFU_TRY(add_utilization(report, model, asked));
   return report;
 }

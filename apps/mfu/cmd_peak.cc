@@ -17,17 +17,7 @@ struct PeakOptions {
 
 Result<std::vector<Precision>> precisions_of(const std::vector<std::string>& names) {
   std::vector<Precision> precisions;
-  for (const std::string& name : names) {
-    auto precision = parse_precision(name);
-    if (!precision) {
-      return fail(
-          ErrorCode::invalid_argument,
-          fmt::format(
-              "--dtype {}: one of fp64 fp32 tf32 fp16 bf16 fp8 fp6 fp4 int8 int4 was expected",
-              name));
-    }
-    precisions.push_back(*precision);
-  }
+  for (const std::string& name : names) precisions.push_back(MFU_TRY(parse_type(name)));
   return precisions;
 }
 

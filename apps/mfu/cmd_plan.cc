@@ -42,7 +42,7 @@ Result<Fraction> expected_mfu(const PlanOptions& options, FlopRate peak,
   double flop_per_token = need.model_flop.to_double() / static_cast<double>(need.tokens);
   assumptions.push_back(
       fmt::format("a run at {} tokens a second and device is known", options.known_rate));
-  Fraction mfu{rate * flop_per_token / peak.per_s};
+  Fraction mfu = of_peak({rate * flop_per_token}, peak);
   if (mfu.value > 1) {
     return fail(
         ErrorCode::invalid_argument,
@@ -88,19 +88,17 @@ Result<int> run(Context& context, const PlanOptions& options) {
   PlanReport report;
   PlanInput input;
   report.total_flop = MFU_TRY(total_of(options, input, report.assumptions));
-  DeviceOptions::Denominator against = MFU_TRY(options.device.denominator(context.catalog()));
-  report.mfu = MFU_TRY(expected_mfu(options, against.peak, report.assumptions));
-  report.assumptions.insert(report.assumptions.end(), against.notes.begin(), against.notes.end());
-  report.device = against.name;
+  DeviceOptions::Against against = MFU_TRY(options.device.against(context.catalog()));
+  report.mfu = MFU_TRY(expected_mfu(options, *against.peak.rate, report.assumptions));
+  report.device = against.device.name;
   report.peak = against.peak;
-  report.peak_source = against.source;
   input.total_flop = report.total_flop;
-  input.peak = against.peak;
+  input.peak = *against.peak.rate;
   input.mfu = report.mfu;
   input.price_per_device_hour = options.price;
   input.watts_per_device = options.watts;
   input.bytes_per_parameter = options.bytes_per_parameter;
-  input.memory_per_device = against.memory;
+  input.memory_per_device = against.device.memory;
   for (std::uint64_t devices : options.devices) {
     input.devices = devices;
     report.plans.push_back(MFU_TRY(plan_run(input)));

@@ -34,20 +34,8 @@ Result<Prepared> prepare(Context& context, const RunOptions& options) {
   if (!options.device.empty() && options.device != "cpu") {
     MFU_TRY(find_device(context.catalog(), options.device));
   }
-  if (!options.peak.empty()) {
-    double peak = MFU_TRY(parse_amount(options.peak, "--peak"));
-    if (!(peak > 0)) return fail(ErrorCode::invalid_argument, "--peak: above 0 was expected");
-    prepared.question.peak = FlopRate{peak};
-  }
-  if (!options.type.empty()) {
-    prepared.question.precision = parse_precision(options.type);
-    if (!prepared.question.precision) {
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("--dtype {}: one of fp64 fp32 tf32 fp16 bf16 fp8 fp6 fp4 int8 int4 "
-                              "was expected",
-                              options.type));
-    }
-  }
+  if (!options.peak.empty()) prepared.question.peak = MFU_TRY(parse_peak(options.peak));
+  if (!options.type.empty()) prepared.question.precision = MFU_TRY(parse_type(options.type));
   if (!options.warmup.empty() && options.warmup != "0") {
     prepared.question.warmup = MFU_TRY(parse_whole_amount(options.warmup, "--warmup", 1e9));
   } else if (options.warmup == "0") {

@@ -81,16 +81,8 @@ Result<AttributionOptions> ExplainOptions::attribution(Context& context) const {
   options.timeline = timeline;
   if (!window.empty()) options.window = MFU_TRY(parse_window(window));
   if (!device.empty()) options.device = MFU_TRY(device_named(context, device));
-  if (!peak.empty()) options.peak = FlopRate{MFU_TRY(parse_amount(peak, "--peak"))};
-  if (!type.empty()) {
-    options.precision = parse_precision(type);
-    if (!options.precision) {
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("--dtype {}: one of fp64 fp32 tf32 fp16 bf16 fp8 fp6 fp4 int8 int4 "
-                              "was expected",
-                              type));
-    }
-  }
+  if (!peak.empty()) options.peak = MFU_TRY(parse_peak(peak));
+  if (!type.empty()) options.precision = MFU_TRY(parse_type(type));
   if (model.empty() != tokens.empty()) {
     return fail(ErrorCode::invalid_argument, "--model and --tokens go together");
   }

@@ -1,6 +1,7 @@
 #include "model_options.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -214,38 +215,36 @@ void DeviceOptions::add_to(CLI::App& app) {
       ->type_name("N");
 }
 
-Result<DeviceOptions::Denominator> DeviceOptions::denominator(const Catalog& catalog) const {
-  Denominator found;
-  auto precision = parse_precision(type);
-  if (!precision) {
-    return fail(
-        ErrorCode::invalid_argument,
-        fmt::format(
-            "--dtype {}: one of fp64 fp32 tf32 fp16 bf16 fp8 fp6 fp4 int8 int4 was expected",
-            type));
+Result<Precision> parse_type(const std::string& text) {
+  std::optional<Precision> precision = parse_precision(text);
+  if (precision) return *precision;
+  std::vector<std::string_view> names;
+  for (Precision each : all_precisions()) names.push_back(name_of(each));
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("--dtype {}: one of {} was expected", text, fmt::join(names, " ")));
+}
+
+Result<FlopRate> parse_peak(const std::string& text) {
+  return FlopRate{MFU_TRY(parse_amount(text, "--peak"))};
+}
+
+Result<DeviceOptions::Against> DeviceOptions::against(const Catalog& catalog) const {
+  Against found;
+  Precision precision = MFU_TRY(parse_type(type));
+  if (!device.empty()) found.device = MFU_TRY(find_device(catalog, device));
+  PeakQuestion question{.device = device.empty() ? nullptr : &found.device};
+  if (!peak.empty()) question.given = MFU_TRY(parse_peak(peak));
+  if (device.empty()) found.device.name = "a device of your own";
+  found.peak = choose_peak(question, name_of(precision));
+  if (found.peak.rate) return found;
+  if (device.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                "no peak, no utilization: give --device NAME, or --peak FLOP_PER_S");
   }
-  if (!device.empty()) {
-    Device known = MFU_TRY(find_device(catalog, device));
-    found.name = known.name;
-    found.bandwidth = known.bandwidth;
-    found.memory = known.memory;
-    if (const Peak* row = known.peak(*precision)) {
-      found.peak = row->rate;
-      found.source = fmt::format("{}, {} dense: {}", known.name, type, row->source);
-      if (row->confidence == Confidence::unverified)
-        found.notes.push_back("the peak is not verified in any source we found");
-    } else if (peak.empty()) {
-      return fail(ErrorCode::not_found,
-                  fmt::format("{} has no {} peak in the catalogue; give --peak, or another --dtype",
-                              known.name, type));
-    }
-  }
-  if (!peak.empty()) {
-    found.peak = {MFU_TRY(parse_amount(peak, "--peak"))};
-    found.source = "given by --peak";
-    if (found.name.empty()) found.name = "a device of your own";
-  }
-  return found;
+  return fail(ErrorCode::not_found,
+              fmt::format("{} has no peak for {} in the catalogue, nor for a wider type; give "
+                          "--peak, or another --dtype",
+                          found.device.name, type));
 }
 
 }  // namespace mfu::app

@@ -48,17 +48,18 @@ struct DeviceOptions {
 
   void add_to(CLI::App& app);
   bool given() const { return !device.empty() || !peak.empty(); }
-  struct Denominator {
-    FlopRate peak;
-    std::string source;
-    std::string name;
-    std::optional<ByteRate> bandwidth;
-    std::optional<Bytes> memory;
-    std::vector<std::string> notes;
+  struct Against {
+    Device device;    // without one, only its name
+    ChosenPeak peak;  // has a rate
   };
-  // --peak wins over --device; a device without that type, or a name that fits several, is refused.
-  Result<Denominator> denominator(const Catalog& catalog) const;
+  // --peak wins over --device. Refused: a device that has no peak for the type, nor for a wider
+  // one, and a name that fits several.
+  Result<Against> against(const Catalog& catalog) const;
 };
+
+// --dtype and --peak.
+Result<Precision> parse_type(const std::string& text);
+Result<FlopRate> parse_peak(const std::string& text);
 
 // "45.2%", "0.452" -> 0.452; counts with exponents ("15e12") and k, M, B, T.
 Result<Fraction> parse_share(const std::string& text, const std::string& what);

@@ -94,6 +94,7 @@ struct NeedReport {
   ByPart<FlopCount> flop_by_part;             // by `exact`
   std::vector<ConventionReport> conventions;  // where all were asked for
   std::optional<ByteNeed> bytes;
+  std::optional<ChosenPeak> peak;  // where a device or a rate was given
   std::optional<Utilization> utilization;
   std::optional<Roofline> roofline;
   std::vector<PublishedRun> like;  // of like size, beside a utilization
@@ -116,8 +117,7 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
 struct UtilizationQuestion {
   std::optional<std::chrono::nanoseconds> duration{};  // of the step; none: only the roofline
   std::uint64_t devices = 1;
-  FlopRate peak;
-  std::string peak_source;
+  ChosenPeak peak;
   std::optional<ByteRate> bandwidth{};
 };
 Result<void> add_utilization(NeedReport& report, const ModelSpec& model,
@@ -135,8 +135,8 @@ Result<ConversionReport> report_conversion(const ModelSpec& model, const Workloa
 
 struct PlanReport {
   FlopCount total_flop;
-  std::string device, peak_source;
-  FlopRate peak;
+  std::string device;
+  ChosenPeak peak;
   Fraction mfu;
   std::vector<Plan> plans;  // one a number of devices
   std::vector<std::string> assumptions;

@@ -18,6 +18,7 @@
 #include "mfu/model.h"
 #include "mfu/record.h"
 #include "mfu/step_report.h"
+#include "mfu/utilization.h"
 
 namespace mfu {
 
@@ -52,8 +53,7 @@ struct StepTimes {
 struct RunType {
   std::string type;
   CountedFlop flop;
-  std::optional<FlopRate> peak;
-  std::string against;  // the type whose peak it is, where that is another; else empty
+  ChosenPeak peak;
 };
 
 struct RunRankReport {
@@ -89,6 +89,7 @@ struct RunReport {
   std::optional<Fraction> mfu, hfu, mfu_wall;
   std::optional<FlopRate> reached;  // model FLOP of steps over their time
   std::optional<FlopRate> peak, ceiling;
+  std::optional<Fraction> of_ceiling;  // `reached` of all devices' ceilings
   std::string peak_source, ceiling_source, device, dtype;
   std::uint64_t devices = 1;
   std::optional<Fraction> phase[kStepPhases];  // of step time, over all ranks

@@ -1,9 +1,10 @@
-// Where peak, need and time meet: MFU, HFU and MBU with every assumption behind them.
+// Where peak, need and time meet, and nowhere else: which peak stands against a data type, and MFU,
+// HFU and MBU of work done in a time. Every command and interface asks here.
 //
-//   auto used = mfu::utilization_of({.model_flop = need.model_flop, .duration =
-//   std::chrono::seconds(5),
-//                                    .devices = 8, .peak = {989.4e12}, .peak_source = "H100
-//                                    datasheet"});
+//   mfu::Device device = *mfu::find_device(mfu::Catalog::builtin(), "NVIDIA H100 80GB HBM3");
+//   mfu::ChosenPeak peak = mfu::choose_peak({.device = &device}, "bf16");
+//   auto used = mfu::utilization_of({.work = {{.model_flop = need.model_flop, .peak = peak.rate}},
+//                                    .duration = std::chrono::seconds(5), .devices = 8});
 //   used->mfu.value;  // 0.43
 #pragma once
 
@@ -26,31 +27,94 @@ enum class Rating { good, fair, low, very_low };
 Rating rating_of(Fraction mfu);
 std::string_view name_of(Rating rating);
 
-struct UtilizationInput {
-  FlopCount model_flop;                      // of one step of the whole job
+// Why that peak stands against that type, or why there is none.
+enum class PeakReason : std::uint8_t {
+  own_unit,      // the device has a unit for the type
+  wider_unit,    // it has none: the next wider type that it has a unit for
+  tf32_allowed,  // fp32 work that may run on the TF32 units
+  given,         // the caller gave the rate
+  no_device,     // no rate: the device is not known
+  no_type,       // no rate: matrix multiplies of such a type have no unit anywhere ("int64")
+  no_unit        // no rate: the device has a unit neither for the type nor for a wider one
+};
+std::string_view name_of(PeakReason reason);
+
+// What a framework lets fp32 work do: its settings for matmuls and convolutions may differ.
+struct Tf32 {
+  bool matmul = false, convolution = false;  // may run on the TF32 units
+  double convolution_fraction = 0;           // of the fp32 FLOPs
+};
+
+struct PeakQuestion {
+  const Device* device = nullptr;        // as it was found: a slice where that is what runs
+  std::optional<FlopRate> given{};       // of one device; wins over the device's
+  std::optional<Precision> precision{};  // hold every type against this one's peak
+  std::uint64_t sharers = 1;             // ranks that share the device: each has its part
+};
+
+struct ChosenPeak {
+  std::optional<FlopRate> rate{};  // dense, of one device
+  PeakReason reason = PeakReason::no_device;
+  std::optional<Precision> precision{};  // the type that was asked about
+  std::optional<Precision> against{};    // the type whose peak it is
+  std::string source{};                  // device, type and what is cited; "given"
+  Confidence confidence = Confidence::read;
+};
+
+// The peak that matrix multiplies of a data type are held against, with the accumulation that
+// frameworks use. `type` is what an operator is known to compute in, by the name it has in a record
+// or a trace ("bf16", "complex64"). Where the device has no unit for the type:
+// fp4 or fp6 -> fp8 -> bf16 -> fp32; int4 -> int8 -> fp16 -> fp32; fp16 and tf32 -> fp32.
+// fp32 work of which only a part may run in TF32 has the peak that the two parts have together.
+ChosenPeak choose_peak(const PeakQuestion& question, std::string_view type, const Tf32& tf32 = {});
+
+// What a training matmul could run in instead: bf16, else fp16, where that is faster by half.
+struct FasterPeak {
+  ChosenPeak peak;
+  double time_fraction = 1;  // of the time the same work takes now
+};
+std::optional<FasterPeak> faster_peak(const Device& device, Precision precision);
+
+// What ran in one data type, and the peak that stands against it.
+struct TypedWork {
+  FlopCount model_flop;
   std::optional<FlopCount> hardware_flop{};  // recomputation in
-  std::optional<Bytes> moved{};              // that had to move
-  std::chrono::nanoseconds duration{};       // of the step
+  std::optional<FlopRate> peak{};            // of one device; none: not known
+};
+
+struct UtilizationInput {
+  std::vector<TypedWork> work{};        // of one step of the whole job
+  std::optional<Bytes> moved{};         // that had to move
+  std::chrono::nanoseconds duration{};  // of the step
   std::uint64_t devices = 1;
-  FlopRate peak;  // dense, of one device
-  std::string peak_source;
   std::optional<ByteRate> bandwidth{};  // of one device
 };
 
 struct Utilization {
-  Fraction mfu;
+  Fraction mfu;  // Σ over types of FLOP / that type's peak, over time and devices
   std::optional<Fraction> hfu, mbu;
+  std::vector<Fraction> by_type;  // each one's part of `mfu`, in the order of the work
+  // False: some work has no peak. It is left out, and `mfu` and `hfu` are lower bounds.
+  bool complete = true;
   FlopRate reached;  // of all devices together
-  FlopRate peak;     // of one device
-  std::string peak_source;
+  FlopRate peak;     // of one device; with several types the one that gives the same MFU
   std::uint64_t devices = 1;
   Rating rating = Rating::fair;
   // Above 100% nothing is clamped: what contradicts what, and the suspect.
   std::vector<std::string> contradictions;
 };
 
-// `invalid_argument` for a time or count of devices that is not above 0, or a peak that is not.
+// `invalid_argument` for a time or count of devices that is not above 0, or where no work has a
+// peak above 0.
 Result<Utilization> utilization_of(const UtilizationInput& input);
+
+// How long the work would take at the peak, and what a rate is of it. Contract: the peak is above
+// 0.
+double ideal_seconds(FlopCount flop, FlopRate peak);
+Fraction of_peak(FlopRate reached, FlopRate peak);
+
+// FLOPs for each byte below which memory binds, and not compute.
+double ridge_flop_per_byte(FlopRate peak, ByteRate bandwidth);
 
 // Which of compute and memory binds a step on one device, and from which batch on compute does.
 struct Roofline {

@@ -1,6 +1,7 @@
 // What the hardware could do, and where peak, need and time meet.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <cmath>
@@ -47,64 +48,147 @@ nb::object number_or_none(const std::optional<Fraction>& fraction) {
   return fraction ? nb::object(nb::float_(fraction->value)) : nb::none();
 }
 
-nb::dict utilization(const nb::int_& model_flop, double seconds, const PeakChoice& choice,
-                     const std::optional<nb::int_>& hardware_flop,
-                     std::optional<std::uint64_t> moved_bytes, std::uint64_t devices) {
-  if (!choice.device && !choice.flop_per_s)
-    raise({ErrorCode::invalid_argument, "an MFU needs a peak: give device= or peak="});
-  ChosenPeak peak = value_or_raise(choose_peak(choice));
-  UtilizationInput input;
-  input.model_flop = count_of(model_flop, "model_flop");
-  if (hardware_flop) input.hardware_flop = count_of(*hardware_flop, "hardware_flop");
-  if (moved_bytes) input.moved = Bytes{*moved_bytes};
-  input.duration = nanoseconds_of(seconds);
-  input.devices = devices;
-  input.peak = peak.peak;
-  input.peak_source = peak.source;
-  input.bandwidth = peak.bandwidth;
-  Utilization used = value_or_raise(utilization_of(input));
+nb::dict utilization_dict(const Utilization& used, const ChosenPeak& peak) {
   nb::dict answer;
   answer["mfu"] = nb::float_(used.mfu.value);
   answer["hfu"] = number_or_none(used.hfu);
   answer["mbu"] = number_or_none(used.mbu);
   answer["flop_per_s"] = nb::float_(used.reached.per_s);
   answer["peak_flop_per_s"] = nb::float_(used.peak.per_s);
-  answer["peak_source"] = nb::str(used.peak_source.c_str());
+  answer["peak_source"] = nb::str(peak.source.c_str());
+  answer["peak_dtype"] =
+      peak.against ? nb::object(nb::str(name_of(*peak.against).data())) : nb::none();
+  answer["peak_reason"] = nb::str(name_of(peak.reason).data());
+  answer["complete"] = nb::bool_(used.complete);
   answer["devices"] = nb::int_(used.devices);
-  answer["rating"] = used.contradictions.empty()
-                         ? nb::object(nb::str(std::string(name_of(used.rating)).c_str()))
-                         : nb::none();
+  answer["rating"] =
+      used.contradictions.empty() ? nb::object(nb::str(name_of(used.rating).data())) : nb::none();
   nb::list contradictions;
   for (const std::string& each : used.contradictions) contradictions.append(nb::str(each.c_str()));
   answer["contradictions"] = contradictions;
   return answer;
 }
 
-std::string plan_json(const nb::int_& total_flop, double mfu, const PeakChoice& choice,
+nb::dict utilization(const nb::int_& model_flop, double seconds, const PeakAsked& asked,
+                     const std::optional<nb::int_>& hardware_flop,
+                     std::optional<std::uint64_t> moved_bytes, std::uint64_t devices) {
+  Against found = value_or_raise(against(asked));
+  TypedWork work{.model_flop = count_of(model_flop, "model_flop"), .peak = found.peak.rate};
+  if (hardware_flop) work.hardware_flop = count_of(*hardware_flop, "hardware_flop");
+  UtilizationInput input{.work = {work},
+                         .duration = nanoseconds_of(seconds),
+                         .devices = devices,
+                         .bandwidth = found.device.bandwidth};
+  if (moved_bytes) input.moved = Bytes{*moved_bytes};
+  return utilization_dict(value_or_raise(utilization_of(input)), found.peak);
+}
+
+// This machine's processor, with the clock that was measured for it where one was.
+std::optional<Device> processor() {
+  FoundDevice found = detect_cpu();
+  std::optional<Ceiling> ceiling = stored_ceiling(found);
+  return ceiling && found.device ? with_measured_peak(*found.device, *ceiling) : found.device;
+}
+
+// The peaks that what a process counts is held against: found once, asked often.
+struct Peaks {
+  std::optional<Device> device;
+  PeakQuestion question;
+  bool tf32_matmul = false, tf32_convolution = false;
+
+  ChosenPeak choose(const std::string& type, bool convolution) const {
+    PeakQuestion asked = question;
+    asked.device = device ? &*device : nullptr;
+    return choose_peak(asked, type, {tf32_matmul, tf32_convolution, convolution ? 1.0 : 0.0});
+  }
+};
+
+// Type, whether in convolutions, model and hardware FLOPs.
+using CountedWork = std::vector<std::tuple<std::string, bool, nb::int_, nb::int_>>;
+
+nb::object utilization_of_counted(const Peaks& peaks, const CountedWork& counted, double seconds) {
+  UtilizationInput input{.duration = nanoseconds_of(seconds)};
+  ChosenPeak most;
+  FlopCount largest;
+  for (const auto& [type, convolution, model, hardware] : counted) {
+    ChosenPeak chosen = peaks.choose(type, convolution);
+    FlopCount flop = count_of(model, "model_flop");
+    input.work.push_back({flop, count_of(hardware, "hardware_flop"), chosen.rate});
+    if (flop < largest) continue;
+    largest = flop;
+    most = chosen;
+  }
+  Result<Utilization> used = utilization_of(input);
+  if (!used.has_value()) return nb::none();
+  return utilization_dict(*used, most);
+}
+
+void bind_peaks(nb::module_& module) {
+  nb::class_<Peaks>(module, "Peaks", "Which peak stands against which data type.")
+      .def(
+          "__init__",
+          [](Peaks* self, const std::optional<std::string>& device,
+             const std::optional<std::string>& dtype, std::optional<double> peak,
+             const std::string& catalog, bool tf32_matmul, bool tf32_convolution,
+             std::uint64_t sharers) {
+            Peaks made{.tf32_matmul = tf32_matmul, .tf32_convolution = tf32_convolution};
+            if (peak) made.question.given = FlopRate{*peak};
+            if (dtype) made.question.precision = value_or_raise(precision_of(*dtype));
+            if (device) {
+              made.device =
+                  value_or_raise(find_device(value_or_raise(catalog_of(catalog)), *device));
+            } else if (!peak) {
+              made.device = processor();
+              made.question.sharers = sharers;
+            }
+            new (self) Peaks(std::move(made));
+          },
+          "device"_a.none() = nb::none(), "dtype"_a.none() = nb::none(),
+          "peak"_a.none() = nb::none(), "catalog"_a = "", "tf32_matmul"_a = false,
+          "tf32_convolution"_a = false, "sharers"_a = 1,
+          "Of a device as its driver names it, or a rate given; of neither: this machine's "
+          "processor, shared by so many ranks.")
+      .def(
+          "choose",
+          [](const Peaks& self, const std::string& type, bool convolution) {
+            ChosenPeak chosen = self.choose(type, convolution);
+            nb::object rate = chosen.rate ? nb::object(nb::float_(chosen.rate->per_s)) : nb::none();
+            return nb::make_tuple(rate, std::string(name_of(chosen.reason)), chosen.source);
+          },
+          "dtype"_a, "convolution"_a = false,
+          nb::sig("def choose(self, dtype: str, convolution: bool = False) -> tuple[float | None, "
+                  "str, str]"),
+          "Rate, or None; why; source.")
+      .def("utilization", &utilization_of_counted, "counted"_a, "seconds"_a,
+           nb::sig("def utilization(self, counted: Sequence[tuple[str, bool, int, int]], seconds: "
+                   "float) -> dict | None"),
+           "Each type against its own peak. None where no type has one.");
+  module.def(
+      "of_peak", [](double flop_per_s, double peak) { return of_peak({flop_per_s}, {peak}).value; },
+      "flop_per_s"_a, "peak"_a);
+}
+
+std::string plan_json(const nb::int_& total_flop, double mfu, const PeakAsked& asked,
                       const std::vector<std::uint64_t>& devices, std::optional<double> price,
                       std::optional<double> watts, std::uint64_t parameters,
                       double bytes_per_parameter, std::vector<std::string> assumptions) {
-  if (!choice.device && !choice.flop_per_s)
-    raise({ErrorCode::invalid_argument, "a plan needs a peak: give device= or peak="});
-  ChosenPeak peak = value_or_raise(choose_peak(choice));
+  Against found = value_or_raise(against(asked));
   PlanReport report;
   report.total_flop = count_of(total_flop, "total_flop");
-  report.device = peak.name;
-  report.peak = peak.peak;
-  report.peak_source = peak.source;
+  report.device = found.device.name;
+  report.peak = found.peak;
   report.mfu = {mfu};
   report.assumptions = std::move(assumptions);
-  report.assumptions.insert(report.assumptions.end(), peak.notes.begin(), peak.notes.end());
   for (std::uint64_t count : devices) {
     report.plans.push_back(value_or_raise(plan_run({report.total_flop,
-                                                    peak.peak,
+                                                    *found.peak.rate,
                                                     {mfu},
                                                     count,
                                                     price,
                                                     watts,
                                                     parameters,
                                                     bytes_per_parameter,
-                                                    peak.memory})));
+                                                    found.device.memory})));
   }
   return to_json(report);
 }
@@ -112,6 +196,7 @@ std::string plan_json(const nb::int_& total_flop, double mfu, const PeakChoice& 
 }  // namespace
 
 void bind_hardware(nb::module_& module) {
+  bind_peaks(module);
   module.def("devices", &devices_json, "name"_a, "catalog"_a, "JSON of mfu.peak/1.");
   module.def(
       "machine",

@@ -102,25 +102,19 @@ Result<std::optional<std::chrono::nanoseconds>> duration_of(const Timing& timing
       std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(seconds * 1e9))));
 }
 
-Result<void> add_use(NeedReport& report, const Spec& spec, const PeakChoice& choice,
+Result<void> add_use(NeedReport& report, const Spec& spec, const PeakAsked& asked,
                      const Timing& timing) {
   auto duration = MFU_TRY(duration_of(timing, report.tokens));
-  bool against = choice.device || choice.flop_per_s;
-  if (!duration && !against) return {};
-  if (!against) {
-    return fail(ErrorCode::invalid_argument,
-                "a rate needs a peak to be compared with: give device= or peak=");
-  }
-  ChosenPeak peak = MFU_TRY(choose_peak(choice));
-  report.notes.insert(report.notes.end(), peak.notes.begin(), peak.notes.end());
+  if (!duration && !asked.device && !asked.flop_per_s) return {};
+  Against found = MFU_TRY(against(asked));
   return add_utilization(report, spec.model,
-                         {duration, timing.devices, peak.peak, peak.source, peak.bandwidth});
+                         {duration, timing.devices, found.peak, found.device.bandwidth});
 }
 
 std::string need_json(const Spec& spec, const Step& step, const std::string& convention,
                       const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
                       std::vector<std::string> frozen, std::optional<std::uint64_t> parameters,
-                      bool tree, const PeakChoice& choice, const Timing& timing) {
+                      bool tree, const PeakAsked& asked, const Timing& timing) {
   NeedQuestion question;
   question.work = value_or_raise(workload_of(step));
   question.every_convention = convention == "all";
@@ -138,7 +132,7 @@ std::string need_json(const Spec& spec, const Step& step, const std::string& con
     const auto& said = report.assumptions;
     if (std::find(said.begin(), said.end(), warning) == said.end()) report.notes.push_back(warning);
   }
-  value_or_raise(add_use(report, spec, choice, timing));
+  value_or_raise(add_use(report, spec, asked, timing));
   return to_json(report);
 }
 

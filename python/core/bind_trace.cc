@@ -29,14 +29,7 @@ Result<AttributionOptions> options_of(const Question& question, const Catalog& c
   options.timeline = question.page;
   if (!question.window.empty()) options.window = MFU_TRY(parse_window(question.window));
   if (!question.device.empty()) options.device = MFU_TRY(find_device(catalog, question.device));
-  if (!question.precision.empty()) {
-    options.precision = parse_precision(question.precision);
-    if (!options.precision) {
-      return fail(ErrorCode::invalid_argument,
-                  "dtype '" + question.precision +
-                      "': one of fp64 fp32 tf32 fp16 bf16 fp8 fp6 fp4 int8 int4 was expected");
-    }
-  }
+  if (!question.precision.empty()) options.precision = MFU_TRY(precision_of(question.precision));
   if (question.peak_flop_per_s) {
     if (!(*question.peak_flop_per_s > 0) || !std::isfinite(*question.peak_flop_per_s))
       return fail(ErrorCode::invalid_argument, "peak: FLOP/s above 0 were expected");

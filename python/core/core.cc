@@ -39,38 +39,38 @@ Result<Catalog> catalog_of(const std::string& path) {
   return Catalog::builtin().with(mine);
 }
 
-Result<ChosenPeak> choose_peak(const PeakChoice& choice) {
-  ChosenPeak chosen;
-  auto precision = parse_precision(choice.precision);
-  if (!precision) {
-    return fail(ErrorCode::invalid_argument,
-                "dtype '" + choice.precision +
-                    "': one of fp64 fp32 tf32 fp16 bf16 fp8 fp6 fp4 int8 int4 was expected");
+Result<Precision> precision_of(const std::string& name) {
+  std::optional<Precision> precision = parse_precision(name);
+  if (precision) return *precision;
+  std::string names;
+  for (Precision each : all_precisions()) (names += ' ') += name_of(each);
+  return fail(ErrorCode::invalid_argument,
+              "dtype '" + name + "': one of" + names + " was expected");
+}
+
+Result<Against> against(const PeakAsked& asked) {
+  Against found;
+  PeakQuestion question;
+  Precision precision = MFU_TRY(precision_of(asked.precision));
+  if (asked.device) {
+    Catalog catalog = MFU_TRY(catalog_of(asked.catalog));
+    found.device = MFU_TRY(find_device(catalog, *asked.device));
+    question.device = &found.device;
+  } else {
+    found.device.name = "a device of your own";
   }
-  if (choice.device) {
-    Catalog catalog = MFU_TRY(catalog_of(choice.catalog));
-    Device device = MFU_TRY(find_device(catalog, *choice.device));
-    chosen.name = device.name;
-    chosen.bandwidth = device.bandwidth;
-    chosen.memory = device.memory;
-    if (const Peak* row = device.peak(*precision)) {
-      chosen.peak = row->rate;
-      chosen.source = device.name + ", " + choice.precision + " dense: " + row->source;
-      if (row->confidence == Confidence::unverified)
-        chosen.notes.push_back("the peak is not verified in any source we found");
-    } else if (!choice.flop_per_s) {
-      return fail(ErrorCode::not_found, device.name + " has no " + choice.precision +
-                                            " peak in the catalogue; give peak=, or another dtype");
-    }
-  }
-  if (choice.flop_per_s) {
-    if (!(*choice.flop_per_s > 0) || !std::isfinite(*choice.flop_per_s))
+  if (asked.flop_per_s) {
+    if (!(*asked.flop_per_s > 0) || !std::isfinite(*asked.flop_per_s))
       return fail(ErrorCode::invalid_argument, "peak: FLOP/s above 0 were expected");
-    chosen.peak = {*choice.flop_per_s};
-    chosen.source = "given by the caller";
-    if (chosen.name.empty()) chosen.name = "a device of your own";
+    question.given = FlopRate{*asked.flop_per_s};
   }
-  return chosen;
+  found.peak = choose_peak(question, name_of(precision));
+  if (found.peak.rate) return found;
+  if (!asked.device)
+    return fail(ErrorCode::invalid_argument, "no peak, no MFU: give device= or peak=");
+  return fail(ErrorCode::not_found,
+              found.device.name + " has no peak for " + asked.precision +
+                  " in the catalogue, nor for a wider type; give peak=, or another dtype");
 }
 
 }  // namespace mfu::python

@@ -29,20 +29,18 @@ FlopCount count_of(const nanobind::int_& number, const char* what);
 nanobind::object integer_of(FlopCount count);
 
 // The peak an MFU is a fraction of: a rate given, or a device's by name and type.
-struct PeakChoice {
+struct PeakAsked {
   std::optional<std::string> device;
   std::string precision = "bf16";
   std::optional<double> flop_per_s;  // of one device; wins over the device's
   std::string catalog;               // file of a user's own devices; empty: none
 };
-struct ChosenPeak {
-  FlopRate peak;
-  std::string source, name;
-  std::optional<ByteRate> bandwidth;
-  std::optional<Bytes> memory;
-  std::vector<std::string> notes;
+struct Against {
+  Device device;    // without one, only its name
+  ChosenPeak peak;  // has a rate
 };
-Result<ChosenPeak> choose_peak(const PeakChoice& choice);
+Result<Against> against(const PeakAsked& asked);
+Result<Precision> precision_of(const std::string& name);
 Result<Catalog> catalog_of(const std::string& path);
 
 // A model as mfu._core.Spec holds it.

@@ -1,10 +1,12 @@
 """`with mfu.count() as counted:` — what a piece of a program really ran."""
 
+import importlib
+import os
 import sys
 import threading
 import time
 import warnings
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import _modules
 from ._load import observer
@@ -170,11 +172,18 @@ class Counted:
         """Each module with all inside it, forward and backward; named by the outermost module's class, then by attributes."""
         return {_modules.GLOBAL: self.hardware_flop or 0, **{name: sum(by.values()) for name, by in self._module_counts().items()}}
 
-    def utilization(self, **peak: Any) -> Any:
-        """mfu.utilization of what was counted in the time it took: utilization(device="NVIDIA H100 80GB HBM3", dtype="bf16").mfu."""
-        from ._hardware import utilization
+    def utilization(self, *, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, catalog: str = "") -> Any:
+        """MFU and HFU of what was counted in the time it took, each data type against its own peak: utilization(device="NVIDIA H100 80GB HBM3").mfu.
 
-        return utilization(self.model_flop or 0, self.seconds, hardware_flop=self.hardware_flop, **peak)
+        `dtype` holds all of it against that type's peak, `peak` against a rate. Without any of them: the device that torch runs on.
+        """
+        from ._answers import UtilizationAnswer
+        from ._errors import NotFound
+
+        found = peaks_of_this_rank(device, dtype, peak, catalog).utilization(work_by_type(self._totals()), self.seconds)
+        if found is None:
+            raise NotFound(f"{device or 'this device'} has no known peak for what ran: give device= or peak=")
+        return UtilizationAnswer(found)
 
     # As torch.utils.flop_counter.FlopCounterMode has them.
     def get_total_flops(self) -> Optional[int]:
@@ -201,6 +210,30 @@ class Counted:
 
     def __repr__(self) -> str:
         return f"mfu.Counted(model_flop={self.model_flop}, hardware_flop={self.hardware_flop}, recomputed_flop={self.recomputed_flop})"
+
+
+def work_by_type(totals: Any) -> List[Tuple[str, bool, int, int]]:
+    """Counted FLOPs as _core.Peaks.utilization takes them: type, whether in convolutions, model and hardware FLOPs."""
+    work: Dict[Tuple[str, bool], List[int]] = {}
+    for (operator, dtype, reason), row in (totals.rows if totals is not None else {}).items():
+        if not reason:
+            flop = work.setdefault((dtype, "conv" in operator), [0, 0])
+            flop[0] += row["model_flop"]
+            flop[1] += row["hardware_flop"]
+    return [(dtype, convolution, model, hardware) for (dtype, convolution), (model, hardware) in work.items()]
+
+
+def peaks_of_this_rank(device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, catalog: str = "") -> Any:
+    """The peaks of the device named, of the GPU that torch runs on, or of this rank's part of the processor."""
+    import torch
+
+    from . import _core
+
+    if device is None and torch.cuda.is_available():
+        device = torch.cuda.get_device_name()
+    matmul, convolution = importlib.import_module(observer().__name__ + ".boundaries").tf32_allowed()
+    # The processor is one device, whoever shares it.
+    return _core.Peaks(device, dtype, peak, catalog, matmul, convolution, max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1)))
 
 
 def count(mods: Any = None, depth: Optional[int] = 2, display: bool = False, *, modules: bool = True) -> Counted:

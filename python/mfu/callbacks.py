@@ -12,16 +12,16 @@ Accelerate:       meter = mfu.callbacks.AcceleratorMeter(accelerator)
 
 Logged: perf/mfu (a fraction of the peak, of this rank's device), perf/mfu_percent, perf/hfu, perf/step_time, perf/steps_per_second,
 perf/tokens_per_second, perf/flop_per_s, over the
-steps since the last log. The peak is that of the device torch runs on, by its name, for the type most FLOPs ran in; `device=` or
-`peak=` say otherwise; where it is not known there is no MFU, and one warning says what to give. Nothing here raises into training.
+steps since the last log. The peaks are those of the device torch runs on, by its name, each type against its own; `device=`, `dtype=` (hold all
+against that type's) or `peak=` say otherwise; where one is not known there is no MFU, and one warning says what to give. Nothing here raises into training.
 """
 
-import os
 import time
 import warnings
 from typing import Any, Dict, Optional
 
-from ._count import Counted
+from ._count import Counted, peaks_of_this_rank, work_by_type
+from ._errors import Error
 
 
 class Meter:
@@ -31,7 +31,7 @@ class Meter:
         self._device, self._dtype, self._given = device, dtype, peak
         self._counted = Counted(modules=False)
         self._last: Optional[Dict[str, Any]] = None
-        self._peaks: Dict[str, Optional[float]] = {}
+        self._peaks: Any = None
         self._warned = False
         self._open = False
 
@@ -52,10 +52,9 @@ class Meter:
         return self._counted
 
     def _reading(self) -> Dict[str, Any]:
-        counted = self._counted
-        totals = counted._totals()
-        reading = {"time": time.perf_counter(), "types": counted.by_dtype}
-        for name in ("model_flop", "hardware_flop", "tokens", "steps"):
+        totals = self._counted._totals()
+        reading: Dict[str, Any] = {"time": time.perf_counter(), "totals": totals}
+        for name in ("model_flop", "tokens", "steps"):
             reading[name] = getattr(totals, name) if totals is not None else 0
         return reading
 
@@ -83,40 +82,20 @@ class Meter:
             metrics["perf/steps_per_second"] = done / seconds
         if now["tokens"] > before["tokens"]:
             metrics["perf/tokens_per_second"] = (now["tokens"] - before["tokens"]) / seconds
-        types = {name: flop - before["types"].get(name, 0) for name, flop in now["types"].items()}
-        peak = self._peak(self._dtype or max(types, key=lambda name: types[name]))
-        if peak:
-            metrics["perf/mfu"] = model_flop / seconds / peak
-            metrics["perf/mfu_percent"] = 100 * metrics["perf/mfu"]
-            metrics["perf/hfu"] = (now["hardware_flop"] - before["hardware_flop"]) / seconds / peak
+        try:
+            if self._peaks is None:
+                self._peaks = peaks_of_this_rank(self._device, self._dtype, self._given)
+            used = self._peaks.utilization(work_by_type(now["totals"] - before["totals"]), seconds)
+        except Error as error:
+            used = None
+            self._warn(f"no MFU: {error}. Give device= or peak= to the callback")
+        if used is not None and used["complete"]:
+            metrics["perf/mfu"] = used["mfu"]
+            metrics["perf/mfu_percent"] = 100 * used["mfu"]
+            metrics["perf/hfu"] = used["hfu"]
+        else:
+            self._warn("no MFU: the device has no known peak for what ran. Give device= or peak= to the callback")
         return metrics
-
-    def _peak(self, dtype: str) -> Optional[float]:
-        if self._given:
-            return self._given
-        if dtype not in self._peaks:
-            try:
-                self._peaks[dtype] = self._find_peak(dtype)
-            except Exception as error:
-                self._peaks[dtype] = None
-                self._warn(f"no MFU: {error}. Give device= or peak= to the callback")
-        return self._peaks[dtype]
-
-    def _find_peak(self, dtype: str) -> float:
-        from ._hardware import machine, peak
-
-        import torch
-
-        name = self._device
-        if name is None and torch.cuda.is_available():
-            name = torch.cuda.get_device_name()
-        if dtype == "fp32" and name is not None and torch.get_float32_matmul_precision() != "highest":
-            dtype = "tf32"
-        if name is not None:
-            return float(peak(name)[dtype]["flop_per_s"])
-        # The processor is one device, whoever shares it.
-        share = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1))
-        return float(machine()["devices"][-1][dtype]["flop_per_s"]) / share
 
     def _warn(self, text: str) -> None:
         if not self._warned:

@@ -17,7 +17,7 @@ import warnings
 import weakref
 from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
-from . import _masks
+from . import _core, _masks
 from ._answers import Answer
 from ._monitor import Monitor
 from ._settings import Config, read_settings
@@ -109,7 +109,7 @@ def _generation_mfu(flops_per_token: float, tokens_per_second: float, model_name
         size = 7e9
     elif flops_per_token and not 0.5 <= flops_per_token / (2 * size) <= 2:
         _once("suspect", f"{flops_per_token:g} FLOPs per token are suspect for {model_name!r}: 2 x its size are {2 * size:g}")
-    return 100 * (flops_per_token or 2 * size) * tokens_per_second / get_gpu_peak_flops()
+    return 100 * _core.of_peak((flops_per_token or 2 * size) * tokens_per_second, get_gpu_peak_flops())
 
 
 def calculate_mfu(*given: Any, **named: Any) -> float:
@@ -140,7 +140,7 @@ def calculate_mfu(*given: Any, **named: Any) -> float:
     if not (seconds > 0 and peak > 0 and math.isfinite(flop)):
         _once("step", f"calculate_mfu: {flop:g} FLOP in {seconds:g} s of {peak:g} FLOP/s: both must be above 0; 0 is given back")
         return 0.0
-    return flop / seconds / peak
+    return _core.of_peak(flop / seconds, peak)
 
 
 # The device's peak.
@@ -159,19 +159,21 @@ def get_gpu_peak_flops() -> float:
 def _find_peak() -> float:
     better = ""
     try:
-        from ._hardware import machine, peak
+        from ._hardware import machine
 
         torch = sys.modules.get("torch")
         if torch is not None and torch.cuda.is_available():
-            return float(peak(torch.cuda.get_device_name())["bf16"]["flop_per_s"])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for device in machine()["devices"]:
-                rows = {row["dtype"]: row["flop_per_s"] for row in device["peaks"] if row["used_for_mfu"]}
-                if device["device"].get("kind") != "cpu" and "bf16" in rows:
-                    return float(rows["bf16"])
-                if rows:
-                    better = f" ({device.name}: " + ", ".join(f"{rate:.4g} in {dtype}" for dtype, rate in list(rows.items())[:3]) + ")"
+            names = [torch.cuda.get_device_name()]
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                names = [device.name for device in machine()["devices"] if device["device"].get("kind") != "cpu"]
+        for name in names:
+            rate, _, _ = _core.Peaks(name).choose("bf16")
+            if rate is not None:
+                return rate
+        rate, _, source = _core.Peaks().choose("fp32")
+        better = f" ({source.split(',')[0]}: {rate:.4g} in fp32)" if rate else ""
     except Exception as error:
         better = f" ({error})"
     _once("peak", f"no GPU was detected: the peak of an A100, 312 TFLOP/s, is taken, as documented. mfu.peak() and mfu.machine() know this machine's{better}")
@@ -272,7 +274,7 @@ def calculate_mfu_with_profiler(model: Any, batch_size: int, seq_length: int, st
         if not (step_time > 0 and math.isfinite(step_time)):
             _once("time", f"calculate_mfu_with_profiler: a step of {step_time!r} s: give its seconds, above 0; 0 is given back")
             return 0.0
-        used = flop / step_time / get_gpu_peak_flops()
+        used = _core.of_peak(flop / step_time, get_gpu_peak_flops())
         _once("forward", f"calculate_mfu_with_profiler counts a forward pass only and ends at 1, as documented: {used:.4g} here. A training step needs about three "
                          f"times that ({3 * used:.4g}); mfu.Monitor counts what really ran")
         return min(used, 1.0)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "attribution/book.h"
@@ -42,6 +43,17 @@ std::string device_name(const Trace& trace, std::int64_t id) {
     if (device.id == id) return device.name;
   }
   return trace.info.devices.size() == 1 ? trace.info.devices.front().name : "";
+}
+
+// The device by the name that the trace has for it.
+std::optional<Device> known_device(const AttributionOptions& options, const std::string& named) {
+  const Catalog& catalog = options.catalog != nullptr ? *options.catalog : Catalog::builtin();
+  Result<Device> found = find_device(catalog, named);
+  return found.has_value() ? std::optional(*found) : std::nullopt;
+}
+
+std::string_view type_text(const std::optional<Precision>& precision) {
+  return precision ? name_of(*precision) : "others";
 }
 
 // Every instant of the window to one line.
@@ -91,16 +103,13 @@ FlopCount share_of(FlopCount count, double inside) {
 }
 
 struct TypeSum {
-  double flop = 0;
-  Peaks::Choice peak;
+  TypedWork work;
+  const ChosenPeak* peak = nullptr;
 };
 
 // What the calls needed, what they executed, and what that is of their peaks.
 void count_flop(const Works& works, RankAttribution& rank) {
-  std::array<TypeSum, 10> by_type{};
-  double needed_s = 0;
-  double executed_s = 0;
-  bool compared = false;
+  std::map<std::optional<Precision>, TypeSum> by_type;
   for (const WorkCall& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
     if (!entry.cost || call.inside <= 0) continue;
@@ -109,48 +118,55 @@ void count_flop(const Works& works, RankAttribution& rank) {
     FlopCount hardware = share_of(entry.cost->hardware_flop, call.inside);
     rank.model_flop = rank.model_flop.value_or(FlopCount(0)) + model;
     rank.hardware_flop = rank.hardware_flop.value_or(FlopCount(0)) + hardware;
-    const std::optional<Peaks::Choice>& peak = entry.peak[call.tf32 ? 1 : 0];
-    if (!peak) continue;
-    compared = true;
-    needed_s += model.to_double() / peak->rate.per_s;
-    executed_s += hardware.to_double() / peak->rate.per_s;
-    TypeSum& type = by_type[static_cast<std::size_t>(peak->precision)];
-    type.flop += hardware.to_double();
-    type.peak = *peak;
+    const ChosenPeak& peak = entry.peak[call.tf32];
+    if (!peak.rate) continue;
+    TypeSum& type = by_type[peak.precision];
+    type.peak = &peak;
+    type.work.peak = peak.rate;
+    type.work.model_flop += model;
+    type.work.hardware_flop = type.work.hardware_flop.value_or(FlopCount(0)) + hardware;
   }
-  auto most = std::max_element(by_type.begin(), by_type.end(),
-                               [](const auto& a, const auto& b) { return a.flop < b.flop; });
-  if (!compared || most->flop <= 0) return;
-  rank.precision = most->peak.precision;
-  rank.peak = most->peak.rate;
-  rank.peak_source = most->peak.source;
-  double window_s = static_cast<double>(rank.window.duration_ns()) * 1e-9;
-  if (window_s > 0) {
-    rank.mfu = needed_s / window_s;
-    rank.hfu = executed_s / window_s;
+  auto most = std::max_element(by_type.begin(), by_type.end(), [](const auto& a, const auto& b) {
+    return *a.second.work.hardware_flop < *b.second.work.hardware_flop;
+  });
+  if (most == by_type.end() || *most->second.work.hardware_flop == FlopCount(0)) return;
+  rank.precision = most->first;
+  rank.peak = most->second.peak->rate;
+  rank.peak_source = most->second.peak->source;
+  UtilizationInput input{.duration = std::chrono::nanoseconds(rank.window.duration_ns())};
+  for (const auto& [precision, type] : by_type) input.work.push_back(type.work);
+  Result<Utilization> used = utilization_of(input);
+  if (used.has_value()) {
+    rank.mfu = used->mfu.value;
+    rank.hfu = used->hfu->value;
+  }
+  for (const auto& [precision, type] : by_type) {
+    if (type.peak->reason != PeakReason::wider_unit) continue;
+    rank.notes.push_back(
+        fmt::format("{} matmuls are held against the {} peak: the device has no unit for them",
+                    name_of(*precision), name_of(*type.peak->against)));
   }
   std::string others;
-  for (const TypeSum& type : by_type) {
-    if (&type == &*most || type.flop <= 0) continue;
-    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", name_of(type.peak.precision),
-                          type.peak.rate.per_s / 1e12);
+  for (const auto& [precision, type] : by_type) {
+    if (precision == most->first || *type.work.hardware_flop == FlopCount(0)) continue;
+    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", type_text(precision),
+                          type.work.peak->per_s / 1e12);
   }
   if (!others.empty()) {
     rank.notes.push_back(fmt::format(
         "matmuls ran in several data types, each compared with its own peak; beside {} also ({} "
         "TFLOP/s)",
-        name_of(*rank.precision), others));
+        type_text(rank.precision), others));
   }
 }
 
 void use_given_flop(const AttributionOptions& options, RankAttribution& rank) {
   if (!options.model_flop_per_rank) return;
   rank.model_flop = options.model_flop_per_rank;
-  rank.mfu.reset();
-  double window_s = static_cast<double>(rank.window.duration_ns()) * 1e-9;
-  if (rank.peak && window_s > 0) {
-    rank.mfu = rank.model_flop->to_double() / rank.peak->per_s / window_s;
-  }
+  Result<Utilization> used =
+      utilization_of({.work = {{.model_flop = *rank.model_flop, .peak = rank.peak}},
+                      .duration = std::chrono::nanoseconds(rank.window.duration_ns())});
+  rank.mfu = used.has_value() ? std::optional(used->mfu.value) : std::nullopt;
   rank.notes.push_back(
       "model_flop and mfu are of the model and tokens given; the ledger's lines and hfu are of the "
       "operators in the trace");
@@ -228,18 +244,30 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
   rank.device_id = work.device;
   rank.cpu = work.cpu;
   rank.device_name = work.cpu ? "CPU" : device_name(trace, work.device);
-  Peaks peaks(options, work.cpu ? "" : rank.device_name);
-  rank.device = peaks.device();
-  rank.notes = peaks.notes();
+  rank.device = options.device;
+  if (!rank.device && !work.cpu) rank.device = known_device(options, rank.device_name);
+  PeakQuestion question{.device = rank.device ? &*rank.device : nullptr,
+                        .given = options.peak,
+                        .precision = options.precision};
+  bool known = rank.device || options.peak;
+  if (!known && !work.cpu) {
+    rank.notes.push_back(fmt::format(
+        "{}: there is no peak to compare with, so all matmul time stands under "
+        "matmul_flop_unknown and there is no MFU; pass --device NAME (mfu peak --list) or --peak "
+        "FLOP_PER_S",
+        rank.device_name.empty()
+            ? std::string("the trace does not name its device")
+            : fmt::format("the device '{}' is not in the catalogue", printable(rank.device_name))));
+  }
   if (work.cpu) {
     rank.notes.assign(1, "the trace has no device events: its CPU's operators are the work");
-    if (!peaks.known()) {
+    if (!known) {
       rank.notes.push_back(
           "there is no peak to compare with, so there is no MFU; pass --device this if the trace "
           "was made on this machine, or --peak FLOP_PER_S");
     }
   }
-  set_levels(trace, peaks, work.works);
+  set_levels(trace, question, work.works);
   WindowPlan plan = MFU_TRY(plan_window(trace, work.works, options.window, work.cpu));
   rank.window = plan.window;
   rank.notes.insert(rank.notes.end(), plan.notes.begin(), plan.notes.end());
@@ -253,7 +281,7 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
   rank.kernels = kernels_of(trace, work.works, plan.window, work.cpu);
   rank.coverage = coverage_of(trace, work.works, plan.window, work.cpu);
   if (options.timeline) rank.timeline = timeline_of(trace, work.works, plan.window, work.cpu);
-  rank.findings = findings_of({trace, work.works, rank, tally, peaks, several});
+  rank.findings = findings_of({trace, work.works, rank, tally, several, options.peak.has_value()});
   add_notes(trace, work.works, tally, rank);
   return rank;
 }

@@ -6,9 +6,9 @@
 namespace mfu {
 
 std::optional<double> ideal_ns(const CostEntry& entry, const WorkCall& call) {
-  const std::optional<Peaks::Choice>& peak = entry.peak[call.tf32 ? 1 : 0];
-  if (!entry.cost || !peak) return std::nullopt;
-  return entry.cost->model_flop.to_double() * call.inside / peak->rate.per_s * 1e9;
+  const ChosenPeak& peak = entry.peak[call.tf32];
+  if (!entry.cost || !peak.rate) return std::nullopt;
+  return ideal_seconds(entry.cost->model_flop, *peak.rate) * call.inside * 1e9;
 }
 
 Book::Book(const WindowPlan& plan, Works& works) : steps_(plan.steps), works_(works) {

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "attribution/idle.h"
-#include "attribution/peaks.h"
 #include "mfu/attribution.h"
 
 namespace mfu {
@@ -14,8 +13,8 @@ struct Situation {
   const Works& works;
   const RankAttribution& rank;
   const IdleTally& idle;
-  const Peaks& peaks;
   bool several_ranks = false;
+  bool peak_given = false;
 };
 
 // Ranked, few, none where it is good.

@@ -21,7 +21,7 @@ std::vector<Loss> losses_of(const RankAttribution& rank) {
   std::vector<Loss> losses;
   for (const OperatorLine& line : rank.operators) {
     if (!line.flop || !line.peak || line.duration_ns <= 0) continue;
-    double ideal = line.flop->to_double() / line.peak->per_s * 1e9;
+    double ideal = ideal_seconds(*line.flop, *line.peak) * 1e9;
     losses.push_back({&line, static_cast<double>(line.duration_ns) - ideal});
   }
   std::sort(losses.begin(), losses.end(), [](const Loss& a, const Loss& b) { return a.ns > b.ns; });
@@ -49,10 +49,10 @@ bool is_uneven(const OperatorLine& line) {
 
 // Bound by memory: fewer operations for each byte than the device can do in the same time.
 bool is_memory_bound(const Situation& situation, const OperatorLine& line) {
-  const std::optional<Device>& device = situation.peaks.device();
+  const std::optional<Device>& device = situation.rank.device;
   if (!device || !device->bandwidth || !line.bytes || *line.bytes == 0 || !line.peak) return false;
   double intensity = line.flop->to_double() / static_cast<double>(*line.bytes);
-  return intensity < line.peak->per_s / device->bandwidth->per_s;
+  return intensity < ridge_flop_per_byte(*line.peak, *device->bandwidth);
 }
 
 struct Advice {
@@ -86,13 +86,13 @@ Advice advice_of(const Situation& situation, const std::vector<Loss>& losses) {
 
 std::optional<Finding> precision_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
-  if (!rank.precision || !rank.peak || rank.cpu) return std::nullopt;
+  if (!rank.precision || !rank.device || rank.cpu || situation.peak_given) return std::nullopt;
   bool wide = *rank.precision == Precision::fp32 || *rank.precision == Precision::tf32 ||
               *rank.precision == Precision::fp64;
   if (!wide) return std::nullopt;
-  std::optional<Peaks::Choice> faster = situation.peaks.faster_than(*rank.precision);
+  std::optional<FasterPeak> faster = faster_peak(*rank.device, *rank.precision);
   if (!faster) return std::nullopt;
-  double ratio = rank.peak->per_s / faster->rate.per_s;
+  double ratio = faster->time_fraction;
   std::int64_t matmul =
       rank.ledger[LedgerLine::matmul_at_peak] + rank.ledger[LedgerLine::matmul_below_peak];
   std::int64_t ns = static_cast<std::int64_t>(static_cast<double>(matmul) * (1 - ratio));
@@ -102,13 +102,13 @@ std::optional<Finding> precision_rule(const Situation& situation) {
       fmt::format("Matmuls run in {}: {}", name_of(*rank.precision), share_text(situation, matmul));
   finding.evidence.push_back(fmt::format(
       "{} has {:.1f} TFLOP/s in {} and {:.1f} in {}", rank.device->name, rank.peak->per_s / 1e12,
-      name_of(*rank.precision), faster->rate.per_s / 1e12, name_of(faster->precision)));
+      name_of(*rank.precision), faster->peak.rate->per_s / 1e12, name_of(*faster->peak.against)));
   finding.evidence.emplace_back(
       "MFU would then be measured against the higher peak: the step gets shorter, MFU need not "
       "rise");
   finding.fix = fmt::format(
       "{}/mixed precision (torch.autocast){}.",
-      faster->precision == Precision::bf16 ? "BF16" : "FP16",
+      faster->peak.against == Precision::bf16 ? "BF16" : "FP16",
       *rank.precision == Precision::fp32 && rank.device->peak(Precision::tf32) != nullptr
           ? ", or TF32: torch.set_float32_matmul_precision(\"high\")"
           : "");

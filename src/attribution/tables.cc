@@ -119,10 +119,8 @@ OperatorLine line_of(const Trace& trace, const CostEntry& entry, bool tf32,
     line.bytes = static_cast<std::uint64_t>(std::round(sum.bytes));
   }
   if (sum.duration_ns >= 1) line.rate = FlopRate{sum.flop * 1e9 / sum.duration_ns};
-  if (const auto& peak = entry.peak[tf32 ? 1 : 0]) {
-    line.peak = peak->rate;
-    if (line.rate && peak->rate.per_s > 0) line.peak_fraction = *line.rate / peak->rate;
-  }
+  line.peak = entry.peak[tf32].rate;
+  if (line.rate && line.peak) line.peak_fraction = of_peak(*line.rate, *line.peak);
   return line;
 }
 

@@ -148,7 +148,7 @@ Works works_of(const Trace& trace, std::int64_t device) {
   return works;
 }
 
-void set_levels(const Trace& trace, const Peaks& peaks, Works& works) {
+void set_levels(const Trace& trace, const PeakQuestion& question, Works& works) {
   std::map<std::uint32_t, UncountedLine> uncounted;
   for (const WorkCall& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
@@ -180,8 +180,9 @@ void set_levels(const Trace& trace, const Peaks& peaks, Works& works) {
             });
   for (CostEntry& entry : works.costs) {
     if (!entry.cost) continue;
-    for (std::size_t tf32 : {0, 1}) {
-      entry.peak[tf32] = peaks.of(entry.cost->compute_type, tf32 == 1);
+    std::string_view type = name_of(entry.cost->compute_type);
+    for (bool tf32 : {false, true}) {
+      entry.peak[tf32] = choose_peak(question, type, {.matmul = tf32, .convolution = tf32});
     }
   }
   for (WorkSpan& span : works.spans) {
@@ -190,7 +191,7 @@ void set_levels(const Trace& trace, const Peaks& peaks, Works& works) {
     const CostEntry& entry = works.costs[call.cost];
     if (call.recomputed) {
       span.level = Level::recomputation;
-    } else if (entry.peak[call.tf32 ? 1 : 0]) {
+    } else if (entry.peak[call.tf32].rate) {
       span.level = Level::matmul;
     } else {
       span.level = Level::matmul_unknown;

@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "attribution/peaks.h"
 #include "mfu/attribution.h"
 #include "mfu/ops.h"
+#include "mfu/utilization.h"
 
 namespace mfu {
 
@@ -33,7 +33,7 @@ struct CostEntry {
   std::optional<OperatorCost> cost;
   std::string reason;  // why there is none
   // What its data type is compared with; [1]: where its kernels multiply in TF32.
-  std::array<std::optional<Peaks::Choice>, 2> peak;
+  std::array<ChosenPeak, 2> peak;
 };
 
 // One call of a counted operator, or of one that should be.
@@ -69,7 +69,7 @@ Works works_of(const Trace& trace, std::int64_t device);
 // The same where the CPU is the device: its operators are the work, save those that load data.
 Works cpu_works_of(const Trace& trace);
 // After works_of: which calls have a peak to compare with, and so their level.
-void set_levels(const Trace& trace, const Peaks& peaks, Works& works);
+void set_levels(const Trace& trace, const PeakQuestion& question, Works& works);
 
 // Costs by operator and arguments, each worked out once.
 class CostTable {

@@ -9,6 +9,7 @@
 #include "hardware/gpu_counters.h"
 #include "measure/tile.h"
 #include "mfu/machine.h"
+#include "mfu/utilization.h"
 #include "monitor/metrics_endpoint.h"
 
 namespace mfu {
@@ -75,8 +76,7 @@ Result<Device> detected_device(const WarnFunction& warn) {
 // runs, and the clock behind it.
 Result<std::shared_ptr<CounterSource>> gpu_counters(const MonitorOptions& options,
                                                     const Device& device) {
-  const Peak* peak = options.config.precision ? device.peak(*options.config.precision) : nullptr;
-  if (peak == nullptr || !device.clock_hz || device.vendor != "nvidia") {
+  if (!options.peak || !device.clock_hz || device.vendor != "nvidia") {
     return fail(ErrorCode::unsupported,
                 fmt::format("{}: counters are read of NVIDIA GPUs whose peak and its clock are "
                             "known",
@@ -87,7 +87,7 @@ Result<std::shared_ptr<CounterSource>> gpu_counters(const MonitorOptions& option
                 fmt::format("counters are those of one whole GPU, and this monitor is of {} ({})",
                             options.config.devices, device.unit));
   }
-  GpuRating rating{.peak = peak->rate, .clock_hz = *device.clock_hz};
+  GpuRating rating{.peak = *options.peak, .clock_hz = *device.clock_hz};
   if (options.model) rating.useful_share = tile_share(*options.model, 0);
   constexpr std::chrono::milliseconds kPeriod{1000}, kPatience{3000};
   std::string gpu = gpu_of_this_rank();
@@ -131,16 +131,18 @@ void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
     warn(fmt::format("dtype is not set: the peak of {} is taken for {}", device->name,
                      name_of(*config.precision)));
   }
+  ChosenPeak peak = choose_peak({.device = &*device}, name_of(*config.precision));
+  options.peak = peak.rate;
+  options.peak_source = peak.source;
+  if (!options.bandwidth) options.bandwidth = device->bandwidth;
   resolve_counters(options, *device, warn);
-  const Peak* peak = device->peak(*config.precision);
-  if (peak == nullptr) {
+  if (!peak.rate) {
     warn(fmt::format("MFU is left out: {} has no peak for {}", device->name,
                      name_of(*config.precision)));
-    return;
+  } else if (peak.reason == PeakReason::wider_unit) {
+    warn(fmt::format("{} has no unit for {}: its {} peak is taken", device->name,
+                     name_of(*config.precision), name_of(*peak.against)));
   }
-  options.peak = peak->rate;
-  options.peak_source = fmt::format("{}: {}", device->name, peak->source);
-  if (!options.bandwidth) options.bandwidth = device->bandwidth;
 }
 
 // An address is listened on; anything else is a file.

@@ -224,18 +224,21 @@ Result<void> add_utilization(NeedReport& report, const ModelSpec& model,
                     describe(report.convention).name,
                     report.notes.empty() ? "" : report.notes.back()));
   }
+  report.peak = question.peak;
   if (question.duration) {
-    UtilizationInput input{*report.model_flop,   report.hardware_flop, {},
-                           *question.duration,   question.devices,     question.peak,
-                           question.peak_source, question.bandwidth};
+    UtilizationInput input{.work = {{*report.model_flop, report.hardware_flop, question.peak.rate}},
+                           .duration = *question.duration,
+                           .devices = question.devices,
+                           .bandwidth = question.bandwidth};
     if (report.bytes && report.bytes->step_read) {
       input.moved = Bytes{*report.bytes->step_read + report.bytes->step_written.value_or(0)};
     }
     report.utilization = MFU_TRY(utilization_of(input));
     report.like = runs_of_like_size(report.parameters.total, 3);
   }
-  if (question.bandwidth && question.peak.per_s > 0) {
-    report.roofline = MFU_TRY(roofline_of(model, report.work, question.peak, *question.bandwidth));
+  if (question.bandwidth && question.peak.rate) {
+    report.roofline =
+        MFU_TRY(roofline_of(model, report.work, *question.peak.rate, *question.bandwidth));
   }
   return {};
 }

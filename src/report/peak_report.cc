@@ -27,7 +27,7 @@ void add_ceiling(DeviceReport& report, const Ceiling& ceiling) {
     for (const Measured& measured : *kind) {
       MeasuredReport line{measured, std::nullopt};
       const Peak* peak = report.device.peak(measured.precision);
-      if (peak != nullptr && measured.rate) line.of_peak = *measured.rate / peak->rate;
+      if (peak != nullptr && measured.rate) line.of_peak = of_peak(*measured.rate, peak->rate);
       if (kind == &ceiling.measured) check_against_peak(report, line);
       if (!measured.why_not.empty()) {
         report.notes.push_back(

@@ -7,7 +7,6 @@
 #include "mfu/convention.h"
 #include "mfu/run.h"
 #include "report/run_advice.h"
-#include "report/run_peak.h"
 #include "report/run_steps.h"
 
 namespace mfu {
@@ -73,7 +72,7 @@ void add_totals(const RunRecord& record, RunReport& report) {
     }
   }
   for (auto& [key, line] : uncounted) report.uncounted.push_back(line);
-  for (auto& [type, flop] : by_type) report.by_type.push_back({type, flop, {}, {}});
+  for (auto& [type, flop] : by_type) report.by_type.push_back({type, flop, {}});
   std::stable_sort(
       report.by_type.begin(), report.by_type.end(),
       [](const RunType& a, const RunType& b) { return a.flop.model_flop > b.flop.model_flop; });
@@ -90,60 +89,58 @@ void add_tokens(const RunRecord& record, RunReport& report) {
   if (samples > 0) report.samples = samples;
 }
 
+void note_peak(const RunQuestion& question, const RunType& line, RunReport& report) {
+  bool counts = line.flop.model_flop > FlopCount(0) || line.flop.hardware_flop > FlopCount(0);
+  if (!line.peak.rate) {
+    if (counts && question.device.device) {
+      report.notes.push_back(
+          fmt::format("no peak for {} on {}: give --peak", line.type, question.device.name));
+    }
+    return;
+  }
+  if (!line.peak.against || name_of(*line.peak.against) == line.type) return;
+  report.notes.push_back(fmt::format(
+      "{} matmuls are held against the {} peak{}", line.type, name_of(*line.peak.against),
+      question.precision                             ? " (--dtype)"
+      : line.peak.reason == PeakReason::tf32_allowed ? ": TF32 was allowed"
+                                                     : ": the device has no unit for them"));
+}
+
 void add_peaks(const RunRecord& record, const RunQuestion& question, RunReport& report) {
-  bool tf32 = uses_tf32(record);
+  Tf32 tf32 = tf32_of(record);
   report.device = question.device.name;
   report.devices = question.device.devices;
   for (RunType& each : report.by_type) {
-    std::optional<TypePeak> peak = peak_of_type(question, each.type, tf32);
-    bool counts = each.flop.model_flop > FlopCount(0) || each.flop.hardware_flop > FlopCount(0);
-    if (!peak) {
-      if (counts && question.device.device) {
-        report.notes.push_back(
-            fmt::format("no peak for {} on {}: give --peak", each.type, question.device.name));
-      }
-      continue;
-    }
-    each.peak = peak->rate;
-    if (peak->against != each.type) {
-      each.against = peak->against;
-      report.notes.push_back(
-          fmt::format("{} matmuls are held against the {} peak{}", each.type, peak->against,
-                      question.precision            ? " (--dtype)"
-                      : each.type == "fp32" && tf32 ? ": TF32 was allowed"
-                                                    : ": the device has no unit for them"));
-    }
+    each.peak = choose_peak(peak_question(question), each.type, tf32);
+    note_peak(question, each, report);
   }
   report.dtype = report.by_type.empty() ? "" : report.by_type[0].type;
   if (question.precision) report.dtype = name_of(*question.precision);
-  std::optional<TypePeak> main = peak_of_type(question, report.dtype, tf32);
-  if (!main) return;
-  report.peak = main->rate;
-  report.peak_source = main->source;
+  ChosenPeak main = choose_peak(peak_question(question), report.dtype, tf32);
+  report.peak = main.rate;
+  if (!report.peak) return;
+  report.peak_source = main.source;
   if (!question.device.ceiling) return;
   for (const Measured& each : question.device.ceiling->measured) {
-    if (!each.rate || name_of(each.precision) != main->against) continue;
+    if (!each.rate || each.precision != main.against) continue;
     if (report.ceiling && each.rate->per_s <= report.ceiling->per_s) continue;
     report.ceiling = each.rate;
     report.ceiling_source = each.method;
   }
 }
 
-// FLOP of each type over that type's peak: seconds that one device would need. None where a type
-// has FLOPs and no peak.
-std::optional<double> seconds_at_peak(const RunReport& report,
-                                      const std::map<std::string, FlopCount>& flop) {
-  double seconds = 0;
+// Work by type against the peaks of the report. Types beyond those a step has room for ("other")
+// are held against the peak of the most used one.
+std::vector<TypedWork> typed_work(const RunReport& report,
+                                  const std::map<std::string, CountedFlop>& flop) {
+  std::vector<TypedWork> work;
   for (const auto& [type, count] : flop) {
-    if (count == FlopCount(0)) continue;
     auto is_it = [&name = type](const RunType& each) { return each.type == name; };
     auto found = std::find_if(report.by_type.begin(), report.by_type.end(), is_it);
-    std::optional<FlopRate> peak =
-        found != report.by_type.end() ? found->peak : report.peak;  // "other" of a step
-    if (!peak) return std::nullopt;
-    seconds += count.to_double() / peak->per_s;
+    work.push_back({count.model_flop, count.hardware_flop,
+                    found != report.by_type.end() ? found->peak.rate : report.peak});
   }
-  return seconds;
+  return work;
 }
 
 // What the exact area takes off a step whose attention ran as plain matmuls over the full square.
@@ -168,7 +165,7 @@ bool plain_attention(const RunReport& report) {
 
 // Sums over the steps that are kept.
 struct Kept {
-  std::map<std::string, FlopCount> model, hardware;  // by type
+  std::map<std::string, CountedFlop> flop;  // by type
   FlopCount model_flop;
   nanoseconds duration{}, device_time{}, wall{};
   nanoseconds phase[kStepPhases] = {};
@@ -178,8 +175,7 @@ struct Kept {
 
 void add_step(Kept& kept, const Step& step, bool has_vocabulary) {
   for (const TypedFlop& each : step.flop) {
-    kept.model[each.type] += each.flop.model_flop;
-    kept.hardware[each.type] += each.flop.hardware_flop;
+    add(kept.flop[each.type], each.flop);
     kept.model_flop += each.flop.model_flop;
   }
   kept.duration += step.duration();
@@ -218,11 +214,17 @@ void add_utilization(const Kept& kept, RunReport& report) {
       report.tokens_per_s = static_cast<double>(kept.tokens) / seconds_of(kept.wall);
     }
   }
-  if (kept.device_time.count() > 0 && report.peak) {
-    std::optional<double> model = seconds_at_peak(report, kept.model);
-    std::optional<double> hardware = seconds_at_peak(report, kept.hardware);
-    if (model) report.mfu = Fraction{*model / seconds_of(kept.device_time)};
-    if (hardware) report.hfu = Fraction{*hardware / seconds_of(kept.device_time)};
+  if (report.ceiling) {
+    Result<Utilization> used = utilization_of({.work = {{kept.model_flop, {}, report.ceiling}},
+                                               .duration = kept.wall,
+                                               .devices = report.devices});
+    if (used.has_value()) report.of_ceiling = used->mfu;
+  }
+  Result<Utilization> used =
+      utilization_of({.work = typed_work(report, kept.flop), .duration = kept.device_time});
+  if (used.has_value() && used->complete) {
+    report.mfu = used->mfu;
+    report.hfu = used->hfu;
   }
   for (std::size_t i = 0; i < kStepPhases && kept.duration.count() > 0; ++i) {
     report.phase[i] = Fraction{seconds_of(kept.phase[i]) / seconds_of(kept.duration)};
@@ -241,11 +243,11 @@ void add_wall(const RunRecord& record, RunReport& report) {
     report.wall = std::max(last - first, nanoseconds(0));
   }
   if (!report.flop || !report.peak || !report.wall || report.wall->count() <= 0) return;
-  std::map<std::string, FlopCount> model;
-  for (const RunType& each : report.by_type) model[each.type] = each.flop.model_flop;
-  std::optional<double> needed = seconds_at_peak(report, model);
-  double devices = static_cast<double>(report.devices);
-  if (needed) report.mfu_wall = Fraction{*needed / (seconds_of(*report.wall) * devices)};
+  std::map<std::string, CountedFlop> flop;
+  for (const RunType& each : report.by_type) flop[each.type] = each.flop;
+  Result<Utilization> used = utilization_of(
+      {.work = typed_work(report, flop), .duration = *report.wall, .devices = report.devices});
+  if (used.has_value() && used->complete) report.mfu_wall = used->mfu;
 }
 
 RunRankReport rank_report(const Rank& rank) {
@@ -314,7 +316,7 @@ void take_off_square(const ModelSpec& model, const std::vector<Rank>& ranks, Kep
   };
   take_off(report.flop->model_flop, all);
   take_off(report.by_type[0].flop.model_flop, all);
-  take_off(kept.model[report.by_type[0].type], of_kept);
+  take_off(kept.flop[report.by_type[0].type].model_flop, of_kept);
   take_off(kept.model_flop, of_kept);
   report.notes.push_back(
       fmt::format("attention ran as plain matmuls over the full square; by {} "
@@ -406,8 +408,8 @@ RunReport report_run(const RunRecord& record, const RunQuestion& question) {
   report.slowest_rank = slowest_of(report.by_rank);
   add_notes(record, question, ranks, report);
   add_contradictions(report);
-  bool tf32_possible = report.dtype == "fp32" && !uses_tf32(record) && question.device.device &&
-                       question.device.device->kind == "gpu" &&
+  bool tf32_possible = report.dtype == "fp32" && !tf32_of(record).matmul &&
+                       question.device.device && question.device.device->kind == "gpu" &&
                        question.device.device->peak(Precision::tf32) != nullptr;
   report.suggestions = suggestions_for(report, tf32_possible);
   return report;

@@ -183,7 +183,7 @@ TEST(RunReport, adds_types_up_by_their_own_peaks) {
 TEST(RunReport, holds_a_type_without_a_unit_against_what_it_is_computed_in) {
   RunReport report = report_run(run_of({process_of({.type = "fp16"})}), asked());
   EXPECT_DOUBLE_EQ(report.mfu->value, 0.2);  // against fp32
-  EXPECT_EQ(report.by_type[0].against, "fp32");
+  EXPECT_EQ(report.by_type[0].peak.against, Precision::fp32);
   EXPECT_TRUE(says(report, "fp16 matmuls are held against the fp32 peak"));
 }
 

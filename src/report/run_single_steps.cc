@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "mfu/run.h"
-#include "report/run_peak.h"
 #include "report/run_steps.h"
 
 namespace mfu {
@@ -16,37 +15,34 @@ FlopCount model_flop(const Step& step) {
   return sum;
 }
 
-// The peak of a step that computed in several types is the one that gives the same MFU:
-// F / peak = Σ F_type / peak_type. Types beyond those a record has room for ("other") are held
-// against the peak of the most used one. No peak where one of the types has none.
-void set_peak(UtilizationBasis& basis, const Step& step, const RunQuestion& question, bool tf32) {
-  double flop = 0, seconds = 0;
-  std::vector<TypedFlop> used = step.flop;
-  std::stable_sort(used.begin(), used.end(), [](const TypedFlop& a, const TypedFlop& b) {
+// The peak of a step that computed in several types is the one that gives the same MFU. Types
+// beyond those a record has room for ("other") are held against the peak of the most used one. No
+// peak where one of the types has none.
+void set_peak(UtilizationBasis& basis, const Step& step, const RunQuestion& question,
+              const Tf32& tf32) {
+  std::vector<TypedFlop> ran = step.flop;
+  std::stable_sort(ran.begin(), ran.end(), [](const TypedFlop& a, const TypedFlop& b) {
     return a.flop.model_flop > b.flop.model_flop;
   });
-  std::optional<TypePeak> first;
+  ChosenPeak first;
+  UtilizationInput input{.duration = std::chrono::seconds(1)};
   std::string types;
-  for (const TypedFlop& each : used) {
-    double count = each.flop.model_flop.to_double();
-    if (count <= 0) break;
-    std::optional<TypePeak> peak = peak_of_type(question, each.type, tf32);
-    if (!peak && each.type == "other") peak = first;
-    if (!peak) return;
-    if (!first) {
+  for (const TypedFlop& each : ran) {
+    if (each.flop.model_flop == FlopCount(0)) break;
+    ChosenPeak peak = choose_peak(peak_question(question), each.type, tf32);
+    if (!peak.rate && each.type == "other") peak = first;
+    if (input.work.empty()) {
       first = peak;
       basis.precision = question.precision ? question.precision : parse_precision(each.type);
     }
-    flop += count;
-    seconds += count / peak->rate.per_s;
+    input.work.push_back({.model_flop = each.flop.model_flop, .peak = peak.rate});
     types += (types.empty() ? "" : ", ") + each.type;
   }
-  if (!first) return;
-  basis.peak = FlopRate{flop / seconds};
-  basis.peak_source = question.device.name.empty()
-                          ? first->source
-                          : fmt::format("{}: {}", question.device.name, first->source);
-  if (types.find(',') != std::string::npos && !question.peak) {
+  Result<Utilization> used = utilization_of(input);
+  if (!used.has_value() || !used->complete) return;
+  basis.peak = used->peak;
+  basis.peak_source = first.source;
+  if (input.work.size() > 1 && !question.peak) {
     basis.peak_source += fmt::format(" ({}, each by its share)", types);
   }
 }
@@ -59,7 +55,7 @@ bool same(const UtilizationBasis& a, const UtilizationBasis& b) {
 }  // namespace
 
 std::vector<StepReport> report_run_steps(const RunRecord& record, const RunQuestion& question) {
-  bool tf32 = uses_tf32(record);
+  Tf32 tf32 = tf32_of(record);
   std::uint64_t widest = widest_table(record);
   std::vector<StepReport> reports;
   for (const ProcessRecord& process : record.processes) {

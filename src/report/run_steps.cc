@@ -36,12 +36,31 @@ std::string device_key(const ProcessRecord& process) {
   return process.host + "#" + std::to_string(process.pid);
 }
 
-bool uses_tf32(const RunRecord& record) {
-  return std::any_of(record.processes.begin(), record.processes.end(),
-                     [](const ProcessRecord& each) {
-                       const std::string* allowed = each.fact("tf32");
-                       return allowed != nullptr && *allowed == "1";
-                     });
+Tf32 tf32_of(const RunRecord& record) {
+  Tf32 tf32;
+  auto is_set = [](const ProcessRecord& process, std::string_view key) {
+    const std::string* allowed = process.fact(key);
+    return allowed != nullptr && *allowed == "1";
+  };
+  FlopCount all, convolutions;
+  for (const ProcessRecord& process : record.processes) {
+    tf32.matmul = tf32.matmul || is_set(process, "tf32");
+    tf32.convolution = tf32.convolution || is_set(process, "tf32_convolution");
+    for (const OperatorTotal& total : process.totals) {
+      if (total.type != "fp32") continue;
+      all += total.flop.hardware_flop;
+      if (total.name.find("conv") != std::string::npos) convolutions += total.flop.hardware_flop;
+    }
+  }
+  if (all > FlopCount(0)) tf32.convolution_fraction = convolutions.to_double() / all.to_double();
+  return tf32;
+}
+
+PeakQuestion peak_question(const RunQuestion& question) {
+  const std::optional<Device>& device = question.device.device;
+  return {.device = device ? &*device : nullptr,
+          .given = question.peak,
+          .precision = question.precision};
 }
 
 std::uint64_t widest_table(const RunRecord& record) {

@@ -22,8 +22,10 @@ std::string device_name(const ProcessRecord& process);
 // is known, else one a process (every rank may call its own cuda:0).
 std::string device_key(const ProcessRecord& process);
 
-// fp32 matmuls were allowed to run in TF32.
-bool uses_tf32(const RunRecord& record);
+// Where fp32 work was allowed to run in TF32.
+Tf32 tf32_of(const RunRecord& record);
+
+PeakQuestion peak_question(const RunQuestion& question);
 
 // Rows of the widest table that tokens were looked up in; pipeline stages without the vocabulary
 // look up other, smaller tables: those are no tokens.

@@ -13,11 +13,10 @@ double seconds(std::chrono::nanoseconds duration) {
 void add_mfu(StepReport& report, const StepInput& input) {
   const UtilizationBasis& basis = *report.basis;
   if (input.flop && input.duration && basis.peak) {
-    Result<Utilization> used = utilization_of({.model_flop = input.flop->flop,
-                                               .duration = *input.duration,
-                                               .devices = basis.devices,
-                                               .peak = *basis.peak,
-                                               .peak_source = basis.peak_source});
+    Result<Utilization> used =
+        utilization_of({.work = {{.model_flop = input.flop->flop, .peak = basis.peak}},
+                        .duration = *input.duration,
+                        .devices = basis.devices});
     if (used.has_value()) {
       report.metrics.push_back({"perf/mfu", used->mfu.value});
       report.metrics.push_back({"perf/mfu_percent", used->mfu.value * 100});
@@ -50,13 +49,12 @@ void add_generation(StepReport& report, const GenerationUse& use) {
   if (use.flop_per_token) report.metrics.push_back({"mfu/flops_per_token", *use.flop_per_token});
   std::optional<Utilization> used;
   if (use.flop && basis.peak) {
-    Result<Utilization> found = utilization_of({.model_flop = *use.flop,
-                                                .moved = basis.bandwidth ? use.moved : std::nullopt,
-                                                .duration = use.elapsed,
-                                                .devices = basis.devices,
-                                                .peak = *basis.peak,
-                                                .peak_source = basis.peak_source,
-                                                .bandwidth = basis.bandwidth});
+    Result<Utilization> found =
+        utilization_of({.work = {{.model_flop = *use.flop, .peak = basis.peak}},
+                        .moved = use.moved,
+                        .duration = use.elapsed,
+                        .devices = basis.devices,
+                        .bandwidth = basis.bandwidth});
     if (found.has_value()) used = *found;
   }
   if (used) report.metrics.push_back({"mfu/mfu_percentage", used->mfu.value * 100});

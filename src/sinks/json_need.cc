@@ -1,5 +1,6 @@
 #include "base/json.h"
 #include "mfu/sink.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -69,6 +70,13 @@ std::optional<double> share(const std::optional<Fraction>& fraction) {
   return fraction ? std::optional(fraction->value) : std::nullopt;
 }
 
+void write_peak(JsonWriter& json, const ChosenPeak& peak) {
+  json.member("peak_source", peak.source);
+  json.key("peak_dtype");
+  peak.against ? json.value(name_of(*peak.against)) : json.null();
+  json.member("peak_reason", name_of(peak.reason));
+}
+
 void write_utilization(JsonWriter& json, const NeedReport& report) {
   json.key("utilization");
   if (!report.utilization) {
@@ -82,7 +90,7 @@ void write_utilization(JsonWriter& json, const NeedReport& report) {
   json.member("mbu", share(used.mbu));
   json.member("flop_per_s", used.reached.per_s);
   json.member("peak_flop_per_s", used.peak.per_s);
-  json.member("peak_source", used.peak_source);
+  write_peak(json, *report.peak);
   json.member("devices", used.devices);
   json.key("rating");
   used.contradictions.empty() ? json.value(name_of(used.rating)) : json.null();
@@ -156,7 +164,7 @@ std::string to_json(const NeedReport& report) {
   write_rl(json, report.rl);
   write_tree(json, report.tree);
   json.strings("assumptions", report.assumptions);
-  json.strings("notes", report.notes);
+  json.strings("notes", with_peak(report.notes, report.peak.value_or(ChosenPeak())));
   return json.end_object().text();
 }
 
@@ -176,8 +184,8 @@ std::string to_json(const PlanReport& report) {
   json.begin_object().member("schema", "mfu.plan/1");
   json.member("total_flop", report.total_flop);
   json.member("device", report.device);
-  json.member("peak_flop_per_s", report.peak.per_s);
-  json.member("peak_source", report.peak_source);
+  json.member("peak_flop_per_s", report.peak.rate->per_s);
+  write_peak(json, report.peak);
   json.member("mfu", report.mfu.value);
   json.objects("plans", report.plans, [&](const Plan& plan) {
     json.member("devices", plan.devices);
@@ -189,7 +197,7 @@ std::string to_json(const PlanReport& report) {
                 plan.state_per_device ? std::optional(plan.state_per_device->count) : std::nullopt);
     json.member("state_fraction_of_memory", share(plan.state_of_memory));
   });
-  json.strings("assumptions", report.assumptions);
+  json.strings("assumptions", with_peak(report.assumptions, report.peak));
   return json.end_object().text();
 }
 

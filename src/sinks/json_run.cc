@@ -77,8 +77,9 @@ void write_counts(JsonWriter& json, const RunReport& report) {
   for (const RunType& each : report.by_type) {
     json.begin_object().member("dtype", each.type);
     write_flop(json, each.flop);
-    write_rate(json, "peak_flop_per_s", each.peak);
-    json.member("peak_dtype", each.against.empty() ? each.type : each.against).end_object();
+    write_rate(json, "peak_flop_per_s", each.peak.rate);
+    json.member("peak_dtype", each.peak.against ? name_of(*each.peak.against) : each.type);
+    json.member("peak_reason", name_of(each.peak.reason)).end_object();
   }
   json.end_array();
 }

@@ -175,8 +175,8 @@ std::string coverage_text(const RankAttribution& rank) {
 std::string device_text(const RankAttribution& rank) {
   std::string name = rank.device_name.empty() ? "device not named" : rank.device_name;
   if (!rank.peak) return name;
-  return fmt::format("{}, {} peak {}", name, name_of(*rank.precision),
-                     rate_text(*rank.peak, *rank.precision));
+  Precision type = rank.precision.value_or(Precision::fp32);
+  return fmt::format("{}, {} peak {}", name, name_of(type), rate_text(*rank.peak, type));
 }
 
 std::string operators_text(const RankAttribution& rank, const TextStyle& style) {

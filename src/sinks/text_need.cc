@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "mfu/sink.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -149,7 +150,7 @@ std::string utilization_text(const NeedReport& report, const TextStyle& style) {
   text += '\n';
   text += wrapped(fmt::format("{} of {} × {} ({}), counted by {}",
                               rate_text(used.reached, Precision::bf16), used.devices,
-                              rate_text(used.peak, Precision::bf16), used.peak_source,
+                              rate_text(used.peak, Precision::bf16), report.peak->source,
                               describe(report.convention).name),
                   style.width, 0) +
           "\n";
@@ -238,7 +239,8 @@ std::string to_text(const NeedReport& report, const TextStyle& style) {
   if (report.utilization) text += utilization_text(report, style);
   for (const std::string& assumption : report.assumptions)
     text += paragraph("assumed", assumption, style);
-  for (const std::string& note : report.notes) text += paragraph("note   ", note, style);
+  for (const std::string& note : with_peak(report.notes, report.peak.value_or(ChosenPeak())))
+    text += paragraph("note   ", note, style);
   return text;
 }
 
@@ -252,8 +254,8 @@ std::string to_text(const ConversionReport& report, const TextStyle& style) {
 std::string to_text(const PlanReport& report, const TextStyle& style) {
   std::string text =
       wrapped(fmt::format("{} at {} MFU of {} ({})", count_text(report.total_flop),
-                          need_percent(report.mfu.value), rate_text(report.peak, Precision::bf16),
-                          report.peak_source),
+                          need_percent(report.mfu.value),
+                          rate_text(*report.peak.rate, Precision::bf16), report.peak.source),
               style.width, 0) +
       "\n\n";
   Table table({{"devices", Align::right},
@@ -276,7 +278,7 @@ std::string to_text(const PlanReport& report, const TextStyle& style) {
                                     : "-"});
   }
   text += table.text(style);
-  for (const std::string& assumption : report.assumptions)
+  for (const std::string& assumption : with_peak(report.assumptions, report.peak))
     text += paragraph("assumed", assumption, style);
   return text;
 }

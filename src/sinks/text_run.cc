@@ -25,7 +25,7 @@ std::string duration_text(std::chrono::nanoseconds duration) {
   return fmt::format("{:.1f} h", seconds / 3600);
 }
 
-std::string labelled(std::string_view label, const std::string& text, const TextStyle& style) {
+std::string run_line(std::string_view label, const std::string& text, const TextStyle& style) {
   constexpr std::size_t kIndent = 11;
   std::string left = fmt::format("{:<{}}", label, kIndent - 1);
   return inked(left, Ink::dim, style) + " " + wrapped(text, style.width, kIndent) + "\n";
@@ -56,9 +56,9 @@ std::string headline(const RunReport& report, const TextStyle& style) {
 std::string peak_text(const RunReport& report) {
   Precision shown = parse_precision(report.dtype).value_or(Precision::fp32);
   std::string text = report.reached ? rate_text(*report.reached, shown) + " of " : "";
-  text += fmt::format("{} × {} in {} on {} ({}); FLOPs counted as executed, recomputation apart",
-                      report.devices, rate_text(*report.peak, shown), report.dtype, report.device,
-                      report.peak_source);
+  text +=
+      fmt::format("{} × {} in {} ({}); FLOPs counted as executed, recomputation apart",
+                  report.devices, rate_text(*report.peak, shown), report.dtype, report.peak_source);
   return text;
 }
 
@@ -130,18 +130,17 @@ std::string ranks_table(const RunReport& report, const TextStyle& style) {
 
 std::string to_text(const RunReport& report, const TextStyle& style) {
   std::string text = headline(report, style);
-  if (report.peak) text += labelled("peak", peak_text(report), style);
-  if (report.ceiling && report.reached) {
+  if (report.peak) text += run_line("peak", peak_text(report), style);
+  if (report.ceiling && report.of_ceiling) {
     Precision shown = parse_precision(report.dtype).value_or(Precision::fp32);
-    text += labelled("ceiling",
-                     fmt::format("{} by {}, measured: {} of it is reached",
-                                 rate_text(*report.ceiling, shown), report.ceiling_source,
-                                 run_percent(report.reached->per_s / report.ceiling->per_s /
-                                             static_cast<double>(report.devices))),
-                     style);
+    text += run_line(
+        "ceiling",
+        fmt::format("{} by {}, measured: {} of it is reached", rate_text(*report.ceiling, shown),
+                    report.ceiling_source, run_percent(report.of_ceiling->value)),
+        style);
   }
-  if (report.steps > 0) text += labelled("steps", steps_text(report), style);
-  if (std::string time = time_text(report); !time.empty()) text += labelled("time", time, style);
+  if (report.steps > 0) text += run_line("steps", steps_text(report), style);
+  if (std::string time = time_text(report); !time.empty()) text += run_line("time", time, style);
   if (report.flop) {
     std::string flop = count_text(report.flop->model_flop) + " of the model";
     if (report.flop->hardware_flop > report.flop->model_flop) {
@@ -150,8 +149,8 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     if (report.flop->recomputed_flop > FlopCount(0)) {
       flop += fmt::format(", {} of them recomputation", count_text(report.flop->recomputed_flop));
     }
-    text += labelled("FLOPs", flop, style);
-    text += labelled("coverage", coverage_text(report), style);
+    text += run_line("FLOPs", flop, style);
+    text += run_line("coverage", coverage_text(report), style);
   }
   if (report.by_rank.size() > 1) text += ranks_table(report, style);
   if (!report.suggestions.empty()) {
@@ -160,12 +159,12 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     if (first.gain_ceiling_mfu && report.mfu && first.gain_ceiling_mfu->value > report.mfu->value) {
       line += fmt::format(" (MFU {} at most)", run_percent(first.gain_ceiling_mfu->value));
     }
-    text += labelled("first", line, style);
+    text += run_line("first", line, style);
   }
   for (const std::string& each : report.contradictions) {
     text += inked("contradiction", Ink::red, style) + " " + wrapped(each, style.width, 14) + "\n";
   }
-  for (const std::string& each : report.notes) text += labelled("note", each, style);
+  for (const std::string& each : report.notes) text += run_line("note", each, style);
   return text;
 }
 

@@ -20,10 +20,14 @@ Result<std::optional<double>> intensity(const ModelSpec& model, Workload work,
 
 }  // namespace
 
+double ridge_flop_per_byte(FlopRate peak, ByteRate bandwidth) {
+  return peak.per_s / bandwidth.per_s;
+}
+
 Result<std::optional<Roofline>> roofline_of(const ModelSpec& model, const Workload& work,
                                             FlopRate peak, ByteRate bandwidth) {
   Roofline roof;
-  roof.ridge_flop_per_byte = peak.per_s / bandwidth.per_s;
+  roof.ridge_flop_per_byte = ridge_flop_per_byte(peak, bandwidth);
   std::optional<double> now = MFU_TRY(intensity(model, work, work.batch));
   if (!now) return std::optional<Roofline>();
   roof.flop_per_byte = *now;

@@ -53,27 +53,53 @@ void note_contradictions(Utilization& used) {
 
 }  // namespace
 
+double ideal_seconds(FlopCount flop, FlopRate peak) {
+  return flop.to_double() / peak.per_s;
+}
+
+Fraction of_peak(FlopRate reached, FlopRate peak) {
+  return reached / peak;
+}
+
 Result<Utilization> utilization_of(const UtilizationInput& input) {
   if (input.duration.count() <= 0) {
     return fail(ErrorCode::invalid_argument, "the time of a step must be above 0");
   }
   if (input.devices == 0)
     return fail(ErrorCode::invalid_argument, "the number of devices must be above 0");
-  if (!(input.peak.per_s > 0)) {
+  double devices = static_cast<double>(input.devices);
+  double available_s = static_cast<double>(input.duration.count()) / 1e9 * devices;
+  Utilization used;
+  FlopCount model, compared;
+  double needed_s = 0, executed_s = 0;
+  bool any = false, executed = true;
+  for (const TypedWork& each : input.work) {
+    model += each.model_flop;
+    bool known = each.peak && each.peak->per_s > 0;
+    bool nothing = each.model_flop == FlopCount(0) &&
+                   each.hardware_flop.value_or(FlopCount(0)) == FlopCount(0);
+    used.complete = used.complete && (known || nothing);
+    double seconds = known ? ideal_seconds(each.model_flop, *each.peak) : 0;
+    used.by_type.push_back({seconds / available_s});
+    if (!known) continue;
+    if (!any) used.peak = *each.peak;
+    any = true;
+    compared += each.model_flop;
+    needed_s += seconds;
+    executed = executed && each.hardware_flop;
+    if (executed) executed_s += ideal_seconds(*each.hardware_flop, *each.peak);
+  }
+  if (!any) {
     return fail(ErrorCode::invalid_argument,
                 "no peak, no utilization: give --device, or --peak FLOP_PER_S");
   }
-  double devices = static_cast<double>(input.devices);
-  FlopRate all{input.peak.per_s * devices};
-  Utilization used;
-  used.reached = input.model_flop / input.duration;
-  used.mfu = used.reached / all;
-  if (input.hardware_flop) used.hfu = (*input.hardware_flop / input.duration) / all;
+  used.reached = model / input.duration;
+  used.mfu = {needed_s / available_s};
+  if (executed) used.hfu = Fraction{executed_s / available_s};
+  if (input.work.size() > 1 && needed_s > 0) used.peak = {compared.to_double() / needed_s};
   if (input.moved && input.bandwidth) {
     used.mbu = (*input.moved / input.duration) / ByteRate{input.bandwidth->per_s * devices};
   }
-  used.peak = input.peak;
-  used.peak_source = input.peak_source;
   used.devices = input.devices;
   used.rating = rating_of(used.mfu);
   note_contradictions(used);

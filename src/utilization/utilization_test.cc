@@ -9,11 +9,8 @@ using std::chrono::seconds;
 
 UtilizationInput half_of_an_a100() {
   // 156e12 FLOP in one second on a device of 312e12: 50%
-  return {.model_flop = 156'000'000'000'000u,
-          .duration = seconds(1),
-          .devices = 1,
-          .peak = {312e12},
-          .peak_source = "x"};
+  return {.work = {{.model_flop = 156'000'000'000'000u, .peak = FlopRate{312e12}}},
+          .duration = seconds(1)};
 }
 
 TEST(Utilization, is_need_over_time_devices_and_peak) {
@@ -33,7 +30,7 @@ TEST(Utilization, twice_the_time_or_the_devices_is_half_of_it) {
 
 TEST(Utilization, hardware_flop_and_bytes_have_shares_of_their_own) {
   UtilizationInput input = half_of_an_a100();
-  input.hardware_flop = FlopCount(208'000'000'000'000u);
+  input.work[0].hardware_flop = FlopCount(208'000'000'000'000u);
   input.moved = Bytes{500'000'000'000};
   input.bandwidth = ByteRate{2e12};
   Utilization used = utilization_of(input).value();
@@ -58,8 +55,31 @@ TEST(Utilization, no_time_no_devices_and_no_peak_are_refused) {
   input.devices = 0;
   EXPECT_FALSE(utilization_of(input).has_value());
   input = half_of_an_a100();
-  input.peak = {};
+  input.work[0].peak.reset();
   EXPECT_FALSE(utilization_of(input).has_value());
+}
+
+// fp32: 8 GFLOP of 100 a second = 80 ms; bf16: 8 of 200 = 40 ms; together 120 of 400 ms = 30%.
+TEST(Utilization, holds_each_type_against_its_own_peak) {
+  FlopCount flop = 8'000'000'000u;
+  UtilizationInput input{.work = {{.model_flop = flop, .peak = FlopRate{100e9}},
+                                  {.model_flop = flop, .peak = FlopRate{200e9}}},
+                         .duration = std::chrono::milliseconds(400)};
+  Utilization used = utilization_of(input).value();
+  EXPECT_NEAR(used.mfu.value, 0.3, 1e-12);
+  EXPECT_NEAR(used.by_type[0].value, 0.2, 1e-12);
+  EXPECT_NEAR(used.by_type[1].value, 0.1, 1e-12);
+  EXPECT_NEAR(used.peak.per_s, 16e9 / 0.12, 1);  // the one peak that gives 30% too
+  EXPECT_FALSE(used.hfu);
+  EXPECT_TRUE(used.complete);
+}
+
+TEST(Utilization, work_without_a_peak_is_left_out_and_said) {
+  UtilizationInput input = half_of_an_a100();
+  input.work.push_back({.model_flop = 1u});
+  Utilization used = utilization_of(input).value();
+  EXPECT_DOUBLE_EQ(used.mfu.value, 0.5);
+  EXPECT_FALSE(used.complete);
 }
 
 TEST(Rating, has_the_documented_bounds) {

@@ -111,6 +111,20 @@ def name_problems(path):
             yield f"{name}:{number}: a name that says nothing"
 
 
+BY_A_PEAK = re.compile(r"/=?\s+[\w.>\-*\[\]()]*(?:peak|per_s\b)")
+
+
+def peak_problems(path):
+    """Peak, need and time meet in utilization/ alone; hardware/ knows clocks and measures. A rate that is only printed is divided by a unit."""
+    name = path.relative_to(ROOT)
+    if folder_of(path) in ("utilization", "hardware", "tests", "bench") or path.name in ("units.h", "reference.cc") or path.stem.endswith("_test"):
+        return
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        code = re.sub(r'R?"(\\.|[^"\\])*"', '""', line.split("#" if path.suffix == ".py" else "//")[0])
+        if BY_A_PEAK.search(code):
+            yield f"{name}:{number}: divides by a peak: ask mfu/utilization.h"
+
+
 def header_problems(path):
     name = path.relative_to(ROOT)
     lines = path.read_text().splitlines()
@@ -176,6 +190,7 @@ def tests():
     yield "tidy/includes point left", over(include_problems, sources)
     yield "tidy/files are short", over(length_problems, code)
     yield "tidy/names", over(name_problems, sources)
+    yield "tidy/only utilization divides by a peak", over(peak_problems, sources + [path for path in files if path.suffix == ".py"])
     yield "tidy/headers open with what they are", over(header_problems, [path for path in sources if path.suffix == ".h"])
     ours = [path for path in sources if path.suffix == ".h" and "fake" not in path.parts and path.relative_to(ROOT).parts[0] in ("include", "src")]
     yield "tidy/one name, one type", "\n".join(twice_problems(ours)) or None
@@ -201,6 +216,8 @@ def self_tests():
         "a library outside its room": (include_problems, "src/report/x.cc", "#include <hwloc.h>\n"),
         "a file too long": (length_problems, "src/base/x.cc", "int x;\n" * 501),
         "a main too long": (length_problems, "apps/mfu/main.cc", "int x;\n" * 61),
+        "a division by a peak": (peak_problems, "src/report/x.cc", "double mfu = rate.per_s / peak->per_s;\n"),
+        "a division by a peak in Python": (peak_problems, "python/mfu/x.py", "mfu = flop / seconds / peak\n"),
         "a bare flops": (name_problems, "src/base/x.cc", "int flops = 0;\n"),
         "a flops in a name": (name_problems, "src/base/x.cc", "int total_flops = 0;\n"),
         "a type defined twice": (lambda path: twice_problems([ROOT / "include/mfu/result.h", path]), "src/base/x.h", "namespace mfu {\nstruct Error {\n"),

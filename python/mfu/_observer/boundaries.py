@@ -33,6 +33,24 @@ _stepped = 0  # by the hook, so that a scaler can tell whether it skipped
 _facts_told = False
 
 
+def tf32_allowed():
+    """Whether fp32 matmuls and fp32 convolutions may run on TF32 units. Older torch has switches, newer a setting for each, and refuses the other's question."""
+    import torch
+
+    def asked(*ways):
+        for way in ways:
+            try:
+                return bool(way())
+            except Exception:  # noqa: BLE001: not of this torch, or mixed with the other way
+                continue
+        return False
+
+    backends = torch.backends
+    matmul = asked(lambda: torch.get_float32_matmul_precision() != "highest", lambda: backends.cuda.matmul.fp32_precision == "tf32")
+    convolution = asked(lambda: backends.cudnn.allow_tf32, lambda: backends.cudnn.conv.fp32_precision == "tf32")
+    return matmul, convolution
+
+
 def _tell_facts(library, optimizer):
     """What is only known once training runs."""
     global _facts_told
@@ -49,7 +67,8 @@ def _tell_facts(library, optimizer):
                 uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
                 if uuid is not None:
                     library.fact(b"device_uuid", str(uuid).encode())
-                library.fact(b"tf32", b"1" if torch.get_float32_matmul_precision() != "highest" else b"0")
+                for name, allowed in zip((b"tf32", b"tf32_convolution"), tf32_allowed()):
+                    library.fact(name, b"1" if allowed else b"0")
             return
 
 

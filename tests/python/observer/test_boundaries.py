@@ -169,4 +169,4 @@ def test_a_gpu_is_told_by_name_and_uuid(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="0a1b-2c"))
     parameter = SimpleNamespace(device=torch.device("cuda:1"))
     boundaries._tell_facts(SimpleNamespace(fact=told.__setitem__), SimpleNamespace(param_groups=[{"params": [parameter]}]))
-    assert told == {b"device": b"cuda:1 Some GPU", b"device_uuid": b"0a1b-2c", b"tf32": b"0"}
+    assert told == {b"device": b"cuda:1 Some GPU", b"device_uuid": b"0a1b-2c", b"tf32": b"0", b"tf32_convolution": b"1"}

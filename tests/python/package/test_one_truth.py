@@ -1,0 +1,108 @@
+"""Every device of the catalogue and every data type, asked through every way there is: one answer, and one reason."""
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import mfu
+from mfu import _core, compat
+
+MFU = os.environ.get("MFU_COMMAND", str(Path(__file__).resolve().parents[3] / "build" / "release" / "mfu"))
+TYPES = ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4", "int8", "int4"]
+SHAPE = ["--layers", "2", "--hidden", "64", "--heads", "4", "--vocab", "100", "--seq", "64"]
+WIDER = {"fp4": "fp8", "fp6": "fp8", "fp8": "bf16", "int4": "int8", "int8": "fp16", "fp16": "fp32", "bf16": "fp32", "tf32": "fp32"}
+SPEC = mfu.Model.of_shape(layers=2, hidden=64, heads=4, vocab=100)
+
+
+def by_hand(device, dtype):
+    """The rule, written down a second time: the type's own unit, else the next wider type's."""
+    own = {row["dtype"]: row["flop_per_s"] for row in device["peaks"] if row["used_for_mfu"]}
+    while dtype is not None and dtype not in own:
+        dtype = WIDER.get(dtype)
+    return own.get(dtype)
+
+
+def asked(call, *path):
+    try:
+        answer = call()
+    except mfu.NotFound:
+        return None
+    for key in path:
+        answer = answer[key]
+    return answer
+
+
+def test_python_has_one_answer_for_every_device_and_type():
+    differ = []
+    for device in mfu.devices():
+        for dtype in TYPES:
+            rule = by_hand(device, dtype)
+            name = device.name
+            ways = {
+                "Peaks": _core.Peaks(name).choose(dtype)[0],
+                "utilization": asked(lambda: mfu.utilization(10**12, 1.0, device=name, dtype=dtype), "peak_flop_per_s"),
+                "flops": asked(lambda: mfu.flops(SPEC, seq=64, device=name, dtype=dtype, step_seconds=1.0), "utilization", "peak_flop_per_s"),
+                "plan": asked(lambda: mfu.plan(flop=10**20, device=name, dtype=dtype), "peak_flop_per_s"),
+                "counted": (_core.Peaks(name).utilization([(dtype, False, 10**12, 10**12)], 1.0) or {"peak_flop_per_s": None})["peak_flop_per_s"],
+            }
+            differ += [(name, dtype, way, found, rule) for way, found in ways.items() if found != rule]
+    assert not differ, f"{len(differ)} of {len(mfu.devices()) * len(TYPES)}: {differ[:5]}"
+
+
+def command(*arguments):
+    done = subprocess.run([MFU, *arguments, "--json"], capture_output=True, text=True)
+    answer = json.loads(done.stdout)
+    assert done.returncode in (0, 1) or answer["code"] == "not_found", done.stderr
+    return None if "code" in answer else answer
+
+
+def test_the_command_line_says_the_same():
+    """A device of each set of types that the catalogue has: what is chosen depends on nothing else."""
+    kinds = {}
+    for device in mfu.devices():
+        kinds.setdefault(frozenset(row["dtype"] for row in device["peaks"] if row["used_for_mfu"]), device)
+    questions = [(device, dtype) for device in kinds.values() for dtype in TYPES]
+
+    def differences(question):
+        device, dtype = question
+        rule, against = by_hand(device, dtype), ["--device", device.name, "--dtype", dtype]
+        need = command("flops", *SHAPE, *against, "--step-seconds", "1")
+        plan = command("plan", "--flop", "1e20", *against)
+        ways = {"flops": need and need["utilization"]["peak_flop_per_s"], "plan": plan and plan["peak_flop_per_s"]}
+        return [(device.name, dtype, way, found, rule) for way, found in ways.items() if found != rule]
+
+    with ThreadPoolExecutor(2) as pool:
+        differ = [each for found in pool.map(differences, questions) for each in found]
+    assert not differ, differ[:5]
+    assert len(questions) > 300
+
+
+def test_compat_takes_the_devices_peak_and_hands_the_documented_a100_over(monkeypatch):
+    torch = pytest.importorskip("torch", reason="torch is not at hand")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for name in ("NVIDIA H100 80GB HBM3", "Tesla V100-SXM2-16GB", "NVIDIA A100-SXM4-40GB MIG 1g.5gb"):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda name=name: name)
+        monkeypatch.setattr(compat, "_peak", None)
+        assert compat.get_gpu_peak_flops() == _core.Peaks(name).choose("bf16")[0], name
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a device nobody made")
+    monkeypatch.setattr(compat, "_peak", None)
+    monkeypatch.setattr(compat, "_said", set())
+    with pytest.warns(RuntimeWarning, match="A100, 312 TFLOP/s, is taken"):
+        assert compat.get_gpu_peak_flops() == 312e12
+
+
+def test_fp32_convolutions_and_matmuls_follow_their_own_settings():
+    a100 = "NVIDIA A100-SXM4-40GB"
+    for matmul, convolution in ((False, False), (True, False), (False, True), (True, True)):
+        peaks = _core.Peaks(a100, tf32_matmul=matmul, tf32_convolution=convolution)
+        assert peaks.choose("fp32", convolution=False)[:2] == ((156e12, "tf32_allowed") if matmul else (19.5e12, "own_unit"))
+        assert peaks.choose("fp32", convolution=True)[:2] == ((156e12, "tf32_allowed") if convolution else (19.5e12, "own_unit"))
+
+
+def test_several_types_each_have_their_own_peak():
+    """78e12 in bf16 of 312e12, a quarter of a second; 4.875e12 in fp32 of 19.5e12, another: half of one second."""
+    used = _core.Peaks("NVIDIA A100-SXM4-40GB").utilization([("bf16", False, 78 * 10**12, 78 * 10**12), ("fp32", False, 4875 * 10**9, 9750 * 10**9)], 1.0)
+    assert used["mfu"] == pytest.approx(0.5) and used["hfu"] == pytest.approx(0.75) and used["complete"]
