@@ -114,6 +114,14 @@ Result<ExplainReport> ExplainOptions::explain(Context& context,
     reading.progress = [&bar](const ReadProgress& progress) { bar.show(progress); };
     traces = MFU_TRY(read_traces(paths, reading));
   }
+  for (const Trace& trace : traces) {
+    for (const std::string& found : trace.coverage.secrets) {
+      context.warn(
+          fmt::format("{} carries what looks like {}. It is not repeated here; take it out "
+                      "before you share the file.",
+                      trace.info.path, found));
+    }
+  }
   return report_explanation(MFU_TRY(attribute(traces, options)));
 }
 

@@ -152,7 +152,10 @@ struct TraceCoverage {
   std::uint64_t linked_to_operator = 0;  // … that ran in an operator
   std::uint64_t graph_launched = 0;
   std::uint64_t before_launch = 0;  // device events that start before their launch does
-  std::vector<std::string> notes;   // one line each, for people
+  // Where the file carries what looks like a credential: `a token in "env.HF_TOKEN"`. Metadata and
+  // what is kept of events are looked at.
+  std::vector<std::string> secrets;
+  std::vector<std::string> notes;  // one line each, for people
 };
 
 class Texts;  // interned names

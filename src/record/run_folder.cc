@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/secrets.h"
 #include "base/text.h"
 #include "record/region_file.h"
 
@@ -206,7 +207,8 @@ std::vector<std::string> process_notes(const std::string& folder) {
     Result<std::string> text = read_file(folder + "/" + name, 1u << 16);
     if (!text.has_value()) continue;
     for (std::string_view line : split(*text, '\n')) {
-      if (!line.empty() && notes.size() < kMost) notes.push_back(printable(line, 1000));
+      if (!line.empty() && notes.size() < kMost)
+        notes.push_back(printable(without_secrets(line), 1000));
     }
   }
   return notes;
@@ -247,6 +249,7 @@ Result<LaunchFile> read_launch(const std::string& path) {
     for (const Json& word : command->elements()) {
       if (word.string() != nullptr) launch.facts.command.push_back(*word.string());
     }
+    launch.facts.command = without_secrets(launch.facts.command);  // an older version kept all
   }
   launch.facts.host = text_of("host");
   launch.facts.started = time_of("started_ns");
@@ -264,7 +267,7 @@ Result<RunPlaces> create_run(const std::string& directory,
   RunPlaces places;
   places.region_folder = MFU_TRY(create_region_folder(places.notes));
   LaunchFile launch;
-  launch.facts.command = command;
+  launch.facts.command = without_secrets(command);  // a directory is shared as it is
   launch.facts.host = host_name();
   launch.facts.started = std::chrono::nanoseconds(static_cast<std::int64_t>(realtime_ns()));
   launch.pid = static_cast<std::uint64_t>(getpid());

@@ -318,5 +318,20 @@ TEST(ReadRun, survives_damage) {
   }
 }
 
+TEST(CreateRun, does_not_keep_credentials_of_the_command_line) {
+  Folder folder;
+  std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
+  auto places =
+      create_run(folder.path() + "/run", {"python", "t.py", "--hub-token", key, "HF_TOKEN=" + key});
+  ASSERT_TRUE(places.has_value());
+  EXPECT_EQ(read_file(places->file).value().find(key), std::string::npos);
+  std::vector<std::string> kept = {"python", "t.py", "--hub-token", "[hidden]",
+                                   "HF_TOKEN=[hidden]"};
+  EXPECT_EQ(read_run(places->directory)->run.command, kept);
+  ASSERT_TRUE(close_run(*places, 0).has_value());
+  EXPECT_EQ(read_file(places->file).value().find(key), std::string::npos);
+  std::filesystem::remove_all(places->region_folder);
+}
+
 }  // namespace
 }  // namespace mfu

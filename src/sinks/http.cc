@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "base/secrets.h"
 #include "base/text.h"
 
 namespace mfu {
@@ -95,14 +96,14 @@ Result<void> post(const HttpPost& request) {
   with.easy_setopt(handle.get(), kWriteData, &answer);
   int ended = with.easy_perform(handle.get());
   if (ended != 0) {
-    return fail(ErrorCode::io,
-                fmt::format("cannot post to {}: {}", request.url, with.easy_strerror(ended)));
+    return fail(ErrorCode::io, fmt::format("cannot post to {}: {}", without_secrets(request.url),
+                                           with.easy_strerror(ended)));
   }
   long status = 0;
   with.easy_getinfo(handle.get(), kResponseCode, &status);
   if (status / 100 == 2) return {};
-  return fail(ErrorCode::io,
-              fmt::format("{} answered {}: {}", request.url, status, printable(answer, 200)));
+  return fail(ErrorCode::io, fmt::format("{} answered {}: {}", without_secrets(request.url), status,
+                                         printable(without_secrets(answer), 200)));
 }
 
 }  // namespace mfu

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/secrets.h"
 #include "mfu/sink.h"
 
 namespace mfu {
@@ -135,7 +136,9 @@ void write_coverage(JsonWriter& json, const RunReport& report) {
 
 std::string to_json(const RunReport& report) {
   JsonWriter json;
-  json.begin_object().member("schema", "mfu.run/1").strings("command", report.run.command);
+  json.begin_object()
+      .member("schema", "mfu.run/1")
+      .strings("command", without_secrets(report.run.command));
   json.key("exit_status");
   if (report.run.exit_status) {
     json.value(static_cast<std::uint64_t>(*report.run.exit_status));

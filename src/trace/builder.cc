@@ -107,6 +107,7 @@ void TraceBuilder::event(const EventText& event) {
 
 void TraceBuilder::member(std::string_view name, std::string_view value) {
   read_info_member(trace_.info, name, value);
+  find_secrets_in_member(trace_.coverage, name, value);
 }
 
 // False: no start, a negative duration, or a time beyond what 64 bits of nanoseconds hold with room

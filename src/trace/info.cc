@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/secrets.h"
 #include "base/text.h"
 #include "trace/builder.h"
 #include "trace/number.h"
@@ -79,7 +80,9 @@ void read_info_member(TraceInfo& info, std::string_view name, std::string_view v
     info.base_time_ns = parse_id(value);
   } else if (info.other.size() < kMostOthers && value.size() <= kMostText && value[0] != '{' &&
              value[0] != '[') {
-    info.other.emplace_back(printable(unescape(name)), printable(unescape(inside), kMostText));
+    std::string text = printable(unescape(inside), kMostText);
+    if (secret_behind(name, text)) text = "[hidden]";
+    info.other.emplace_back(printable(unescape(name)), without_secrets(text));
   }
 }
 

@@ -151,6 +151,7 @@ Result<Trace> read_source(ByteSource& source, const std::string& name, const Rea
     return fail(ErrorCode::io, fmt::format("{}: reading was cancelled", name));
   }
   trace.texts->drop_lookup();
+  hide_secrets_in_texts(trace);
   note_oddities(trace, document.counts(), builder.fused_all_reduces());
   return std::move(trace);
 }

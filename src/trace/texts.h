@@ -3,6 +3,7 @@
 // compare; texts that differ only in how they were escaped get the same id.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -23,6 +24,9 @@ class ByteStrings {
   std::uint32_t count() const { return static_cast<std::uint32_t>(begin_.size() - 1); }
   std::uint64_t size_bytes() const { return arena_.size(); }
   void drop_lookup();
+  void blank(std::uint32_t number, std::size_t begin, std::size_t size) {
+    std::fill_n(arena_.data() + begin_[number] + begin, size, '*');
+  }
 
  private:
   struct Slot {
@@ -52,6 +56,10 @@ class Texts {
   std::uint32_t count() const { return texts_.count(); }
   std::uint64_t dropped() const { return dropped_; }
   void drop_lookup();  // once reading is over
+  // Overwrites part of a text; only after drop_lookup(), since it is not found by its bytes then.
+  void blank(std::uint32_t id, std::size_t begin, std::size_t size) {
+    texts_.blank(id, begin, size);
+  }
 
  private:
   ByteStrings texts_;

@@ -1,0 +1,334 @@
+#include "base/secrets.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+
+namespace mfu {
+
+namespace {
+
+constexpr std::string_view kHidden = "[hidden]";
+constexpr std::size_t npos = std::string_view::npos;
+
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+bool is_upper(char c) {
+  return c >= 'A' && c <= 'Z';
+}
+bool is_alnum(char c) {
+  return is_digit(c) || is_upper(c) || (c >= 'a' && c <= 'z');
+}
+bool is_word(char c) {
+  return is_alnum(c) || c == '_' || c == '-';
+}
+bool is_blank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// A form that one issuer gives its keys: what they begin with, and how many letters and digits
+// follow in one run at least (names of models and packages have shorter ones).
+struct Form {
+  std::string_view start;
+  std::size_t run;
+  std::string_view kind;
+};
+constexpr Form kForms[] = {
+    {"hf_", 28, "a Hugging Face token"},
+    {"api_org_", 28, "a Hugging Face token"},
+    {"sk-", 16, "an API key"},  // OpenAI, Anthropic, DeepSeek, OpenRouter and others
+    {"sk_live_", 16, "a Stripe key"},
+    {"rk_live_", 16, "a Stripe key"},
+    {"ghp_", 30, "a GitHub token"},
+    {"gho_", 30, "a GitHub token"},
+    {"ghu_", 30, "a GitHub token"},
+    {"ghs_", 30, "a GitHub token"},
+    {"ghr_", 30, "a GitHub token"},
+    {"github_pat_", 20, "a GitHub token"},
+    {"glpat-", 16, "a GitLab token"},
+    {"AKIA", 16, "an AWS access key"},
+    {"ASIA", 16, "an AWS access key"},
+    {"AIza", 20, "a Google API key"},
+    {"ya29.", 20, "a Google access token"},
+    {"xoxb-", 9, "a Slack token"},
+    {"xoxp-", 9, "a Slack token"},
+    {"xoxa-", 9, "a Slack token"},
+    {"npm_", 30, "an npm token"},
+    {"pypi-AgEI", 20, "a PyPI token"},
+    {"dop_v1_", 30, "a DigitalOcean token"},
+    {"SG.", 16, "a SendGrid key"},
+    {"nvapi-", 20, "an NVIDIA API key"},
+    {"gsk_", 30, "a Groq API key"},
+    {"r8_", 30, "a Replicate token"},
+    {"wandb_v1_", 20, "a Weights & Biases key"},
+};
+
+bool starts_form(char c) {
+  static constexpr auto kStarts = [] {
+    std::array<bool, 256> starts{};
+    for (const Form& form : kForms) starts[static_cast<unsigned char>(form.start[0])] = true;
+    return starts;
+  }();
+  return kStarts[static_cast<unsigned char>(c)];
+}
+
+std::size_t end_of_word(std::string_view text, std::size_t at) {
+  while (at < text.size() && (is_word(text[at]) || text[at] == '.')) ++at;
+  while (at > 0 && text[at - 1] == '.') --at;  // the end of a sentence
+  return at;
+}
+
+// A key by its own form, at the start of a word.
+std::optional<Secret> form_at(std::string_view text, std::size_t at) {
+  for (const Form& form : kForms) {
+    if (!text.substr(at).starts_with(form.start)) continue;
+    std::size_t end = end_of_word(text, at + form.start.size());
+    std::size_t run = 0, longest = 0;
+    bool digit = false;
+    for (std::size_t i = at + form.start.size(); i < end; ++i) {
+      run = is_alnum(text[i]) ? run + 1 : 0;
+      longest = std::max(longest, run);
+      digit = digit || is_digit(text[i]);
+    }
+    if (longest >= form.run && digit) return Secret{at, end - at, form.kind};
+  }
+  return std::nullopt;
+}
+
+// header.payload.signature, each base64url; the first two are JSON objects: {" is eyJ.
+std::optional<Secret> web_token_at(std::string_view text, std::size_t at) {
+  if (!text.substr(at).starts_with("eyJ")) return std::nullopt;
+  std::size_t end = end_of_word(text, at), first = text.find('.', at);
+  if (first == npos || first >= end || !text.substr(first + 1).starts_with("eyJ")) {
+    return std::nullopt;
+  }
+  if (text.find('.', first + 1) >= end) return std::nullopt;
+  return Secret{at, end - at, "a JSON web token"};
+}
+
+// scheme://user:password@host
+std::optional<Secret> url_password_at(std::string_view text, std::size_t at) {
+  if (!text.substr(at).starts_with("://")) return std::nullopt;
+  std::size_t user = at + 3;
+  std::size_t end = text.find_first_of("/ \t\n\r\"'<>?#", user);
+  std::string_view authority = text.substr(user, end == npos ? npos : end - user);
+  std::size_t host = authority.rfind('@'), colon = authority.find(':');
+  if (host == npos || colon == npos || colon + 1 >= host) return std::nullopt;
+  std::string_view password = authority.substr(colon + 1, host - colon - 1);
+  if (password[0] == '$' || password == kHidden) return std::nullopt;
+  return Secret{user + colon + 1, password.size(), "a password in a URL"};
+}
+
+std::optional<Secret> private_key_at(std::string_view text, std::size_t at) {
+  constexpr std::string_view kBegin = "-----BEGIN ", kKey = "PRIVATE KEY-----";
+  if (!text.substr(at).starts_with(kBegin)) return std::nullopt;
+  std::size_t title = text.substr(at, 64).find(kKey);
+  if (title == npos) return std::nullopt;
+  std::size_t begin = at + title + kKey.size(), end = text.find("-----END", begin);
+  std::size_t size = (end == npos ? text.size() : end) - begin;
+  return size > 0 ? std::optional(Secret{begin, size, "a private key"}) : std::nullopt;
+}
+
+// "HF_TOKEN", "--api-key" and "accessToken" as words in lower case.
+std::vector<std::string> words_of(std::string_view name) {
+  std::vector<std::string> words(1);
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    char c = name[i];
+    bool hump = is_upper(c) && i > 0 && is_alnum(name[i - 1]) && !is_upper(name[i - 1]);
+    if ((!is_alnum(c) || hump) && !words.back().empty()) words.emplace_back();
+    if (is_alnum(c)) words.back() += to_lower(std::string_view(&c, 1));
+  }
+  if (words.back().empty()) words.pop_back();
+  return words;
+}
+
+template <std::size_t N>
+bool is_one_of(std::string_view word, const std::array<std::string_view, N>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+enum class Name { plain, token, credential, password };
+
+Name name_kind(std::string_view name) {
+  static constexpr std::array<std::string_view, 8> kPasswords = {
+      "password", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "userpwd"};
+  static constexpr std::array<std::string_view, 16> kKeys = {
+      "api",   "access",       "secret",  "private", "account", "encryption", "signing", "auth",
+      "wandb", "subscription", "license", "shared",  "storage", "service",    "master",  "ssh"};
+  // Of a vocabulary or of a count: nobody's credential.
+  static constexpr std::array<std::string_view, 26> kSpecial = {
+      "pad",   "eos",  "bos",    "unk",     "sep",  "cls",    "mask",    "image",   "video",
+      "audio", "stop", "next",   "first",   "last", "start",  "end",     "special", "forced",
+      "boi",   "eoi",  "prompt", "decoder", "per",  "target", "current", "new"};
+  std::vector<std::string> words = words_of(name);
+  if (words.empty()) return Name::plain;
+  if (words.size() > 1 && words.back() == "id") {  // AWS_ACCESS_KEY_ID; a token's id is a number
+    words.pop_back();
+    if (words.back() != "key") return Name::plain;
+  }
+  const std::string& last = words.back();
+  std::string_view before = words.size() > 1 ? std::string_view(words[words.size() - 2]) : "";
+  if (name == "PWD" || name == "OLDPWD") return Name::plain;
+  if (is_one_of(last, kPasswords)) return Name::password;
+  if (last == "apikey" || (last == "key" && is_one_of(before, kKeys))) return Name::credential;
+  if (last == "credential" || last == "credentials" || last == "authorization") {
+    return Name::credential;
+  }
+  if (last == "cookie" || last == "sas" || last == "sig") return Name::token;
+  if (last == "signature" && before == "amz") return Name::token;
+  if (last == "auth" || last == "bearer") return Name::token;
+  return last == "token" && !is_one_of(before, kSpecial) ? Name::token : Name::plain;
+}
+
+bool is_placeholder(std::string_view value) {
+  static constexpr std::array<std::string_view, 22> kWords = {
+      "true",   "false", "none",  "null",     "yes", "no",     "on",     "off",
+      "str",    "int",   "bytes", "bool",     "any", "string", "object", "self",
+      "bearer", "basic", "token", "optional", "env", "-"};
+  if (value.empty() || value.starts_with(kHidden.substr(0, kHidden.size() - 1))) return true;
+  if (value.find_first_not_of(value[0]) == npos) return true;  // ****, xxxx
+  if (std::string_view("$<{%(").find(value[0]) != npos) return true;
+  return is_one_of(to_lower(value), kWords);
+}
+
+bool is_path(std::string_view value) {
+  if (value[0] == '/' || value[0] == '~' || value[0] == '.') return true;
+  for (std::string_view ending : {".json", ".pem", ".key", ".txt", ".yaml", ".yml", ".env"}) {
+    if (value.ends_with(ending)) return true;
+  }
+  return false;
+}
+
+// Whether words_of() is worth asking: nearly all names end in none of these.
+bool may_name_secret(std::string_view name) {
+  static constexpr std::array<std::string_view, 19> kEndings = {
+      "token",      "key",         "password",      "passwd",   "pwd", "secret", "secrets",
+      "credential", "credentials", "authorization", "cookie",   "sas", "sig",    "signature",
+      "auth",       "bearer",      "passphrase",    "passcode", "id"};
+  return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
+    if (name.size() < ending.size()) return false;
+    std::string_view tail = name.substr(name.size() - ending.size());
+    return std::equal(tail.begin(), tail.end(), ending.begin(),
+                      [](char a, char b) { return (is_upper(a) ? a - 'A' + 'a' : a) == b; });
+  });
+}
+
+// name=value, name: value, "name": "value"; `at` is where '=' or ':' stands.
+std::optional<Secret> named_at(std::string_view text, std::size_t at) {
+  std::size_t end = at;
+  while (end > 0 && (text[end - 1] == '"' || text[end - 1] == '\'' || text[end - 1] == ' ')) --end;
+  std::size_t begin = end;
+  while (begin > 0 && (is_word(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+  std::string_view name = text.substr(begin, end - begin);
+  if (!may_name_secret(name) || name_kind(name) == Name::plain) return std::nullopt;
+  std::size_t from = at + 1;
+  while (from < text.size() && is_blank(text[from]) && text[from] != '\n') ++from;
+  char quote = from < text.size() && (text[from] == '"' || text[from] == '\'') ? text[from] : 0;
+  if (quote != 0) ++from;
+  // "Authorization: Bearer KEY": the word names the way, the key comes behind it.
+  for (std::string_view way : {"Bearer ", "bearer ", "Basic ", "basic ", "Token ", "token "}) {
+    if (text.substr(from).starts_with(way)) from += way.size();
+  }
+  std::size_t to =
+      quote != 0 ? text.find(quote, from) : text.find_first_of(" \t\r\n\"'&;,)}]", from);
+  std::string_view value = text.substr(from, to == npos ? npos : to - from);
+  std::optional<std::string_view> kind = secret_behind(name, value);
+  return kind ? std::optional(Secret{from, value.size(), *kind}) : std::nullopt;
+}
+
+// "Bearer KEY" by itself.
+std::optional<Secret> bearer_at(std::string_view text, std::size_t at) {
+  constexpr std::string_view kWord = "Bearer ";
+  if (!text.substr(at).starts_with(kWord)) return std::nullopt;
+  std::size_t from = at + kWord.size(), to = end_of_word(text, from);
+  std::string_view value = text.substr(from, to - from);
+  if (value.size() < 16 || value.find_first_of("0123456789") == npos) return std::nullopt;
+  return Secret{from, value.size(), "a bearer token"};
+}
+
+std::optional<Secret> secret_at(std::string_view text, std::size_t at) {
+  char c = text[at];
+  if (c == '=') return named_at(text, at);
+  if (c == ':') {
+    std::optional<Secret> found = url_password_at(text, at);
+    return found ? found : named_at(text, at);
+  }
+  if (at > 0 && is_word(text[at - 1])) return std::nullopt;
+  if (c == '-') return private_key_at(text, at);
+  if (c == 'e') return web_token_at(text, at);
+  if (c == 'B') return bearer_at(text, at);
+  return starts_form(c) ? form_at(text, at) : std::nullopt;
+}
+
+// The word behind this one is a value: "--api-key KEY".
+bool takes_secret(const std::vector<std::string>& command, std::size_t at) {
+  const std::string &word = command[at], &value = command[at + 1];
+  bool option = word.starts_with('-') && word.find('=') == npos;
+  if (option && !value.starts_with('-') && secret_behind(word, value)) return true;
+  auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
+  if (word == "login" && value.size() >= 32 && std::all_of(value.begin(), value.end(), is_hex)) {
+    return true;  // wandb login KEY
+  }
+  bool fetches = std::any_of(
+      command.begin(), command.begin() + static_cast<std::ptrdiff_t>(at),
+      [](const std::string& each) { return each.ends_with("curl") || each.ends_with("wget"); });
+  return fetches && (word == "-u" || word == "--user") && value.find(':') != npos;
+}
+
+}  // namespace
+
+std::optional<std::string_view> secret_behind(std::string_view name, std::string_view value) {
+  Name kind = name_kind(name);
+  value = trim(value);
+  if (kind == Name::plain || is_placeholder(value)) return std::nullopt;
+  switch (kind) {
+    case Name::password:
+      return "a password";
+    case Name::credential:
+      return is_path(value) ? std::nullopt : std::optional<std::string_view>("a key");
+    default:
+      break;
+  }
+  bool digit = value.find_first_of("0123456789") != npos;
+  bool number = value.find_first_not_of("0123456789.,-+e") == npos;
+  bool random = !number && !is_path(value) && (value.size() >= 20 || (value.size() >= 8 && digit));
+  return random ? std::optional<std::string_view>("a token") : std::nullopt;
+}
+
+std::vector<Secret> find_secrets(std::string_view text) {
+  std::vector<Secret> found;
+  for (std::size_t at = 0; at < text.size();) {
+    std::optional<Secret> secret = secret_at(text, at);
+    if (!secret) {
+      ++at;
+      continue;
+    }
+    found.push_back(*secret);
+    at = secret->begin + secret->size;
+  }
+  return found;
+}
+
+std::string without_secrets(std::string_view text) {
+  std::string safe;
+  std::size_t at = 0;
+  for (const Secret& secret : find_secrets(text)) {
+    safe += text.substr(at, secret.begin - at);
+    safe += kHidden;
+    at = secret.begin + secret.size;
+  }
+  return safe += text.substr(at);
+}
+
+std::vector<std::string> without_secrets(const std::vector<std::string>& command) {
+  std::vector<std::string> safe;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    bool hidden = i > 0 && takes_secret(command, i - 1);
+    safe.push_back(hidden ? std::string(kHidden) : without_secrets(command[i]));
+  }
+  return safe;
+}
+
+}  // namespace mfu

@@ -1,0 +1,197 @@
+#include "base/secrets.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace mfu {
+namespace {
+
+// Made up, in pieces: nothing in this file may look like a credential to those who scan sources.
+std::string made_up(std::string_view start, std::size_t size) {
+  constexpr std::string_view kLetters = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY";
+  std::string text(start);
+  for (std::size_t i = 0; i < size; ++i) text += kLetters[i % kLetters.size()];
+  return text;
+}
+
+TEST(Secrets, known_forms_are_hidden_wherever_they_stand) {
+  for (auto [start, size] : std::vector<std::pair<std::string_view, std::size_t>>{
+           {"hf_", 34},       {"sk-", 48},     {"sk-proj-", 60}, {"sk-ant-api03-", 90},
+           {"ghp_", 36},      {"gho_", 36},    {"ghs_", 36},     {"github_pat_", 60},
+           {"glpat-", 20},    {"xoxb-", 40},   {"AIza", 35},     {"ya29.", 60},
+           {"npm_", 36},      {"nvapi-", 60},  {"gsk_", 52},     {"r8_", 37},
+           {"pypi-AgEI", 60}, {"dop_v1_", 64}, {"sk_live_", 24}, {"wandb_v1_", 40},
+           {"SG.", 22},       {"api_org_", 34}}) {
+    std::string secret = made_up(start, size);
+    for (std::string around :
+         {"{}", "x={}", "at {}, then", "\"{}\"", "({})", "a/{}/b", "{}\n", "{}."}) {
+      std::size_t hole = around.find("{}");
+      std::string text = std::string(around).replace(hole, 2, secret);
+      std::string safe = without_secrets(text);
+      EXPECT_EQ(safe, std::string(around).replace(hole, 2, "[hidden]")) << text;
+    }
+  }
+}
+
+TEST(Secrets, aws_web_tokens_bearers_and_private_keys) {
+  std::string id = "AKIA" + std::string("IOSFODNN7EXAMPLE");
+  EXPECT_EQ(without_secrets("key " + id + " here"), "key [hidden] here");
+  std::string web = "eyJ" + made_up("", 20) + ".eyJ" + made_up("", 30) + "." + made_up("", 40);
+  EXPECT_EQ(without_secrets("jwt " + web), "jwt [hidden]");
+  EXPECT_EQ(without_secrets("curl -H 'Authorization: Bearer " + made_up("", 24) + "'"),
+            "curl -H 'Authorization: Bearer [hidden]'");
+  EXPECT_EQ(without_secrets("Bearer " + made_up("", 24) + " sent"), "Bearer [hidden] sent");
+  std::string pem = "-----BEGIN RSA PRIVATE" + std::string(" KEY-----\nMIIE\nabc\n-----END RSA");
+  EXPECT_EQ(without_secrets(pem + " x"), "-----BEGIN RSA PRIVATE KEY-----[hidden]-----END RSA x");
+}
+
+TEST(Secrets, passwords_in_urls) {
+  EXPECT_EQ(without_secrets("https://me:pa55@mlflow.example:5000/api"),
+            "https://me:[hidden]@mlflow.example:5000/api");
+  EXPECT_EQ(without_secrets("postgres://u:p@ss@db/x and redis://:word@h"),
+            "postgres://u:[hidden]@db/x and redis://:[hidden]@h");
+  for (const char* plain :
+       {"https://example.com:8080/a@b", "https://me@example.com/x", "http://[::1]:80/",
+        "s3://bucket/key:with@at", "tcp://10.0.0.1:29500", "https://me:$PASSWORD@example.com"}) {
+    EXPECT_EQ(without_secrets(plain), plain);
+  }
+}
+
+TEST(Secrets, values_behind_names_of_secrets) {
+  for (auto [text, safe] : std::vector<std::pair<std::string, std::string>>{
+           {"HF_TOKEN=abcdef123456", "HF_TOKEN=[hidden]"},
+           {"export WANDB_API_KEY=" + std::string(40, 'a') + "1; python x.py",
+            "export WANDB_API_KEY=[hidden]; python x.py"},
+           {"AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG+bPxR", "AWS_SECRET_ACCESS_KEY=[hidden]"},
+           {"AWS_ACCESS_KEY_ID=abc1", "AWS_ACCESS_KEY_ID=[hidden]"},
+           {"--api-key=q1", "--api-key=[hidden]"},
+           {"--db.password=1234", "--db.password=[hidden]"},
+           {"trainer.hub_token=abcdefgh1", "trainer.hub_token=[hidden]"},
+           {"\"OPENAI_API_KEY\": \"x1\", \"b\": 1", "\"OPENAI_API_KEY\": \"[hidden]\", \"b\": 1"},
+           {"password: hunter2", "password: [hidden]"},
+           {"https://h/x?sig=abc123def456&y=2", "https://h/x?sig=[hidden]&y=2"},
+           {"https://h/x?access_token=abc123def&y=2", "https://h/x?access_token=[hidden]&y=2"},
+           {"AccountKey=abcd1234==;EndpointSuffix=x", "AccountKey=[hidden];EndpointSuffix=x"},
+           {"clientSecret='s p'", "clientSecret='[hidden]'"},
+           {"MYSQL_PWD=root", "MYSQL_PWD=[hidden]"}}) {
+    EXPECT_EQ(without_secrets(text), safe);
+  }
+}
+
+TEST(Secrets, what_is_none_stays_as_it_is) {
+  for (const char* plain :
+       {"meta-llama/Llama-3.1-8B-Instruct",
+        "hf_transformers",
+        "hf-internal-testing/tiny-random-LlamaForCausalLM",
+        "sk-learn",
+        "scikit-learn-1.5.0",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "2fd4e1c67a2d28fced849ee1bb76e7391b93eb12",
+        "/home/me/.cache/huggingface/token",
+        "--max_new_tokens=128",
+        "--max-tokens 4096",
+        "eos_token=<|endoftext|>",
+        "pad_token_id=151643",
+        "--pad_token=0",
+        "stop_token=END12345678",
+        "tokens=8192",
+        "tokenizer=gpt2-medium-2019x",
+        "TOKENIZERS_PARALLELISM=false",
+        "PWD=/opt/secret9",
+        "OLDPWD=/tmp/a1b2c3d4e5",
+        "use_auth_token=True",
+        "--token=$HF_TOKEN",
+        "HF_TOKEN=xxxxxxxxxxxxxxxxxxxx",
+        "api_key=None",
+        "--credentials=/etc/keys/gcp.json",
+        "private_key=id_rsa.pem",
+        "token_type_ids=int64",
+        "aten::scaled_dot_product_attention",
+        "def login(self, password: str) -> None",
+        "monkey=banana12345678",
+        "keyboard: qwerty1234",
+        "cu_seqlens_k=12345678",
+        "num_key_value_heads=8",
+        "autograd::engine::evaluate_function: AddmmBackward0",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+        "void at::native::vectorized_elementwise_kernel<4, "
+        "at::native::CUDAFunctor_add<float>>(int)",
+        "python3 -m torch.distributed.run --nproc-per-node=8 train.py --lr=1e-4",
+        "hf_hub_download",
+        "AKIA",
+        "eyJ",
+        "Bearer of bad news",
+        "wandb.init(project='x', name='run-12')"}) {
+    EXPECT_EQ(without_secrets(plain), plain);
+  }
+}
+
+TEST(Secrets, command_lines_hide_the_word_behind_an_option) {
+  using Words = std::vector<std::string>;
+  std::string key = made_up("", 40);
+  EXPECT_EQ(without_secrets(Words{"python", "t.py", "--api-key", key, "--lr", "1"}),
+            (Words{"python", "t.py", "--api-key", "[hidden]", "--lr", "1"}));
+  EXPECT_EQ(without_secrets(Words{"x", "--password", "1234"}),
+            (Words{"x", "--password", "[hidden]"}));
+  EXPECT_EQ(without_secrets(Words{"env", "HF_TOKEN=" + key, "python", "t.py"}),
+            (Words{"env", "HF_TOKEN=[hidden]", "python", "t.py"}));
+  EXPECT_EQ(without_secrets(Words{"bash", "-c", "WANDB_API_KEY=" + key + " python t.py"}),
+            (Words{"bash", "-c", "WANDB_API_KEY=[hidden] python t.py"}));
+  EXPECT_EQ(without_secrets(Words{"wandb", "login", std::string(40, 'b') + "2"}),
+            (Words{"wandb", "login", "[hidden]"}));
+  EXPECT_EQ(without_secrets(Words{"curl", "-u", "me:pass", "h"}),
+            (Words{"curl", "-u", "[hidden]", "h"}));
+  for (Words plain :
+       {Words{"python", "-u", "train.py"}, Words{"t", "--token", "--lr", "1"},
+        Words{"t", "--eos-token", "abcdefgh12345"}, Words{"t", "--max-tokens", "40960000"},
+        Words{"t", "--use-auth-token", "True"}, Words{"t", "--model", "gpt2"}, Words{}}) {
+    EXPECT_EQ(without_secrets(plain), plain);
+  }
+}
+
+// Laws: hidden is hidden for good, and places lie inside, in order.
+TEST(Secrets, any_bytes_are_taken_and_twice_is_once) {
+  std::mt19937 generator(1);
+  const std::string pieces[] = {"hf_",
+                                "sk-",
+                                "=",
+                                ":",
+                                "://",
+                                "@",
+                                "token",
+                                "password",
+                                "\"",
+                                "'",
+                                " ",
+                                "eyJ",
+                                ".",
+                                "-----BEGIN ",
+                                "PRIVATE KEY-----",
+                                "Bearer ",
+                                "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0",
+                                "\xff",
+                                "api_key",
+                                "-",
+                                "\n",
+                                "AKIA",
+                                "$",
+                                "["};
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    for (std::size_t n = generator() % 12; n > 0; --n)
+      text += pieces[generator() % std::size(pieces)];
+    std::size_t last = 0;
+    for (const Secret& secret : find_secrets(text)) {
+      ASSERT_GE(secret.begin, last);
+      ASSERT_GT(secret.size, 0u);
+      last = secret.begin + secret.size;
+      ASSERT_LE(last, text.size());
+    }
+    std::string once = without_secrets(text);
+    EXPECT_EQ(without_secrets(once), once) << text;
+  }
+}
+
+}  // namespace
+}  // namespace mfu

@@ -1,0 +1,72 @@
+// Credentials that a trace carries: where they are is said, and no report repeats them.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/json.h"
+#include "base/secrets.h"
+#include "base/text.h"
+#include "trace/builder.h"
+#include "trace/texts.h"
+
+namespace mfu {
+namespace {
+
+constexpr std::size_t kMostPlaces = 16;
+
+void add(TraceCoverage& coverage, std::string_view kind, const std::string& place) {
+  std::string line = fmt::format("{} in {}", kind, place);
+  std::vector<std::string>& found = coverage.secrets;
+  bool known = std::find(found.begin(), found.end(), line) != found.end();
+  if (!known && found.size() < kMostPlaces) found.push_back(std::move(line));
+}
+
+void look_at(TraceCoverage& coverage, const std::string& place, std::string_view name,
+             std::string_view value) {
+  // The form says more than the name it stands behind.
+  std::vector<Secret> forms = find_secrets(value);
+  std::optional<std::string_view> kind = secret_behind(name, value);
+  if (!forms.empty()) kind = forms[0].kind;
+  if (kind) add(coverage, *kind, place);
+}
+
+// As deep as parse_json() goes.
+void walk(TraceCoverage& coverage, const std::string& place, std::string_view name,
+          const Json& json) {
+  if (json.string() != nullptr) look_at(coverage, place, name, *json.string());
+  for (const Json& element : json.elements()) walk(coverage, place, name, element);
+  for (const auto& [key, value] : json.members()) {
+    walk(coverage, place + "." + printable(key, 60), key, value);
+  }
+}
+
+}  // namespace
+
+void find_secrets_in_member(TraceCoverage& coverage, std::string_view name,
+                            std::string_view value) {
+  std::string place = "\"" + printable(unescape(name), 60);
+  std::size_t before = coverage.secrets.size();
+  if (Result<Json> json = parse_json(value, name); json.has_value()) {
+    walk(coverage, place, name, *json);
+  } else {
+    look_at(coverage, place, name, value);
+  }
+  for (std::size_t i = before; i < coverage.secrets.size(); ++i) coverage.secrets[i] += '"';
+}
+
+void hide_secrets_in_texts(Trace& trace) {
+  for (std::uint32_t id = 0; id < trace.texts->count(); ++id) {
+    for (const Secret& secret : find_secrets(trace.texts->text(id))) {
+      trace.texts->blank(id, secret.begin, secret.size);
+      add(trace.coverage, secret.kind, "the name, the inputs or the call stack of an event");
+    }
+  }
+  for (const std::string& found : trace.coverage.secrets) {
+    trace.coverage.notes.push_back(
+        fmt::format("the file carries what looks like {}: take it out before you share the file, "
+                    "and replace the credential if you have shared it",
+                    found));
+  }
+}
+
+}  // namespace mfu
