@@ -61,7 +61,7 @@ struct RunWatch::State {
   State(const RunPlaces& places, RunQuestion asked, std::string named, const Catalog& known)
       : drainer(places),
         region_folder(places.region_folder),
-        unobserved(places.region_folder, inject_folder()),
+        unobserved(places, inject_folder()),
         question(std::move(asked)),
         device(std::move(named)),
         catalog(known) {}

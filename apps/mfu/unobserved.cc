@@ -148,7 +148,8 @@ std::string why_not(std::uint32_t pid, const std::string& inject_folder) {
   return "";
 }
 
-// Pids in the names of counters' files, HOST-PID-NUMBER.region, and of notes, note-PID.txt.
+// Pids in the names of counters' files, HOST-PID-NUMBER.region or .steps, and of notes,
+// note-PID.txt.
 std::set<std::uint32_t> pids_that_spoke(const std::string& folder) {
   std::set<std::uint32_t> pids;
   std::error_code error;
@@ -164,8 +165,10 @@ std::set<std::uint32_t> pids_that_spoke(const std::string& folder) {
 
 }  // namespace
 
-Unobserved::Unobserved(std::string region_folder, std::string inject_folder)
-    : region_folder_(std::move(region_folder)), inject_folder_(std::move(inject_folder)) {}
+Unobserved::Unobserved(const RunPlaces& places, std::string inject_folder)
+    : region_folder_(places.region_folder),
+      directory_(places.directory),
+      inject_folder_(std::move(inject_folder)) {}
 
 void Unobserved::look() {
   steady_clock::time_point now = steady_clock::now();
@@ -192,8 +195,12 @@ void Unobserved::look() {
 }
 
 std::vector<std::string> Unobserved::sentences() const {
+  // The counters of a process that is gone are in the run directory alone.
+  std::set<std::uint32_t> spoke = pids_that_spoke(region_folder_);
+  spoke.merge(pids_that_spoke(directory_));
   std::map<std::string, std::vector<std::uint32_t>> by_reason;
   for (const auto& [key, process] : with_torch_) {
+    if (spoke.contains(process.inner_pid)) continue;
     bool had_time = process.last - process.first >= kTimeToStart;
     if (process.why.empty() && !had_time) continue;
     std::string why = process.why.empty() ? "it never began to count. MFU_DEBUG=1 in the "

@@ -2,6 +2,8 @@
 // why, and what helps. Reads files of /proc only; the processes themselves notice nothing.
 #pragma once
 
+#include <mfu/record.h>
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -13,7 +15,7 @@ namespace mfu::app {
 
 class Unobserved {
  public:
-  Unobserved(std::string region_folder, std::string inject_folder);
+  Unobserved(const RunPlaces& places, std::string inject_folder);
 
   // Looks at the processes below this one: every second at first, later every five.
   void look();
@@ -27,7 +29,7 @@ class Unobserved {
     std::chrono::steady_clock::time_point first, last;  // seen with torch loaded
   };
 
-  std::string region_folder_, inject_folder_;
+  std::string region_folder_, directory_, inject_folder_;
   std::chrono::steady_clock::time_point next_{};
   std::chrono::milliseconds pause_{1000};
   // By pid and start: a number may be given out again.

@@ -104,6 +104,13 @@ def test_no_site_at_all(tmp_path, bare):
     assert "Leave -S out" in note and report["hardware_flop"] is None
 
 
+def test_a_process_that_begins_late_is_not_called_unobserved(tmp_path):
+    """Its observer may be compiled first: torch is mapped for a while, and the process ends soon after it began to count."""
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    report = run(tmp_path, sys.executable, "-c", f"import ctypes, time; ctypes.CDLL({str(library)!r}); time.sleep(12){STEP}")
+    assert report["hardware_flop"] == FLOP and not not_observed(report)
+
+
 def test_workers_by_fork_are_no_riddle(tmp_path):
     """They have torch from their parent, which ignores the environment and is observed all the same."""
     program = "import os" + STEP + "if os.fork() == 0:\n    time.sleep(2.5)\n    os._exit(0)\nos.wait()\n"
