@@ -62,14 +62,16 @@ struct MonitorOptions {
   std::size_t queue_capacity = 4096;           // steps; a power of two
   // How long close() waits for sinks that hang (a pipe nobody reads, a server that is gone). Then
   // it returns: what a run directory holds is safe, what only such a sink was to get is lost.
-  std::chrono::milliseconds close_patience{30'000};
+  std::chrono::milliseconds close_patience{10'000};
   // Called once a warning, from the background thread or the one that opens.
   std::function<void(const std::string&)> on_warning{};
 };
 
 struct MonitorStatus {
-  std::uint64_t logged = 0;   // calls of log_step that were taken
-  std::uint64_t dropped = 0;  // calls that were not: the queue was full
+  std::uint64_t logged = 0;  // calls of log_step that were taken
+  // Steps that are nowhere: the queue was full, or the run directory's disk refused them for too
+  // long. Warned of once.
+  std::uint64_t dropped = 0;
   std::uint64_t reported = 0;
   std::uint64_t unsent = 0;   // reports that a sink lost, summed over the sinks
   std::string run_directory;  // where steps survive a kill -9; empty: nowhere
@@ -89,6 +91,12 @@ class Monitor {
   // The hot path: a clock call and 128 bytes into memory prepared for it. A full queue drops the
   // step and counts that.
   void log_step(const StepInfo& info) noexcept;
+  // A step some of whose numbers a device has not computed yet. It is logged now, as log_step does
+  // it; complete() adds the rest, from any thread. Reports keep their order: this one and those
+  // behind it wait for that, until half of the queue does; then it goes without. 0: dropped.
+  std::uint32_t log_awaited(const StepInfo& info) noexcept;
+  // `arrived`: numbers and shape that were missing; its `step` is not read.
+  void complete(std::uint32_t ticket, const StepInfo& arrived) noexcept;
   // FLOPs that were counted for a step, before that step is logged.
   void add_reading(const FlopReading& reading) noexcept;
   // Another rank's calibration (calibration() there).
@@ -112,6 +120,7 @@ class Monitor {
   bool flush(std::chrono::milliseconds patience);
   // Everything to the sinks, the thread ended, within close_patience. The destructor does so too.
   void close();
+  void close(std::chrono::milliseconds patience);
 
  private:
   struct State;
@@ -126,6 +135,7 @@ struct RecordedSteps {
   std::uint64_t dropped = 0;
   std::vector<std::string> notes;  // what was damaged or cannot be known
 };
+// `directory`: the run directory, or the output folder of monitors, which has one (mfu-run).
 Result<RecordedSteps> read_recorded_steps(const std::string& directory);
 
 }  // namespace mfu

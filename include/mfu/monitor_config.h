@@ -32,11 +32,13 @@ struct MonitorConfig {
   bool skip_wandb = false;
   std::string output_dir{};                    // empty: no files but those named below
   std::string log_file = "training_log.json";  // in output_dir
-  std::string run_dir{};                       // where steps survive a kill -9; empty: they do not
-  std::string model{};                         // config.json, a folder that holds one, …
-  std::string device{};                        // a name of the catalogue, or "auto"
-  std::optional<Precision> precision{};        // dtype
-  std::optional<FlopRate> peak{};              // of one device, wins over `device`
+  // Where steps survive a kill -9; empty: mfu-run in output_dir.
+  std::string run_dir{};
+  bool keep_run = true;                  // run_dir: none. False: without a run directory
+  std::string model{};                   // config.json, a folder that holds one, …
+  std::string device{};                  // a name of the catalogue, or "auto"
+  std::optional<Precision> precision{};  // dtype
+  std::optional<FlopRate> peak{};        // of one device, wins over `device`
   std::uint64_t devices = 1;
   bool console = false;
   std::string csv{}, jsonl{}, tensorboard{}, prometheus{};  // paths

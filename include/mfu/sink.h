@@ -88,6 +88,10 @@ class Sink {
   virtual Result<void> close() = 0;
   // Written more often than this, nobody who reads it sees more: reports are gathered meanwhile.
   virtual std::chrono::nanoseconds pace() const { return {}; }
+  // At most so many reports in one write().
+  virtual std::size_t most_at_once() const { return 512; }
+  // What it did that its owner wants to know, such as a file it set aside; each is given once.
+  virtual std::vector<std::string> take_notes() { return {}; }
 };
 
 // One JSON object a line (docs/formats/training_log.md); also the documented training_log.json.

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -33,6 +34,13 @@ off_t end_of_last_line(int file, off_t size) {
     end = from;
   }
   return size < (16 << 20) ? 0 : size;
+}
+
+std::string read_at(int file, off_t from, off_t until) {
+  std::string bytes(static_cast<std::size_t>(until - from), '\0');
+  ssize_t count = ::pread(file, bytes.data(), bytes.size(), from);
+  bytes.resize(count < 0 ? 0 : static_cast<std::size_t>(count));
+  return bytes;
 }
 
 }  // namespace
@@ -91,6 +99,50 @@ Result<void> AppendFile::append(std::string_view bytes) {
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
   return {};
+}
+
+bool AppendFile::moved() const {
+  struct stat mine = {}, named = {};
+  if (file_ < 0 || ::fstat(file_, &mine) != 0 || !S_ISREG(mine.st_mode)) return false;
+  if (::stat(path_.c_str(), &named) != 0) return errno == ENOENT || errno == ENOTDIR;
+  return mine.st_dev != named.st_dev || mine.st_ino != named.st_ino;
+}
+
+Result<std::uint64_t> AppendFile::renew(std::uint64_t restored_most) {
+  AppendFile made = MFU_TRY(open(path_, false));
+  struct stat before = {};
+  bool deleted = file_ >= 0 && ::fstat(file_, &before) == 0 && before.st_nlink == 0;
+  auto left = deleted ? static_cast<std::uint64_t>(before.st_size) : 0;
+  if (left <= restored_most) {
+    constexpr off_t kBlock = 1 << 20;
+    for (off_t at = 0; at < static_cast<off_t>(left); at += kBlock) {
+      off_t end = std::min(at + kBlock, static_cast<off_t>(left));
+      MFU_TRY(made.append(read_at(file_, at, end)));
+    }
+    left = 0;
+  }
+  *this = std::move(made);
+  return left;
+}
+
+Result<FileEnds> file_ends(const std::string& path) {
+  constexpr off_t kMostShown = 4096;
+  FileEnds ends;
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
+    return ends;
+  }
+  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) return fail(ErrorCode::io, fmt::format("cannot read {}: {}", path, reason(errno)));
+  ends.empty = false;
+  off_t size = status.st_size, whole = end_of_last_line(file, size);
+  ends.first = read_at(file, 0, std::min(size, kMostShown));
+  std::size_t end = ends.first.find('\n');
+  ends.lines = end != std::string::npos || (whole != 0 && whole != size);
+  ends.half = read_at(file, whole, std::min(size, whole + kMostShown));
+  if (end != std::string::npos) ends.first.resize(end);
+  ::close(file);
+  return ends;
 }
 
 }  // namespace mfu

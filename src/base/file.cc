@@ -136,6 +136,24 @@ Result<void> make_folder_of(const std::string& path) {
   return {};
 }
 
+Result<std::string> set_aside(const std::string& path) {
+  for (int number = 1; number < 1000; ++number) {
+    std::string aside = path + ".other" + (number == 1 ? "" : fmt::format("-{}", number));
+    // A link first: a rename would replace what has that name already.
+    if (::link(path.c_str(), aside.c_str()) != 0) {
+      if (errno == EEXIST) continue;
+      struct stat status = {};
+      if (::lstat(aside.c_str(), &status) == 0) continue;
+      // A file system without links.
+      if (::rename(path.c_str(), aside.c_str()) == 0) return aside;
+    } else if (::unlink(path.c_str()) == 0) {
+      return aside;
+    }
+    break;
+  }
+  return fail(ErrorCode::io, fmt::format("cannot rename {}: {}", path, reason()));
+}
+
 Result<void> write_file(const std::string& path, std::string_view bytes) {
   MFU_TRY(make_folder_of(path));
   std::string beside = fmt::format("{}.{}.tmp", path, ::getpid());

@@ -25,6 +25,10 @@ Result<void> make_own_folder(const std::string& path);
 // Makes the folder that the file is to stand in, and those above it.
 Result<void> make_folder_of(const std::string& path);
 
+// Renames a file that somebody else wrote, so that nothing of it is lost: PATH.other, PATH.other-2,
+// … Gives its new name. `io` where it cannot be renamed.
+Result<std::string> set_aside(const std::string& path);
+
 // Replaces the file at once or not at all (written beside it, then renamed); makes the folder.
 Result<void> write_file(const std::string& path, std::string_view bytes);
 

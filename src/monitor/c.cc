@@ -37,7 +37,10 @@ mfu::Result<std::unique_ptr<mfu::Monitor>> open_with(const mfu_options& given,
   if (!yaml.empty()) options.config = MFU_TRY(mfu::parse_monitor_config(yaml, name));
   if (given.model != nullptr) options.config.model = given.model;
   if (given.output_dir != nullptr) options.config.output_dir = given.output_dir;
-  if (given.run_dir != nullptr) options.config.run_dir = given.run_dir;
+  if (given.run_dir != nullptr) {
+    options.config.run_dir = given.run_dir;
+    options.config.keep_run = *given.run_dir != '\0';
+  }
   if (!std::isnan(given.peak_flop_per_s)) options.peak = mfu::FlopRate{given.peak_flop_per_s};
   if (given.devices != 0) options.config.devices = given.devices;
   return mfu::Monitor::open(std::move(options));

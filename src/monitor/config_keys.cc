@@ -84,6 +84,22 @@ Result<void> set_peak(ConfigDraft& draft, const YamlNode& node) {
   return {};
 }
 
+Result<void> set_run_dir(ConfigDraft& draft, const YamlNode& node) {
+  std::string word = to_lower(node.text);
+  bool none = !node.quoted && (word == "none" || word == "false" || word == "no" || word == "off");
+  draft.config.keep_run = !none;
+  draft.config.run_dir = none ? "" : node.text;
+  return {};
+}
+
+Result<void> set_prometheus(ConfigDraft& draft, const YamlNode& node) {
+  if (is_wrong_metrics_address(node.text)) {
+    return expected(node, "a port from 1 to 65535 (:9464), or the path of a file");
+  }
+  draft.config.prometheus = node.text;
+  return {};
+}
+
 std::string mode_meaning(const MonitorConfig& config) {
   switch (config.mode.index()) {
     case 0:
@@ -245,8 +261,11 @@ std::vector<ConfigKey> place_keys() {
        text(&MonitorConfig::log_file),
        named("the log in output_dir, JSON Lines", &MonitorConfig::log_file)},
       {{"run_dir"},
-       text(&MonitorConfig::run_dir),
-       named("every step is kept, also through kill -9, in", &MonitorConfig::run_dir)},
+       set_run_dir,
+       [](const MonitorConfig& c) -> std::string {
+         return c.keep_run ? "every step is kept, also through kill -9, in: " + c.run_dir
+                           : "no run directory: a kill -9 loses what no sink has yet";
+       }},
       {{"model"}, text(&MonitorConfig::model), named("estimates are of", &MonitorConfig::model)},
       {{"device"},
        text(&MonitorConfig::device),
@@ -278,7 +297,7 @@ std::vector<ConfigKey> place_keys() {
        text(&MonitorConfig::tensorboard),
        named("TensorBoard events in", &MonitorConfig::tensorboard)},
       {{"sinks.prometheus"},
-       text(&MonitorConfig::prometheus),
+       set_prometheus,
        [](const MonitorConfig& c) {
          std::optional<MetricsAddress> at = parse_metrics_address(c.prometheus);
          return at ? fmt::format(

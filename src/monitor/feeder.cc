@@ -17,15 +17,16 @@ SinkFeeder::SinkFeeder(std::unique_ptr<Sink> sink, const Clock& clock, std::uint
                        std::function<void(std::string)> warn)
     : sink_(std::move(sink)), clock_(clock), batch_(batch), warn_(std::move(warn)) {}
 
-void SinkFeeder::offer(const StepReport& report) {
+void SinkFeeder::offer(StepReport report) {
   if (waiting_.size() == kMostWaiting) {
     waiting_.pop_front();
     ++lost_;
   }
-  waiting_.push_back(report);
+  waiting_.push_back(std::move(report));
 }
 
 bool SinkFeeder::attempt(const Result<void>& result) {
+  for (const std::string& note : sink_->take_notes()) warn_(note);
   if (result.has_value()) {
     pause_ = {};
     return true;
@@ -51,7 +52,7 @@ void SinkFeeder::pump(bool all) {
     if (!open_) return;
   }
   while (!waiting_.empty()) {
-    std::size_t count = std::min(waiting_.size(), kMostAtOnce);
+    std::size_t count = std::min(waiting_.size(), sink_->most_at_once());
     std::vector<StepReport> batch(waiting_.begin(), waiting_.begin() + static_cast<long>(count));
     if (!attempt(sink_->write(batch))) return;
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<long>(count));

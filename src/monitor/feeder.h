@@ -17,13 +17,12 @@ namespace mfu {
 class SinkFeeder {
  public:
   static constexpr std::size_t kMostWaiting = 4096;  // reports
-  static constexpr std::size_t kMostAtOnce = 512;
 
   // `batch`: as many reports are gathered before they are written; 0: until the end.
   SinkFeeder(std::unique_ptr<Sink> sink, const Clock& clock, std::uint64_t batch,
              std::function<void(std::string)> warn);
 
-  void offer(const StepReport& report);
+  void offer(StepReport report);
   // Writes what is due. With `all`, also an incomplete batch, and without waiting for the pause
   // after a failure.
   void pump(bool all);
@@ -31,6 +30,7 @@ class SinkFeeder {
 
   std::uint64_t lost() const { return lost_; }
   std::size_t waiting() const { return waiting_.size(); }
+  std::chrono::nanoseconds next() const { return next_; }  // before that nothing is due
 
  private:
   bool attempt(const Result<void>& result);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 
 #include "base/crc32c.h"
 #include "base/file.h"
+#include "mfu/clock.h"
 #include "monitor/step_queue.h"
 
 namespace mfu {
@@ -20,6 +22,8 @@ namespace {
 
 // One record: position, step, CRC-32C of both, zeros to a multiple of eight.
 constexpr std::size_t kRecordBytes = 136, kSummedBytes = 128;
+// Of a deleted journal that is written again.
+constexpr std::uint64_t kMostRestored = 64 << 20;
 
 std::string record_of(const JournalEntry& entry) {
   std::string record(kRecordBytes, '\0');
@@ -30,15 +34,28 @@ std::string record_of(const JournalEntry& entry) {
   return record;
 }
 
+Result<JournalFacts> read_facts(const std::string& path) {
+  return parse_facts(MFU_TRY(read_file(path)), path);
+}
+
+// Version 0.1.0 locked no queue: there the number of the process decides. One of our own number is
+// gone, since our queues are locked.
+bool gone(const JournalFacts& facts) {
+  if (facts.locked) return true;
+  if (facts.host != this_host()) return false;
+  auto pid = static_cast<pid_t>(facts.pid);
+  return pid == ::getpid() || (::kill(pid, 0) != 0 && errno == ESRCH);
+}
+
 void recover(const std::string& facts_path) {
-  Result<std::string> text = read_file(facts_path);
-  if (!text.has_value()) return;
-  Result<JournalFacts> parsed = parse_facts(*text, facts_path);
-  if (!parsed.has_value()) return;
+  Result<JournalFacts> first = read_facts(facts_path);
+  if (!first.has_value() || first->ended || first->queue.empty()) return;
+  DeadQueue dead(first->queue);
+  if (!dead.held()) return;
+  // Once more, now that nobody else recovers it.
+  Result<JournalFacts> parsed = read_facts(facts_path);
+  if (!parsed.has_value() || parsed->ended || !gone(*parsed)) return;
   JournalFacts facts = std::move(parsed).value();
-  if (facts.ended || facts.queue.empty()) return;
-  bool gone = ::kill(static_cast<pid_t>(facts.pid), 0) != 0 && errno == ESRCH;
-  if (facts.host != this_host() || !gone) return;
   std::string bin = facts_path.substr(0, facts_path.size() - 5) + ".bin";
   Result<LeftInQueue> left = read_queue(facts.queue);
   Result<JournalContent> content = read_journal(bin);
@@ -61,6 +78,7 @@ void recover(const std::string& facts_path) {
     records.insert(0, kRecordBytes - size % kRecordBytes, '\0');
   if (!file.value().append(records).has_value()) return;
   facts.ended = true;
+  facts.dropped = left->dropped;
   if (write_file(facts_path, to_json(facts)).has_value()) ::unlink(facts.queue.c_str());
 }
 
@@ -72,6 +90,14 @@ std::string this_host() {
   std::string name = host;
   std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c <= ' '; }, '_');
   return name;
+}
+
+std::string journal_name() {
+  std::uint64_t token = 0;
+  if (::getrandom(&token, sizeof token, GRND_NONBLOCK) != sizeof token) {
+    token = static_cast<std::uint64_t>(Clock::system().since_1970().count());
+  }
+  return fmt::format("steps-{}-{}-{:016x}", this_host(), ::getpid(), token);
 }
 
 std::vector<std::string> facts_files(const std::string& directory) {
@@ -95,15 +121,32 @@ Result<Journal> Journal::create(const std::string& directory, const std::string&
   return journal;
 }
 
+Result<void> Journal::stand() {
+  std::error_code error;
+  if (file_.moved()) {
+    std::uint64_t gone = MFU_TRY(file_.renew(kMostRestored));
+    std::string folder = std::filesystem::path(path_).parent_path().string();
+    notes_.push_back(fmt::format(
+        "{} was deleted or moved while the run went on: it was made again{}", folder,
+        gone == 0 ? "" : fmt::format(", without the first {} records", gone / kRecordBytes)));
+  } else if (std::filesystem::exists(path_ + ".json", error)) {
+    return {};
+  }
+  return write_file(path_ + ".json", to_json(facts_));
+}
+
 Result<void> Journal::append(std::span<const JournalEntry> entries) {
+  MFU_TRY(stand());
   std::string records;
   records.reserve(entries.size() * kRecordBytes);
   for (const JournalEntry& entry : entries) records += record_of(entry);
   return file_.append(records);
 }
 
-Result<void> Journal::end() {
+Result<void> Journal::end(std::uint64_t dropped) {
+  MFU_TRY(stand());
   facts_.ended = true;
+  facts_.dropped = dropped;
   return write_file(path_ + ".json", to_json(facts_));
 }
 

@@ -1,11 +1,12 @@
-// A monitor's part of a run directory: steps-HOST-PID-N.json says how to read, .bin has what was
-// logged, record by record. docs/formats/steps.md has the format.
+// A monitor's part of a run directory: steps-HOST-PID-TOKEN.json says how to read, .bin has what
+// was logged, record by record. docs/formats/steps.md has the format.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/append.h"
@@ -19,6 +20,8 @@ struct JournalFacts {
   std::string host{};
   std::uint32_t pid = 0;
   std::string queue{};         // the memory-backed file; may outlive the process
+  bool locked = true;          // while its process lives; version 0.1.0 locked none
+  std::uint64_t dropped = 0;   // steps that are nowhere, where it ended
   PipelineOptions pipeline{};  // without its model
   std::string model_json{};    // a config.json, or
   std::string model_kept{};    // model/spec_json.h; both empty: nothing can be estimated again
@@ -43,14 +46,18 @@ class Journal {
   // Makes the directory and both files. `name` without folder and ending.
   static Result<Journal> create(const std::string& directory, const std::string& name,
                                 JournalFacts facts);
+  // Makes the directory and the files again where they were deleted or moved; take_notes() says so.
   Result<void> append(std::span<const JournalEntry> entries);
   // The run ended well: nothing is left elsewhere.
-  Result<void> end();
+  Result<void> end(std::uint64_t dropped);
+  std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
  private:
+  Result<void> stand();
   std::string path_;  // without ending
   JournalFacts facts_;
   AppendFile file_;
+  std::vector<std::string> notes_;
 };
 
 struct JournalContent {
@@ -65,5 +72,8 @@ void recover_journals(const std::string& directory);
 // The facts files of a directory, by name.
 std::vector<std::string> facts_files(const std::string& directory);
 std::string this_host();
+// steps-HOST-PID-TOKEN, unlike that of any other monitor: a container that was started again has
+// the host name and the process number it had before.
+std::string journal_name();
 
 }  // namespace mfu

@@ -89,7 +89,9 @@ std::string to_json(const JournalFacts& facts) {
   json.member("host", facts.host);
   json.member("pid", static_cast<std::uint64_t>(facts.pid));
   json.member("queue", facts.queue);
+  json.member("locked", facts.locked);
   json.member("ended", facts.ended);
+  json.member("dropped", facts.dropped);
   json.member("realtime_offset_ns", std::to_string(facts.pipeline.realtime_offset.count()));
   write_mode(json, facts.pipeline.meter.mode);
   json.member("recompute", kRecompute[static_cast<std::size_t>(facts.pipeline.meter.recompute)]);
@@ -119,7 +121,9 @@ Result<JournalFacts> parse_facts(std::string_view text, std::string_view name) {
   facts.host = text_at(json, "host");
   facts.pid = static_cast<std::uint32_t>(count_at(json, "pid", 0));
   facts.queue = text_at(json, "queue");
+  facts.locked = flag_at(json, "locked", false);
   facts.ended = flag_at(json, "ended", false);
+  facts.dropped = count_at(json, "dropped", 0);
   facts.model_json = text_at(json, "model");
   facts.model_kept = text_at(json, "model_kept");
   facts.pipeline.realtime_offset = std::chrono::nanoseconds(

@@ -35,8 +35,7 @@ void log_until_killed(const std::string& folder, int acknowledge) {
   MonitorOptions options;
   options.config.mode = SmartMode{};
   options.config.generation_every = 7;
-  options.config.run_dir = folder;
-  options.config.output_dir = folder;
+  options.config.output_dir = folder;  // and nothing more: steps survive by default
   options.config.tensorboard = folder + "/board";
   options.model_json = kSmallLlama;
   options.peak = FlopRate{1e12};
@@ -185,7 +184,7 @@ TEST_F(KillTest, NoStepThatWasLoggedIsLostToAKill) {
     }
     expect_whole_export(run, *steps);
     if (round % 20 == 0) {
-      recover_journals(run);
+      recover_journals(run + "/mfu-run");
       ASSERT_EQ(read_recorded_steps(run)->reports.size(), steps->reports.size());
       ASSERT_FALSE(regions_left());
     }

@@ -14,6 +14,29 @@ void keep_shape(LoggedStep& logged, const StepShape& shape) {
   logged.images = static_cast<std::uint32_t>(std::min<std::uint64_t>(shape.images, ~0u));
 }
 
+LoggedStep completed(const LoggedStep& awaited, const LoggedStep& arrived) {
+  LoggedStep step = awaited;
+  auto take = [&](auto& to, const auto& from, LoggedHas bit) {
+    if ((arrived.has & bit) == 0) return;
+    to = from;
+    step.has = static_cast<std::uint16_t>(step.has | bit);
+  };
+  take(step.of.epoch, arrived.of.epoch, has_epoch);
+  take(step.of.loss, arrived.of.loss, has_loss);
+  take(step.of.grad_norm, arrived.of.grad_norm, has_grad_norm);
+  take(step.of.learning_rate, arrived.of.learning_rate, has_learning_rate);
+  take(step.duration_s, arrived.duration_s, has_duration);
+  if (arrived.has & has_shape) {
+    step.sequences = arrived.sequences;
+    step.tokens = arrived.tokens;
+    step.squares = arrived.squares;
+    step.padded_length = arrived.padded_length;
+    step.images = arrived.images;
+    if (step.samples == 0) step.samples = arrived.samples;
+  }
+  return step;
+}
+
 LoggedStep logged_reading(const FlopReading& reading) {
   LoggedStep logged;
   logged.kind = LoggedKind::reading;

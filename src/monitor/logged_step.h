@@ -15,6 +15,7 @@ enum class LoggedKind : std::uint8_t {
   period,       // of generation; written by the background thread
   hardware,     // what the counters said; written by the background thread
   shared,       // a calibration the background thread found in the run directory
+  arrived,      // numbers of an awaited step
 };
 
 // Which of the fields were given.
@@ -27,6 +28,8 @@ enum LoggedHas : std::uint16_t {
   has_flop = 32,
   has_attention_flop = 64,
   of_another_rank = 128,  // a reading
+  awaits = 256,           // a step: a device has not computed all of its numbers yet
+  has_shape = 512,        // what arrived
 };
 
 struct LoggedStep {
@@ -48,7 +51,7 @@ struct LoggedStep {
   };
   std::uint64_t samples = 0, sequences = 0, tokens = 0, squares = 0;
   std::uint32_t images = 0;
-  std::uint32_t reserved = 0;
+  std::uint32_t ticket = 0;  // of an awaited step, and of what arrived for it
   std::uint64_t flop_low = 0, flop_high = 0;
 
   LoggedStep() : of{} {}

@@ -86,6 +86,13 @@ std::optional<MetricsAddress> parse_metrics_address(std::string_view text) {
   return MetricsAddress{std::string(host), *port};
 }
 
+bool is_wrong_metrics_address(std::string_view text) {
+  std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || text.find('/') != std::string_view::npos) return false;
+  std::string_view port = text.substr(colon + 1);
+  return port.find_first_not_of("0123456789") == std::string_view::npos && !parse_port(port);
+}
+
 std::uint16_t local_rank_port(std::uint16_t port) {
   for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
     const char* value = std::getenv(name);

@@ -20,6 +20,10 @@ struct MetricsAddress {
 // is on loopback.
 std::optional<MetricsAddress> parse_metrics_address(std::string_view text);
 
+// An address whose port is none (":99999", "localhost:0"), and not a path that happens to hold a
+// colon: those have a slash, or something else than digits behind it.
+bool is_wrong_metrics_address(std::string_view text);
+
 // Ranks of one machine listen on ports of their own: the given one, and as many more as their local
 // rank says (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID).
 std::uint16_t local_rank_port(std::uint16_t port);

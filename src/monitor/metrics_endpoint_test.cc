@@ -10,6 +10,16 @@
 namespace mfu {
 namespace {
 
+TEST(MetricsAddress, knows_a_port_that_is_none_from_a_path) {
+  for (const char* wrong : {":99999", ":0", ":", "localhost:65536", "[::1]:70000"}) {
+    EXPECT_TRUE(is_wrong_metrics_address(wrong)) << wrong;
+    EXPECT_FALSE(parse_metrics_address(wrong).has_value()) << wrong;
+  }
+  for (const char* path : {"mfu.prom", "a/b:99999", "C:x", "run:today", ":9464", ""}) {
+    EXPECT_FALSE(is_wrong_metrics_address(path)) << path;
+  }
+}
+
 TEST(MetricsAddress, IsToldFromAPath) {
   EXPECT_EQ(parse_metrics_address(":9464")->address, "127.0.0.1");
   EXPECT_EQ(parse_metrics_address(":9464")->port, 9464);

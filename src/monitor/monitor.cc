@@ -1,30 +1,19 @@
 #include "mfu/monitor.h"
 
-#include <fmt/format.h>
-#include <pthread.h>
-#include <unistd.h>
-
-#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 
+#include "base/fork.h"
 #include "monitor/worker.h"
 
 namespace mfu {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};
-
-// Grows in every forked child: the thread and the queue of a monitor are its parent's.
-std::atomic<unsigned> g_forks = 0;  // NOLINT(readability-identifier-naming): global, and says so
-
-void watch_forks() {
-  static const int kWatched =
-      ::pthread_atfork(nullptr, nullptr, [] { g_forks.fetch_add(1, std::memory_order_relaxed); });
-  (void)kWatched;
+std::chrono::steady_clock::time_point deadline_in(std::chrono::milliseconds patience) {
+  return std::chrono::steady_clock::now() + patience;
 }
 
 }  // namespace
@@ -33,7 +22,32 @@ struct Monitor::State {
   State(std::unique_ptr<Worker> made, const Clock& its_clock)
       : worker(std::move(made)), clock(its_clock) {}
 
-  bool ours() const { return forks == g_forks.load(std::memory_order_relaxed); }
+  // The threads and the queue of a monitor are those of the process that made it.
+  bool ours() const { return made_after == forks(); }
+
+  // A step as the queue keeps it; `more` is what `has` says beside what was given.
+  void fill(LoggedStep& logged, const StepInfo& info, std::uint16_t more) noexcept {
+    std::uint16_t has = more;
+    auto keep = [&](double& to, const std::optional<double>& value, LoggedHas bit) {
+      to = value.value_or(0);
+      if (value) has = static_cast<std::uint16_t>(has | bit);
+    };
+    logged.kind = LoggedKind::step;
+    logged.phase = static_cast<std::uint8_t>(phase.load(std::memory_order_relaxed));
+    logged.step = info.step;
+    keep(logged.of.epoch, info.epoch, has_epoch);
+    keep(logged.of.loss, info.loss, has_loss);
+    keep(logged.of.grad_norm, info.grad_norm, has_grad_norm);
+    keep(logged.of.learning_rate, info.learning_rate, has_learning_rate);
+    keep(logged.duration_s, info.duration_s, has_duration);
+    keep_shape(logged, info.shape);
+    logged.samples = info.samples;
+    if (info.counted_flop) has |= has_flop;
+    logged.flop_low = info.counted_flop ? info.counted_flop->low() : 0;
+    logged.flop_high = info.counted_flop ? info.counted_flop->high() : 0;
+    logged.has = has;
+    logged.ticket = 0;
+  }
 
   // Into the queue, or dropped and counted.
   void push(const LoggedStep& logged) noexcept {
@@ -48,12 +62,13 @@ struct Monitor::State {
 
   std::unique_ptr<Worker> worker;
   const Clock& clock;
-  unsigned forks = g_forks.load();
+  unsigned made_after = forks();
   std::atomic<TrainingPhase> phase = TrainingPhase::main;
   std::atomic<std::uint64_t> beside = 0;  // queued, and no step
+  std::atomic<std::uint32_t> tickets = 0;
   std::mutex mutex;
   std::condition_variable wake, done;
-  bool stop = false, ended = false;
+  bool stop = false, ended = false, left = false;
   std::chrono::milliseconds patience{};
   std::uint64_t flush_wanted = 0, flush_done = 0;
   std::thread thread;
@@ -64,14 +79,14 @@ struct Monitor::State {
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
-      wake.wait_for(lock, kLook,
+      wake.wait_for(lock, Worker::kLook,
                     [&] { return stop || flush_wanted > flush_done || worker->behind(); });
       bool ending = stop;
       std::uint64_t wanted = flush_wanted;
       bool all = ending || wanted > flush_done;
       lock.unlock();
-      worker->drain(all);
-      if (ending) worker->close();
+      worker->drain(all, ending);
+      if (ending) worker->finish();
       lock.lock();
       flush_done = wanted;
       ended = ending;
@@ -90,15 +105,14 @@ Result<std::unique_ptr<Monitor>> Monitor::open(MonitorOptions options, const Clo
   auto state = std::make_unique<State>(std::move(worker), clock);
   state->patience = patience;
   State* running = state.get();
-  if (running->worker->enabled()) running->thread = std::thread([running] { running->run(); });
+  if (running->worker->enabled()) running->thread = quiet_thread([running] { running->run(); });
   return std::unique_ptr<Monitor>(new Monitor(std::move(state)));
 }
 
 Monitor::~Monitor() {
   if (state_->ours()) {
     close();
-    std::lock_guard lock(state_->mutex);
-    if (state_->ended || !state_->worker->enabled()) return;
+    if (!state_->left) return;
   }
   // A forked child: there is no thread to join, and the queue is the parent's. Or a thread that
   // hangs in a sink, and needs what it has. Left, but not lost to whoever looks for leaks.
@@ -113,30 +127,36 @@ void Monitor::log_step(const StepInfo& info) noexcept {
   std::uint64_t position = 0;
   LoggedStep* slot = state.worker->queue().claim(position);
   if (slot == nullptr) return;
-  LoggedStep& logged = *slot;
-  std::uint16_t has = 0;
-  auto keep = [&](double& to, const std::optional<double>& value, LoggedHas bit) {
-    to = value.value_or(0);
-    if (value) has = static_cast<std::uint16_t>(has | bit);
-  };
-  logged.kind = LoggedKind::step;
-  logged.phase = static_cast<std::uint8_t>(state.phase.load(std::memory_order_relaxed));
-  logged.step = info.step;
-  keep(logged.of.epoch, info.epoch, has_epoch);
-  keep(logged.of.loss, info.loss, has_loss);
-  keep(logged.of.grad_norm, info.grad_norm, has_grad_norm);
-  keep(logged.of.learning_rate, info.learning_rate, has_learning_rate);
-  keep(logged.duration_s, info.duration_s, has_duration);
-  keep_shape(logged, info.shape);
-  logged.samples = info.samples;
-  if (info.counted_flop) has |= has_flop;
-  logged.flop_low = info.counted_flop ? info.counted_flop->low() : 0;
-  logged.flop_high = info.counted_flop ? info.counted_flop->high() : 0;
-  logged.has = has;
-  logged.end_ns = state.clock.now().count();
+  state.fill(*slot, info, 0);
+  slot->end_ns = state.clock.now().count();
   state.worker->queue().publish(position);
   // A loop too quick for kLook: worth a system call now and then.
   if (state.worker->queue().crowded(position)) state.wake.notify_one();
+}
+
+std::uint32_t Monitor::log_awaited(const StepInfo& info) noexcept {
+  State& state = *state_;
+  if (!state.ours() || !state.worker->enabled()) return 0;
+  std::uint64_t position = 0;
+  LoggedStep* slot = state.worker->queue().claim(position);
+  if (slot == nullptr) return 0;
+  std::uint32_t ticket = state.tickets.fetch_add(1, std::memory_order_relaxed) + 1;
+  state.fill(*slot, info, awaits);
+  slot->ticket = ticket;
+  slot->end_ns = state.clock.now().count();
+  state.worker->queue().publish(position);
+  if (state.worker->queue().crowded(position)) state.wake.notify_one();
+  return ticket;
+}
+
+void Monitor::complete(std::uint32_t ticket, const StepInfo& arrived) noexcept {
+  if (ticket == 0) return;
+  LoggedStep logged;
+  bool shaped = arrived.shape.tokens != 0 || arrived.shape.sequences != 0;
+  state_->fill(logged, arrived, static_cast<std::uint16_t>(shaped ? has_shape : 0));
+  logged.kind = LoggedKind::arrived;
+  logged.ticket = ticket;
+  state_->push(logged);
 }
 
 void Monitor::add_reading(const FlopReading& reading) noexcept {
@@ -185,21 +205,32 @@ MonitorStatus Monitor::status() const {
 bool Monitor::flush(std::chrono::milliseconds patience) {
   State& state = *state_;
   if (!state.ours() || !state.thread.joinable()) return false;
+  auto deadline = deadline_in(patience);
   std::unique_lock lock(state.mutex);
   std::uint64_t mine = ++state.flush_wanted;
   state.wake.notify_one();
-  return state.done.wait_for(lock, patience, [&] { return state.flush_done >= mine; });
+  if (!state.done.wait_until(lock, deadline, [&] { return state.flush_done >= mine; })) {
+    return false;
+  }
+  lock.unlock();
+  return state.worker->sinks_answered(deadline);
 }
 
 void Monitor::close() {
+  close(state_->patience);
+}
+
+void Monitor::close(std::chrono::milliseconds patience) {
   State& state = *state_;
   if (!state.ours() || !state.thread.joinable()) return;
+  auto deadline = deadline_in(patience);
   std::unique_lock lock(state.mutex);
   state.stop = true;
   state.wake.notify_one();
-  bool ended = state.done.wait_for(lock, state.patience, [&] { return state.ended; });
+  bool ended = state.done.wait_until(lock, deadline, [&] { return state.ended; });
   lock.unlock();
   ended ? state.thread.join() : state.thread.detach();
+  state.left = !ended || !state.worker->sinks_ended(deadline);
 }
 
 }  // namespace mfu

@@ -16,6 +16,23 @@ std::string problem(std::string_view text) {
   return config.has_value() ? "none" : config.error().message;
 }
 
+TEST(MonitorConfig, ARunDirectoryIsKeptUnlessToldNotTo) {
+  EXPECT_TRUE(good("monitoring: {output_dir: o}").keep_run);
+  for (const char* none : {"none", "false", "off", "No"}) {
+    MonitorConfig config = good(std::string("monitoring: {output_dir: o, run_dir: ") + none + "}");
+    EXPECT_FALSE(config.keep_run) << none;
+    EXPECT_EQ(config.run_dir, "");
+  }
+  EXPECT_EQ(good("monitoring: {run_dir: \"none\"}").run_dir, "none");
+  EXPECT_TRUE(good("monitoring: {run_dir: r}").keep_run);
+}
+
+TEST(MonitorConfig, APortThatIsNoneIsNoFile) {
+  EXPECT_NE(problem("monitoring: {sinks: {prometheus: \":99999\"}}").find("1 to 65535"),
+            std::string::npos);
+  EXPECT_EQ(good("monitoring: {sinks: {prometheus: \"mfu.prom\"}}").prometheus, "mfu.prom");
+}
+
 TEST(MonitorConfig, TheDocumentsFilesMeanWhatTheySay) {
   EXPECT_EQ(good("monitoring:\n  # every 500 steps\n  flops_profile_freq: 500\n").schedule.fixed,
             500u);

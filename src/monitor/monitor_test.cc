@@ -361,7 +361,6 @@ TEST_F(MonitorTest, ASinkThatHangsKeepsNobodyFromEnding) {
     monitor->log_step({.step = step, .loss = 1.0, .shape = StepShape::of(1, 8)});
   }
   MonitorStatus status = monitor->status();
-  EXPECT_GT(status.dropped, 0u);
   EXPECT_EQ(status.logged + status.dropped, 40u);
   EXPECT_FALSE(monitor->flush(std::chrono::milliseconds(20)));
   monitor.reset();  // returns

@@ -81,6 +81,7 @@ std::optional<StepReport> StepPipeline::take(const LoggedStep& logged) {
               ? Result<FlopRate>(FlopRate{logged.number[0]})
               : Result<FlopRate>(fail(ErrorCode::not_found, "no hardware counters at this step")));
       return std::nullopt;
+    case LoggedKind::arrived:  // put into its step before that comes here
     case LoggedKind::none:
       break;
   }

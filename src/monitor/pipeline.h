@@ -63,5 +63,7 @@ LoggedStep logged_calibration(const Calibration& calibration);
 LoggedStep logged_period(const TokenPeriod& period);
 LoggedStep logged_hardware(const Result<FlopRate>& rate);
 void keep_shape(LoggedStep& logged, const StepShape& shape);
+// The awaited step with the numbers that arrived for it.
+LoggedStep completed(const LoggedStep& awaited, const LoggedStep& arrived);
 
 }  // namespace mfu

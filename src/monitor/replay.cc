@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "base/file.h"
@@ -35,15 +36,15 @@ Result<std::vector<JournalEntry>> entries_of(const std::string& facts_path,
     all.notes.push_back(
         fmt::format("{}: {} damaged record(s) were passed over", bin, content.damaged));
   }
-  std::vector<JournalEntry> entries = std::move(content.entries);
+  std::vector<JournalEntry> entries;
   std::set<std::uint64_t> known;
-  for (const JournalEntry& entry : entries) {
-    if (!entry.beside()) known.insert(entry.position);
+  for (const JournalEntry& entry : content.entries) {
+    if (entry.beside() || known.insert(entry.position).second) entries.push_back(entry);
   }
   for (const LeftInQueue::Entry& entry : left.entries) {
     if (!known.contains(entry.position)) entries.push_back({entry.position, entry.step});
   }
-  all.dropped += left.dropped;
+  all.dropped += facts.ended ? facts.dropped : left.dropped;
   // What the background thread found out for a step stands before it.
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
     auto order = [](const JournalEntry& entry) {
@@ -77,9 +78,15 @@ Result<std::vector<StepReport>> replay(const std::string& facts_path, RecordedSt
       all.notes.push_back(std::move(warning));
     }
   });
+  std::map<std::uint32_t, LoggedStep> arrived;
+  for (const JournalEntry& entry : entries) {
+    if (entry.step.kind == LoggedKind::arrived) arrived[entry.step.ticket] = entry.step;
+  }
   std::vector<StepReport> reports;
   for (const JournalEntry& entry : entries) {
-    if (std::optional<StepReport> report = pipeline.take(entry.step)) {
+    auto found = entry.step.has & awaits ? arrived.find(entry.step.ticket) : arrived.end();
+    LoggedStep step = found == arrived.end() ? entry.step : completed(entry.step, found->second);
+    if (std::optional<StepReport> report = pipeline.take(step)) {
       reports.push_back(std::move(*report));
     }
   }
@@ -93,10 +100,12 @@ Result<RecordedSteps> read_recorded_steps(const std::string& directory) {
   if (!std::filesystem::is_directory(directory, error)) {
     return fail(ErrorCode::not_found,
                 fmt::format("there is no run directory {}; mfu run says where it wrote one (its "
-                            "last line), a monitor writes to its run_dir",
+                            "last line), a monitor has one in its output folder",
                             directory));
   }
   std::vector<std::string> files = facts_files(directory);
+  // The folder that a monitor writes its log to.
+  if (files.empty()) files = facts_files(directory + "/mfu-run");
   if (files.empty()) {
     return fail(ErrorCode::not_found,
                 fmt::format("{} holds no steps of a monitor (steps-*.json)", directory));

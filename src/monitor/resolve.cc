@@ -157,6 +157,11 @@ std::unique_ptr<Sink> prometheus_sink(const std::string& where) {
 }  // namespace
 
 void resolve_options(MonitorOptions& options, const WarnFunction& warn) {
+  if (is_wrong_metrics_address(options.config.prometheus)) {
+    warn(fmt::format("prometheus: {} has no port from 1 to 65535: Prometheus gets nothing",
+                     options.config.prometheus));
+    options.config.prometheus.clear();
+  }
   resolve_model(options, warn);
   resolve_training(options, warn);
   resolve_peak(options, warn);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <system_error>
 
 #include "base/file.h"
+#include "base/fork.h"
 
 namespace mfu {
 
@@ -21,12 +23,17 @@ std::string reason(int number) {
   return std::error_code(number, std::generic_category()).message();
 }
 
-Result<void*> map(const std::string& path, std::size_t bytes) {
+struct Mapping {
+  void* memory;
+  int lock;
+};
+
+Result<Mapping> map(const std::string& path, std::size_t bytes) {
   if (path.empty()) {
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory == MAP_FAILED) return fail(ErrorCode::io, "no memory for the queue of steps");
-    return memory;
+    return Mapping{memory, -1};
   }
   int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) {
@@ -45,7 +52,14 @@ Result<void*> map(const std::string& path, std::size_t bytes) {
     return fail(ErrorCode::io,
                 fmt::format("cannot reserve {} bytes in {}: {}", bytes, path, reason(refused)));
   }
-  return memory;
+  // Locked through a descriptor of its own: the mapping holds on to the one it was made from, also
+  // in a child, which would go on holding the lock of its dead parent.
+  int lock = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (lock >= 0) {
+    ::flock(lock, LOCK_EX | LOCK_NB);
+    close_in_children(lock);
+  }
+  return Mapping{memory, lock};
 }
 
 }  // namespace
@@ -58,7 +72,9 @@ Result<StepQueue> StepQueue::create(const std::string& path, std::size_t capacit
   }
   StepQueue queue;
   queue.bytes_ = sizeof(QueueHeader) + capacity * sizeof(QueueSlot);
-  queue.memory_ = MFU_TRY(map(path, queue.bytes_));
+  Mapping mapping = MFU_TRY(map(path, queue.bytes_));
+  queue.memory_ = mapping.memory;
+  queue.lock_ = mapping.lock;
   queue.mask_ = capacity - 1;
   queue.header_ = new (queue.memory_) QueueHeader{};
   char* after = static_cast<char*>(queue.memory_) + sizeof(QueueHeader);
@@ -75,6 +91,7 @@ Result<StepQueue> StepQueue::create(const std::string& path, std::size_t capacit
 StepQueue::StepQueue(StepQueue&& other) noexcept
     : memory_(std::exchange(other.memory_, nullptr)),
       bytes_(other.bytes_),
+      lock_(std::exchange(other.lock_, -1)),
       header_(other.header_),
       slots_(other.slots_),
       mask_(other.mask_) {}
@@ -82,6 +99,7 @@ StepQueue::StepQueue(StepQueue&& other) noexcept
 StepQueue& StepQueue::operator=(StepQueue&& other) noexcept {
   std::swap(memory_, other.memory_);
   std::swap(bytes_, other.bytes_);
+  std::swap(lock_, other.lock_);
   header_ = other.header_;
   slots_ = other.slots_;
   mask_ = other.mask_;
@@ -90,6 +108,20 @@ StepQueue& StepQueue::operator=(StepQueue&& other) noexcept {
 
 StepQueue::~StepQueue() {
   if (memory_ != nullptr) ::munmap(memory_, bytes_);
+  if (lock_ < 0) return;
+  forget_descriptor(lock_);
+  ::close(lock_);
+}
+
+DeadQueue::DeadQueue(const std::string& path)
+    : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+  if (file_ < 0 || ::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(file_);
+  file_ = -1;
+}
+
+DeadQueue::~DeadQueue() {
+  if (file_ >= 0) ::close(file_);
 }
 
 Result<LeftInQueue> read_queue(const std::string& path) {

@@ -35,7 +35,8 @@ struct alignas(128) QueueHeader {
 class StepQueue {
  public:
   // In a file in memory (`path`, made new), or in private memory where that is empty. All pages are
-  // there before this returns: a store cannot fault or fail later.
+  // there before this returns: a store cannot fault or fail later. The file is locked while its
+  // process lives, whatever its number in whichever container: by that others know.
   static Result<StepQueue> create(const std::string& path, std::size_t capacity);
   StepQueue(StepQueue&& other) noexcept;
   StepQueue& operator=(StepQueue&& other) noexcept;
@@ -82,6 +83,11 @@ class StepQueue {
     return slots_[ahead & mask_].turn.load(std::memory_order_relaxed) < ahead;
   }
 
+  // For steps that were taken and could be kept nowhere.
+  void count_dropped(std::uint64_t steps) noexcept {
+    header_->dropped.fetch_add(steps, std::memory_order_relaxed);
+  }
+
   std::uint64_t head() const noexcept { return header_->head.load(std::memory_order_acquire); }
   std::uint64_t dropped() const noexcept {
     return header_->dropped.load(std::memory_order_relaxed);
@@ -92,6 +98,7 @@ class StepQueue {
   StepQueue() = default;
   void* memory_ = nullptr;
   std::size_t bytes_ = 0;
+  int lock_ = -1;
   QueueHeader* header_ = nullptr;
   QueueSlot* slots_ = nullptr;
   std::uint64_t mask_ = 0;
@@ -108,5 +115,19 @@ struct LeftInQueue {
   std::uint64_t dropped = 0;
 };
 Result<LeftInQueue> read_queue(const std::string& path);
+
+// Holds the queue of a dead process, so that of several that come to recover it one does. Empty
+// while its process lives, while another recovers it, and where there is no such file.
+class DeadQueue {
+ public:
+  explicit DeadQueue(const std::string& path);
+  ~DeadQueue();
+  DeadQueue(const DeadQueue&) = delete;
+  DeadQueue& operator=(const DeadQueue&) = delete;
+  bool held() const { return file_ >= 0; }
+
+ private:
+  int file_ = -1;
+};
 
 }  // namespace mfu

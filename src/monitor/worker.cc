@@ -18,12 +18,6 @@ constexpr std::chrono::nanoseconds kJournalPause = std::chrono::seconds(1);
 constexpr std::chrono::nanoseconds kSamplePause = std::chrono::milliseconds(200);
 constexpr std::size_t kMostBeside = 65536;
 
-// steps-HOST-PID-N: one a monitor.
-std::string journal_name() {
-  static std::atomic<unsigned> monitors = 0;
-  return fmt::format("steps-{}-{}-{}", this_host(), ::getpid(), monitors++);
-}
-
 std::string region_folder() {
   const char* named = std::getenv("MFU_REGION_DIR");
   return named == nullptr || *named == '\0' ? "/dev/shm" : named;
@@ -54,20 +48,31 @@ std::optional<StepReport> thinned(const StepReport& report, const MonitorConfig&
 Result<std::unique_ptr<Worker>> Worker::create(MonitorOptions options, const Clock& clock) {
   std::vector<std::string> warnings;
   resolve_options(options, [&](std::string message) { warnings.push_back(std::move(message)); });
+  MonitorConfig& config = options.config;
+  // Ranks that name one directory share what they measure there. One that nobody named may be one
+  // of many.
+  bool shared = !config.run_dir.empty();
+  if (!shared && config.keep_run && !config.output_dir.empty()) {
+    config.run_dir = config.output_dir + "/mfu-run";
+  }
   std::string path, name = journal_name();
-  bool kept = options.config.enabled && !options.config.run_dir.empty();
-  if (kept) path = fmt::format("{}/mfu-{}.queue", region_folder(), name);
+  bool kept = config.enabled && !config.run_dir.empty();
+  if (kept) {
+    recover_journals(config.run_dir);
+    path = fmt::format("{}/mfu-{}.queue", region_folder(), name);
+  }
   Result<StepQueue> queue = StepQueue::create(path, options.queue_capacity);
   if (!queue.has_value() && kept && queue.error().code == ErrorCode::io) {
-    warnings.push_back(fmt::format("steps will not survive a kill -9: {}", queue.error().message));
-    kept = false;
+    warnings.push_back(fmt::format("the steps of the last {} ms will not survive a kill -9: {}",
+                                   kLook.count(), queue.error().message));
+    path.clear();
     queue = StepQueue::create("", options.queue_capacity);
   }
   if (!queue.has_value()) return Failure{queue.error()};
   std::unique_ptr<Worker> worker(new Worker(options, clock, std::move(queue).value()));
   for (std::string& warning : warnings) worker->warn(warning);
-  if (kept) worker->open_journal(options, name, path);
-  worker->add_sinks(std::move(options.sinks));
+  if (kept) worker->open_journal(options, name, path, shared);
+  if (worker->enabled()) worker->add_sinks(std::move(options.sinks));
   return worker;
 }
 
@@ -88,8 +93,7 @@ Worker::Worker(const MonitorOptions& options, const Clock& clock, StepQueue queu
 Worker::~Worker() = default;
 
 void Worker::open_journal(const MonitorOptions& options, const std::string& name,
-                          const std::string& queue_path) {
-  recover_journals(config_.run_dir);
+                          const std::string& queue_path, bool shared) {
   JournalFacts facts{.host = this_host(),
                      .pid = static_cast<std::uint32_t>(::getpid()),
                      .queue = queue_path,
@@ -99,12 +103,12 @@ void Worker::open_journal(const MonitorOptions& options, const std::string& name
   Result<Journal> journal = Journal::create(config_.run_dir, name, std::move(facts));
   if (!journal.has_value()) {
     warn(fmt::format("steps will not survive a kill -9: {}", journal.error().message));
-    ::unlink(queue_path.c_str());
+    if (!queue_path.empty()) ::unlink(queue_path.c_str());
     return;
   }
   journal_.emplace(std::move(journal).value());
   queue_path_ = queue_path;
-  if (options.rank && std::holds_alternative<SmartMode>(config_.mode)) {
+  if (shared && options.rank && std::holds_alternative<SmartMode>(config_.mode)) {
     share_.emplace(config_.run_dir, *options.rank, clock_);
     if (!share_->leads()) wants_reading_ = false;
   }
@@ -112,13 +116,15 @@ void Worker::open_journal(const MonitorOptions& options, const std::string& name
 
 void Worker::add_sinks(std::vector<std::unique_ptr<Sink>> given) {
   auto warn_of = [this](const std::string& message) { warn(message); };
+  auto add = [&](std::unique_ptr<Sink> sink, std::uint64_t batch, bool local) {
+    feeds_.push_back(
+        {std::make_unique<SinkThread>(SinkFeeder(std::move(sink), clock_, batch, warn_of), clock_),
+         local});
+  };
   for (ConfiguredSink& each : configured_sinks(config_)) {
-    std::uint64_t batch = each.local ? config_.local_save_every : 1;
-    feeds_.push_back({SinkFeeder(std::move(each.sink), clock_, batch, warn_of), each.local});
+    add(std::move(each.sink), each.local ? config_.local_save_every : 1, each.local);
   }
-  for (std::unique_ptr<Sink>& sink : given) {
-    feeds_.push_back({SinkFeeder(std::move(sink), clock_, 1, warn_of), false});
-  }
+  for (std::unique_ptr<Sink>& sink : given) add(std::move(sink), 1, false);
 }
 
 void Worker::warn(const std::string& message) {
@@ -183,7 +189,7 @@ void Worker::write_journal() {
     journaled_ = processed_;
     return;
   }
-  if (journal_next_.count() != 0 && clock_.now() < journal_next_) return;
+  if (journal_next_.count() != 0 && clock_.now() < journal_next_) return make_room();
   std::vector<JournalEntry> entries = beside_;
   std::uint64_t at = journaled_;
   for (const LoggedStep* step = nullptr; (step = queue_.at(at)) != nullptr; ++at) {
@@ -191,18 +197,40 @@ void Worker::write_journal() {
   }
   if (entries.empty()) return;
   Result<void> written = journal_->append(entries);
+  for (const std::string& note : journal_->take_notes()) warn(note);
   if (!written.has_value()) {
-    journal_next_ = clock_.now() + kJournalPause;
-    if (!journal_warned_) {
-      journal_warned_ = true;
-      warn(fmt::format("{}; steps are held in memory meanwhile, the newest {} of them",
-                       written.error().message, queue_.capacity()));
-    }
+    hold_back(written.error());
     return;
   }
   journal_next_ = {};
   journaled_ = at;
   beside_.clear();
+}
+
+void Worker::hold_back(const Error& refused) {
+  journal_next_ = clock_.now() + kJournalPause;
+  if (!journal_warned_) {
+    journal_warned_ = true;
+    warn(
+        fmt::format("{}; the newest {} steps are held in memory meanwhile, older ones are counted "
+                    "as dropped",
+                    refused.message, queue_.capacity() * 3 / 4));
+  }
+  make_room();
+}
+
+// The disk refuses: the queue holds the newest steps. The oldest make room where they were
+// reported, so that a full disk stops neither the loop nor the other sinks; the run directory lacks
+// them.
+void Worker::make_room() {
+  std::uint64_t held = queue_.head() - journaled_, most = queue_.capacity() * 3 / 4;
+  std::uint64_t until = std::min(processed_, journaled_ + (held > most ? held - most : 0));
+  std::uint64_t steps = 0;
+  for (; journaled_ < until; ++journaled_) {
+    const LoggedStep* step = queue_.at(journaled_);
+    if (step != nullptr && step->kind == LoggedKind::step) ++steps;
+  }
+  queue_.count_dropped(steps);
 }
 
 void Worker::end_period(std::uint64_t step) {
@@ -214,13 +242,31 @@ void Worker::end_period(std::uint64_t step) {
   keep({processed_, logged});
 }
 
-std::size_t Worker::process(std::size_t most) {
+// Numbers that a device gave later stand behind their steps.
+void Worker::look_ahead() {
+  looked_ = std::max(looked_, processed_);
+  for (const LoggedStep* each = nullptr; (each = queue_.at(looked_)) != nullptr; ++looked_) {
+    if (each->kind == LoggedKind::arrived) arrived_[each->ticket] = *each;
+  }
+}
+
+std::optional<LoggedStep> Worker::next(bool ending) {
+  const LoggedStep* logged = queue_.at(processed_);
+  if (logged == nullptr) return std::nullopt;
+  if (logged->kind == LoggedKind::arrived) arrived_.erase(logged->ticket);
+  if ((logged->has & awaits) == 0 || logged->kind != LoggedKind::step) return *logged;
+  auto found = arrived_.find(logged->ticket);
+  if (found != arrived_.end()) return completed(*logged, found->second);
+  return ending || behind() ? std::optional(*logged) : std::nullopt;
+}
+
+std::size_t Worker::process(std::size_t most, bool ending) {
   std::optional<StepReport> newest;
   std::size_t reports = 0, taken = 0;
   std::uint64_t next_step = 0;
   for (; taken < most; ++taken) {
-    const LoggedStep* logged = queue_.at(processed_);
-    if (logged == nullptr) break;
+    std::optional<LoggedStep> logged = next(ending);
+    if (!logged) break;
     if (logged->kind == LoggedKind::step) {
       next_step = logged->step + 1;
       end_period(logged->step);
@@ -228,7 +274,7 @@ std::size_t Worker::process(std::size_t most) {
     std::optional<StepReport> report = pipeline_.take(*logged);
     ++processed_;
     if (!report) continue;
-    feed(*report);
+    fresh_.push_back(*report);
     newest = std::move(report);
     ++reports;
   }
@@ -242,18 +288,19 @@ std::size_t Worker::process(std::size_t most) {
   return taken;
 }
 
-void Worker::feed(const StepReport& report) {
-  std::optional<StepReport> thin;
-  bool thinned_already = false;
-  for (Feed& each : feeds_) {
-    if (each.local) {
-      each.feeder.offer(report);
-      continue;
+void Worker::feed() {
+  std::vector<StepReport> thin;
+  auto is_local = [](const Feed& each) { return each.local; };
+  if (!fresh_.empty() && !std::all_of(feeds_.begin(), feeds_.end(), is_local)) {
+    for (const StepReport& report : fresh_) {
+      if (std::optional<StepReport> less = thinned(report, config_)) thin.push_back(*less);
     }
-    if (!thinned_already) thin = thinned(report, config_);
-    thinned_already = true;
-    if (thin) each.feeder.offer(*thin);
   }
+  for (Feed& each : feeds_) {
+    each.sink->offer(each.local ? fresh_ : thin);
+    each.sink->nudge();
+  }
+  fresh_.clear();
 }
 
 void Worker::free_done() {
@@ -262,43 +309,59 @@ void Worker::free_done() {
   }
 }
 
-void Worker::drain(bool all) {
+// A queue that is full is the one way to lose a step: said once, counted always.
+void Worker::warn_of_drops() {
+  std::uint64_t dropped = queue_.dropped();
+  if (drops_warned_ || dropped == 0) return;
+  drops_warned_ = true;
+  warn(
+      fmt::format("steps are dropped, {} so far: they come faster than they can be kept, or a disk "
+                  "stalls; a larger queue_capacity holds more than {} (status() counts them)",
+                  dropped, queue_.capacity()));
+}
+
+void Worker::drain(bool all, bool ending) {
   sample_hardware();
   share_calibration();
   std::uint64_t until = queue_.head();
   std::size_t taken = 0;
   do {
     write_journal();
-    taken = process(kBatch);
+    look_ahead();
+    taken = process(kBatch, ending);
     // What this thread found out is on its way to the journal before a sink has it.
     if (!beside_.empty()) write_journal();
     if (!journal_) journaled_ = processed_;
     free_done();
-    for (Feed& each : feeds_) each.feeder.pump(all);
+    feed();
   } while (taken == kBatch && processed_ < until);
   write_journal();
   free_done();
-  std::uint64_t unsent = 0;
-  for (Feed& each : feeds_) unsent += each.feeder.lost();
-  std::lock_guard lock(mutex_);
-  unsent_ = unsent;
+  warn_of_drops();
+  for (Feed& each : feeds_) {
+    if (all) each.sink->ask();
+  }
 }
 
-void Worker::close() {
-  for (Feed& each : feeds_) each.feeder.close();
+void Worker::finish() {
+  for (Feed& each : feeds_) each.sink->stop();
   if (share_ && share_->leads()) (void)share_->end();
   journal_next_ = {};
   write_journal();
-  std::uint64_t unsent = 0;
-  for (Feed& each : feeds_) unsent += each.feeder.lost();
-  {
-    std::lock_guard lock(mutex_);
-    unsent_ = unsent;
-  }
   // A queue whose steps are not all on the disk stays, for whoever reads the run directory.
-  if (journal_ && journaled_ == queue_.head() && journal_->end().has_value()) {
-    ::unlink(queue_path_.c_str());
+  if (journal_ && journaled_ == queue_.head() && journal_->end(queue_.dropped()).has_value()) {
+    if (!queue_path_.empty()) ::unlink(queue_path_.c_str());
   }
+}
+
+bool Worker::sinks_answered(Deadline deadline) {
+  return std::all_of(feeds_.begin(), feeds_.end(),
+                     [&](Feed& each) { return each.sink->answered(deadline); });
+}
+
+bool Worker::sinks_ended(Deadline deadline) {
+  return std::all_of(feeds_.begin(), feeds_.end(),
+                     [&](Feed& each) { return each.sink->ended(deadline); });
 }
 
 bool Worker::measurement_due(std::uint64_t step, TrainingPhase phase) const {
@@ -324,11 +387,13 @@ std::vector<std::string> Worker::warnings() const {
 }
 
 MonitorStatus Worker::status() const {
-  std::lock_guard lock(mutex_);
   MonitorStatus status;
   status.dropped = queue_.dropped();
-  status.reported = reported_;
-  status.unsent = unsent_;
+  {
+    std::lock_guard lock(mutex_);
+    status.reported = reported_;
+  }
+  for (const Feed& each : feeds_) status.unsent += each.sink->lost();
   if (journal_) status.run_directory = config_.run_dir;
   return status;
 }

@@ -1,8 +1,9 @@
-// What the monitor's background thread does with the queue: journal, reports, sinks. drain() and
-// close() are that thread's; the rest may be called by any.
+// What the monitor's background thread does with the queue: journal, reports, what sinks get.
+// drain() and finish() are that thread's; the rest may be called by any.
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,16 +11,19 @@
 #include <vector>
 
 #include "mfu/monitor.h"
-#include "monitor/feeder.h"
 #include "monitor/journal.h"
 #include "monitor/pipeline.h"
 #include "monitor/share.h"
+#include "monitor/sink_thread.h"
 #include "monitor/step_queue.h"
 
 namespace mfu {
 
 class Worker {
  public:
+  // How often the background thread looks.
+  static constexpr std::chrono::milliseconds kLook{100};
+
   static Result<std::unique_ptr<Worker>> create(MonitorOptions options, const Clock& clock);
   ~Worker();
 
@@ -29,9 +33,16 @@ class Worker {
   bool behind() const { return queue_.head() - processed_ >= queue_.capacity() / 2; }
   TokenTracker& tokens() { return tokens_; }
 
-  // Everything that is in the queue. With `all`, sinks get incomplete batches too.
-  void drain(bool all);
-  void close();
+  // Everything that is in the queue. With `all`, sinks get incomplete batches too; with `ending`,
+  // what a device still owes is not waited for.
+  void drain(bool all, bool ending);
+  // Ends the journal, and asks the sinks to end.
+  void finish();
+
+  using Deadline = std::chrono::steady_clock::time_point;
+  // Whether every sink has done what drain(true) or finish() asked it for.
+  bool sinks_answered(Deadline deadline);
+  bool sinks_ended(Deadline deadline);
 
   bool measurement_due(std::uint64_t step, TrainingPhase phase) const;
   std::optional<StepReport> last_report() const;
@@ -41,24 +52,30 @@ class Worker {
 
  private:
   struct Feed {
-    SinkFeeder feeder;
+    std::unique_ptr<SinkThread> sink;
     bool local;
   };
 
   Worker(const MonitorOptions& options, const Clock& clock, StepQueue queue);
   void open_journal(const MonitorOptions& options, const std::string& name,
-                    const std::string& queue_path);
+                    const std::string& queue_path, bool shared);
   void add_sinks(std::vector<std::unique_ptr<Sink>> given);
   void warn(const std::string& message);
   void sample_hardware();
   void share_calibration();
   void keep(const JournalEntry& entry);
   void write_journal();
-  // Up to `most` steps; how many there were.
-  std::size_t process(std::size_t most);
+  void hold_back(const Error& refused);
+  void make_room();
+  void look_ahead();
+  // The record at processed_; none: it is not there yet, or waits for its numbers.
+  std::optional<LoggedStep> next(bool ending);
+  // Up to `most` records; how many there were.
+  std::size_t process(std::size_t most, bool ending);
   void end_period(std::uint64_t step);
-  void feed(const StepReport& report);
+  void feed();
   void free_done();
+  void warn_of_drops();
 
   MonitorConfig config_;
   const Clock& clock_;
@@ -69,19 +86,22 @@ class Worker {
   std::optional<CalibrationShare> share_;  // ranks of a run without anything better
   std::vector<JournalEntry> beside_;       // for the journal, made by this thread
   std::chrono::nanoseconds journal_next_{}, sampled_{};
-  bool journal_warned_ = false;
+  bool journal_warned_ = false, drops_warned_ = false;
+  std::map<std::uint32_t, LoggedStep> arrived_;  // numbers of awaited steps, by ticket
+  std::vector<StepReport> fresh_;                // made, and not handed to the sinks yet
   TokenTracker tokens_;
   StepPipeline pipeline_;
   std::optional<CounterSampler> sampler_;
   std::vector<Feed> feeds_;
-  std::uint64_t processed_ = 0, journaled_ = 0, freed_ = 0;  // positions in the queue
+  // Positions in the queue.
+  std::uint64_t processed_ = 0, journaled_ = 0, freed_ = 0, looked_ = 0;
   std::atomic<bool> wants_reading_ = false;
 
   mutable std::mutex mutex_;  // what others read
   std::optional<StepReport> last_;
   Calibration calibration_;
   Diagnostics diagnostics_;
-  std::uint64_t reported_ = 0, unsent_ = 0;
+  std::uint64_t reported_ = 0;
 };
 
 }  // namespace mfu

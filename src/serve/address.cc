@@ -17,13 +17,18 @@ int hex_digit(char c) {
 }  // namespace
 
 std::string host_of(std::string_view host_header) {
-  std::string_view host = host_header;
-  if (host.starts_with('[')) {
-    std::size_t end = host.find(']');
-    host = end == std::string_view::npos ? std::string_view{} : host.substr(1, end - 1);
-  } else {
-    host = host.substr(0, host.find(':'));
+  // HOST or HOST:PORT, and nothing that only begins so ("[::1].evil.com", "localhost:80.evil.com").
+  std::size_t end = host_header.starts_with('[') ? host_header.find(']') : host_header.find(':');
+  std::string_view host = host_header.substr(0, end), rest;
+  if (host_header.starts_with('[')) {
+    if (end == std::string_view::npos) return "";
+    host = host_header.substr(1, end - 1);
+    ++end;
   }
+  rest = end < host_header.size() ? host_header.substr(end) : "";
+  bool port = rest.starts_with(':') && rest.size() <= 6 &&
+              rest.find_first_not_of("0123456789", 1) == std::string_view::npos;
+  if (!rest.empty() && !port) return "";
   std::string lower(host);
   std::ranges::transform(lower, lower.begin(),
                          [](unsigned char c) { return static_cast<char>(std::tolower(c)); });

@@ -10,6 +10,13 @@ TEST(Address, takes_the_host_out_of_its_header) {
   EXPECT_EQ(host_of("[::1]:80"), "::1");
   EXPECT_EQ(host_of("LocalHost"), "localhost");
   EXPECT_EQ(host_of("[::1"), "");
+  EXPECT_EQ(host_of("[::1]"), "::1");
+  EXPECT_EQ(host_of("localhost:"), "localhost");
+  for (const char* other :
+       {"[::1].evil.com", "[::1].evil.com:80", "[::1]80", "localhost:80.evil.com",
+        "127.0.0.1:@evil.com", "localhost:123456", "[::1]:80:90"}) {
+    EXPECT_EQ(host_of(other), "") << other;
+  }
   EXPECT_EQ(host_of(""), "");
 }
 

@@ -1,13 +1,14 @@
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <pthread.h>
+#include <sys/socket.h>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <csignal>
 #include <thread>
 
+#include "base/fork.h"
 #include "mfu/serve.h"
 #include "serve/session.h"
 
@@ -18,6 +19,19 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
+// Neither a program that is started nor a child that is forked keeps a port or a connection.
+void keep_from_children(int descriptor) {
+  ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+}
+
+// Said without waiting and without reading: whoever is turned away costs one system call.
+void turn_away(int descriptor) {
+  constexpr std::string_view kAnswer =
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
+      "Content-Length: 21\r\nConnection: close\r\n\r\ntoo many connections\n";
+  (void)::send(descriptor, kAnswer.data(), kAnswer.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
 class BeastServer : public Server {
  public:
   explicit BeastServer(ServeOptions options)
@@ -27,6 +41,7 @@ class BeastServer : public Server {
   ~BeastServer() override {
     context_.stop();
     if (thread_.joinable()) thread_.join();
+    if (acceptor_.is_open()) forget_descriptor(acceptor_.native_handle());
   }
   BeastServer(const BeastServer&) = delete;
   BeastServer& operator=(const BeastServer&) = delete;
@@ -55,6 +70,7 @@ class BeastServer : public Server {
     }
     tcp::endpoint endpoint(address, options.port);
     (void)acceptor_.open(endpoint.protocol(), error);
+    if (!error) keep_from_children(acceptor_.native_handle());
     if (!error) (void)acceptor_.set_option(tcp::acceptor::reuse_address(true), error);
     if (!error) (void)acceptor_.bind(endpoint, error);
     if (!error) (void)acceptor_.listen(boost::asio::socket_base::max_listen_connections, error);
@@ -66,21 +82,21 @@ class BeastServer : public Server {
   }
 
   void run() {
+    close_in_children(acceptor_.native_handle());
     accept();
-    // The program's own threads take its signals, never this one.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    thread_ = std::thread([this] { context_.run(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = quiet_thread([this] { context_.run(); });
   }
 
  private:
   void accept() {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (!error) {
-        begin_session(std::move(socket), state_);
+        keep_from_children(socket.native_handle());
+        if (has_room(*state_, socket.native_handle())) {
+          begin_session(std::move(socket), state_);
+        } else {
+          turn_away(socket.native_handle());
+        }
         return accept();
       }
       // Out of file descriptors, say: asking again at once would only burn the core.

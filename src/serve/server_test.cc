@@ -1,10 +1,13 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -122,6 +125,115 @@ TEST(Server, survives_what_is_no_request) {
     EXPECT_FALSE(answer.starts_with("HTTP/1.1 200")) << answer;
   }
   EXPECT_TRUE(get(server->port(), "/metrics").starts_with("HTTP/1.1 200"));
+}
+
+int connected(std::uint16_t port) {
+  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(port);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+std::size_t open_descriptors(pid_t process) {
+  std::size_t count = 0;
+  std::string folder = "/proc/" + std::to_string(process) + "/fd";
+  for ([[maybe_unused]] const auto& each : std::filesystem::directory_iterator(folder)) ++count;
+  return count;
+}
+
+// A server in a process of its own, which may open so many files; it ends when `stop` is closed.
+struct Elsewhere {
+  explicit Elsewhere(rlim_t files, std::size_t taken = 0) {
+    int ports[2], stops[2];
+    EXPECT_EQ(::pipe(ports), 0);
+    EXPECT_EQ(::pipe(stops), 0);
+    process = ::fork();
+    if (process == 0) {
+      ::close(stops[1]);
+      rlimit limit{.rlim_cur = files, .rlim_max = files};
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+      for (std::size_t i = 0; i < taken; ++i) (void)::dup(0);
+      auto server = serving();
+      port = server->port();
+      (void)!::write(ports[1], &port, sizeof port);
+      char end = 0;
+      (void)!::read(stops[0], &end, 1);
+      ::_exit(0);
+    }
+    ::close(stops[0]);
+    stop = stops[1];
+    EXPECT_EQ(::read(ports[0], &port, sizeof port), static_cast<ssize_t>(sizeof port));
+    ::close(ports[0]);
+    ::close(ports[1]);
+  }
+  ~Elsewhere() {
+    ::close(stop);
+    ::waitpid(process, nullptr, 0);
+  }
+  Elsewhere(const Elsewhere&) = delete;
+  Elsewhere& operator=(const Elsewhere&) = delete;
+  pid_t process = -1;
+  int stop = -1;
+  std::uint16_t port = 0;
+};
+
+TEST(Server, half_sent_requests_leave_the_program_its_descriptors) {
+  Elsewhere server(1024);
+  std::size_t before = open_descriptors(server.process);
+  std::vector<int> peers;
+  for (int i = 0; i < 900; ++i) {
+    int fd = connected(server.port);
+    if (fd < 0) continue;
+    (void)::send(fd, "GET /metr", 9, MSG_NOSIGNAL);
+    peers.push_back(fd);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LE(open_descriptors(server.process), before + 64 + 1);
+  std::string answer = get(server.port, "/metrics");
+  EXPECT_TRUE(answer.empty() || answer.starts_with("HTTP/1.1 503")) << answer;
+  for (int fd : peers) ::close(fd);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_TRUE(get(server.port, "/metrics").starts_with("HTTP/1.1 200"));
+}
+
+TEST(Server, takes_no_connection_where_the_program_has_few_descriptors_left) {
+  Elsewhere server(128, 64);
+  std::size_t before = open_descriptors(server.process);
+  int fd = connected(server.port);
+  ASSERT_GE(fd, 0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(open_descriptors(server.process), before);
+  ::close(fd);
+}
+
+TEST(Server, a_forked_child_keeps_neither_the_port_nor_a_connection) {
+  auto server = serving();
+  std::uint16_t port = server->port();
+  int peer = connected(port);
+  ASSERT_GE(peer, 0);
+  (void)get(port, "/metrics");  // the server has accepted both
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  pid_t child = ::fork();
+  if (child == 0) {
+    char end = 0;
+    ::close(ends[1]);
+    ::_exit(static_cast<int>(::read(ends[0], &end, 1)));  // until the test closes its end
+  }
+  server.reset();
+  timeval patience{.tv_sec = 5, .tv_usec = 0};
+  ::setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+  char byte = 0;
+  EXPECT_EQ(::recv(peer, &byte, 1, 0), 0);  // the end, at once
+  EXPECT_TRUE(Server::listen({.port = port}).has_value());
+  ::close(ends[1]);
+  ::close(ends[0]);
+  ::close(peer);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST(Server, streams_events_in_order_and_goes_on_where_a_listener_left) {

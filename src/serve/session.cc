@@ -1,13 +1,16 @@
 #include "serve/session.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 #include <charconv>
 
+#include "base/fork.h"
 #include "serve/address.h"
 
 namespace mfu {
@@ -35,8 +38,12 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(boost::asio::ip::tcp::socket socket, std::shared_ptr<ServeState> state)
       : stream_(std::move(socket)), state_(std::move(state)), timer_(stream_.get_executor()) {
     ++state_->connections;
+    close_in_children(descriptor_);
   }
-  ~Session() { --state_->connections; }
+  ~Session() {
+    forget_descriptor(descriptor_);
+    --state_->connections;
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -64,9 +71,6 @@ class Session : public std::enable_shared_from_this<Session> {
     head_only_ = request.method() == http::verb::head;
     if (!head_only_ && request.method() != http::verb::get) {
       return send({.status = 405, .body = "only GET and HEAD\n"}, keep);
-    }
-    if (state_->options.connections_most < state_->connections) {
-      return send({.status = 503, .body = "too many connections\n"}, false);
     }
     std::string_view target(request.target().data(), request.target().size());
     std::size_t mark = target.find('?');
@@ -164,6 +168,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   beast::tcp_stream stream_;
+  int descriptor_ = stream_.socket().native_handle();
   std::shared_ptr<ServeState> state_;
   boost::asio::steady_timer timer_;
   beast::flat_buffer buffer_{kHeaderBytesMost + 1024};
@@ -174,6 +179,14 @@ class Session : public std::enable_shared_from_this<Session> {
 };
 
 }  // namespace
+
+bool has_room(const ServeState& state, int descriptor) {
+  if (state.connections >= state.options.connections_most) return false;
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return true;
+  rlim_t left_to_the_program = std::min<rlim_t>(64, limit.rlim_cur / 2);
+  return static_cast<rlim_t>(descriptor) + left_to_the_program < limit.rlim_cur;
+}
 
 void begin_session(boost::asio::ip::tcp::socket socket, std::shared_ptr<ServeState> state) {
   std::make_shared<Session>(std::move(socket), std::move(state))->read();

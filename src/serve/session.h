@@ -16,6 +16,10 @@ struct ServeState {
   std::atomic<std::size_t> connections = 0;
 };
 
+// Whether one more may be taken, before anything is read from it: within options.connections_most,
+// and with descriptors left to the program. `descriptor` is the lowest that was free.
+bool has_room(const ServeState& state, int descriptor);
+
 // Runs on the socket's executor; keeps itself alive while something is under way.
 void begin_session(boost::asio::ip::tcp::socket socket, std::shared_ptr<ServeState> state);
 

@@ -40,6 +40,11 @@ std::string row(const StepReport& report) {
   return line;
 }
 
+// A row begins with the number of its step.
+bool is_our_row(std::string_view line, bool) {
+  return !line.empty() && line[0] >= '0' && line[0] <= '9';
+}
+
 }  // namespace
 
 std::string steps_csv(std::span<const StepReport> reports) {
@@ -49,8 +54,11 @@ std::string steps_csv(std::span<const StepReport> reports) {
 }
 
 std::unique_ptr<Sink> make_csv_sink(std::string path) {
-  return make_line_file(
-      {.what = "the table", .path = std::move(path), .header = header(), .line = row});
+  return make_line_file({.what = "the table",
+                         .path = std::move(path),
+                         .header = header(),
+                         .line = row,
+                         .ours = is_our_row});
 }
 
 }  // namespace mfu

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/json.h"
 #include "sinks/line_file.h"
 
@@ -16,6 +18,18 @@ void write_calibration(JsonWriter& json, const StepReport& report) {
   json.member("readings", static_cast<std::uint64_t>(report.calibration->readings));
   json.member("age_steps", report.calibration_age);
   json.end_object();
+}
+
+// {"step":N,"time_unix_s":… as to_json() begins a line.
+bool is_our_line(std::string_view line, bool half) {
+  constexpr std::string_view kBegin = R"({"step":)", kNext = R"(,"time_unix_s":)";
+  auto begins = [half](std::string_view text, std::string_view with) {
+    return text.starts_with(with) || (half && with.starts_with(text));
+  };
+  if (!begins(line, kBegin)) return false;
+  line.remove_prefix(std::min(line.size(), kBegin.size()));
+  std::size_t digits = std::min(line.find_first_not_of("0123456789"), line.size());
+  return (half || digits != 0) && begins(line.substr(digits), kNext);
 }
 
 }  // namespace
@@ -55,7 +69,8 @@ std::string to_json(const StepReport& report) {
 std::unique_ptr<Sink> make_jsonl_sink(std::string path) {
   return make_line_file({.what = "the log",
                          .path = std::move(path),
-                         .line = [](const StepReport& report) { return to_json(report) + '\n'; }});
+                         .line = [](const StepReport& report) { return to_json(report) + '\n'; },
+                         .ours = is_our_line});
 }
 
 }  // namespace mfu

@@ -3,21 +3,44 @@
 #include <fmt/format.h>
 
 #include "base/append.h"
+#include "base/file.h"
 
 namespace mfu {
 
 namespace {
+
+bool is_ours(const FileEnds& ends, const LineFile& is) {
+  if (!ends.lines) {
+    // Nothing but half a line: of ours only where it is plain.
+    return is.header.empty() ? is.ours(ends.first, false)
+                             : ends.first.size() > 16 && is.header.starts_with(ends.first);
+  }
+  bool begins = is.header.empty() ? is.ours(ends.first, false) : ends.first + '\n' == is.header;
+  return begins && (ends.half.empty() || is.ours(ends.half, true));
+}
 
 class LineFileSink : public Sink {
  public:
   explicit LineFileSink(LineFile is) : is_(std::move(is)) {}
   std::string name() const override { return fmt::format("{} {}", is_.what, is_.path); }
   Result<void> open() override {
+    FileEnds ends = MFU_TRY(file_ends(is_.path));
+    if (!ends.empty && !is_ours(ends, is_)) {
+      std::string aside = MFU_TRY(set_aside(is_.path));
+      notes_.push_back(fmt::format("{} was not written by mfu: it is {} now", is_.path, aside));
+    }
     file_ = MFU_TRY(AppendFile::open(is_.path, true));
     headed_ = is_.header.empty() || !file_.was_empty();
     return {};
   }
   Result<void> write(std::span<const StepReport> reports) override {
+    if (file_.moved()) {
+      MFU_TRY(open());
+      notes_.push_back(
+          fmt::format("{} was deleted or renamed while the run went on: it was made again and goes "
+                      "on from here; mfu export has every step of a run directory",
+                      is_.path));
+    }
     std::string lines = headed_ ? "" : is_.header;
     for (const StepReport& report : reports) lines += is_.line(report);
     MFU_TRY(file_.append(lines));
@@ -28,11 +51,13 @@ class LineFileSink : public Sink {
     file_.close();
     return {};
   }
+  std::vector<std::string> take_notes() override { return std::exchange(notes_, {}); }
 
  private:
   LineFile is_;
   AppendFile file_;
   bool headed_ = false;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/append.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "mfu/sink.h"
@@ -106,7 +107,14 @@ class PrometheusSink : public Sink {
   explicit PrometheusSink(std::string path) : path_(std::move(path)) {}
   std::chrono::nanoseconds pace() const override { return std::chrono::seconds(1); }
   std::string name() const override { return fmt::format("the metrics file {}", path_); }
-  Result<void> open() override { return {}; }
+  Result<void> open() override {
+    FileEnds ends = MFU_TRY(file_ends(path_));
+    if (ends.empty || ends.first.starts_with("# HELP mfu_")) return {};
+    std::string aside = MFU_TRY(set_aside(path_));
+    notes_.push_back(fmt::format("{} was not written by mfu: it is {} now", path_, aside));
+    return {};
+  }
+  std::vector<std::string> take_notes() override { return std::exchange(notes_, {}); }
   Result<void> write(std::span<const StepReport> reports) override {
     if (reports.empty()) return {};
     return write_file(path_, prometheus_text(reports.last(1)));
@@ -115,6 +123,7 @@ class PrometheusSink : public Sink {
 
  private:
   std::string path_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace

@@ -176,6 +176,81 @@ TEST_F(StepSinks, ALineForPeopleSaysWhereTheNumberComesFrom) {
             "tokens/s (MFU 0.21%)");
 }
 
+// Files as other tools leave them: no byte of them may be lost.
+TEST_F(StepSinks, AFileOfAnotherToolIsSetAsideWhole) {
+  std::string long_one = "{\"a\": \"" + std::string(27'890, 'x') + "\"}";
+  std::vector<std::string> json = {
+      long_one,
+      "[\n  {\"step\": 1}\n]",
+      "[\n  {\"step\": 1}\n]\n",
+      "{\"step\": 1, \"loss\": 2}\n",
+      "{\"step\":1,\"loss\":2}\n",
+      "{",
+      "{\"st",
+      "{\"step\":1,\"time_unix_s\":1}\nsomething else",
+      "\n",
+      std::string("\0\1\2", 3),
+      std::string(17 << 20, 'x'),
+  };
+  std::vector<std::string> tables = {"epoch,loss",         "epoch,loss\n1,2\n", "step,loss\n1,2",
+                                     "step,time_unix_s\n", "1,2,3\n",           "s"};
+  auto check = [&](const std::vector<std::string>& texts,
+                   std::unique_ptr<Sink> (*make)(std::string), std::string_view begin) {
+    int number = 0;
+    for (const std::string& text : texts) {
+      std::string path = folder_ + "/log." + std::to_string(number++);
+      ASSERT_TRUE(write_file(path, text).has_value());
+      ASSERT_TRUE(write_file(path + ".other", "mine too").has_value());
+      std::unique_ptr<Sink> sink = make(path);
+      ASSERT_TRUE(sink->open().has_value());
+      StepReport one = report(7);
+      ASSERT_TRUE(sink->write(std::span(&one, 1)).has_value());
+      EXPECT_EQ(*read_file(path + ".other-2"), text);
+      EXPECT_EQ(*read_file(path + ".other"), "mine too");
+      EXPECT_TRUE(read_file(path)->starts_with(begin)) << text;
+      std::vector<std::string> notes = sink->take_notes();
+      ASSERT_EQ(notes.size(), 1u) << text;
+      EXPECT_NE(notes[0].find(path + ".other-2"), std::string::npos);
+      std::filesystem::remove_all(folder_);
+    }
+  };
+  check(json, make_jsonl_sink, "{\"step\":7,");
+  check(tables, make_csv_sink, "step,time_unix_s,epoch");
+  check({"notes of mine\n", "# HELP other_metric\n"}, make_prometheus_sink, "# HELP mfu_");
+}
+
+TEST_F(StepSinks, AHalfLineOfOursIsCutAndTheRestGoneOnWith) {
+  std::string path = folder_ + "/log", line = to_json(report(1)) + '\n';
+  for (std::size_t kept : {1u, 8u, 9u, 12u, 100u}) {
+    ASSERT_TRUE(write_file(path, line + line.substr(0, kept)).has_value());
+    write(make_jsonl_sink(path), 2, 1);
+    EXPECT_EQ(*read_file(path), line + to_json(report(2)) + '\n') << kept;
+  }
+  std::vector<StepReport> one = {report(1)};
+  std::string table = steps_csv(one);
+  ASSERT_TRUE(write_file(path, table + "2,17000").has_value());
+  write(make_csv_sink(path), 1, 1);
+  std::string row = table.substr(table.find('\n') + 1);
+  EXPECT_EQ(*read_file(path), table + row);
+}
+
+TEST_F(StepSinks, AFileThatWasDeletedOrRenamedIsMadeAgain) {
+  std::string path = folder_ + "/log.csv";
+  std::unique_ptr<Sink> sink = make_csv_sink(path), board = make_tensorboard_sink(folder_ + "/b");
+  StepReport one = report(1);
+  ASSERT_TRUE(sink->open().has_value() && board->open().has_value());
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_TRUE(sink->write(std::span(&one, 1)).has_value());
+    ASSERT_TRUE(board->write(std::span(&one, 1)).has_value());
+    EXPECT_TRUE(read_file(path)->starts_with("step,time_unix_s")) << round;
+    EXPECT_EQ(sink->take_notes().size(), round == 0 ? 0u : 1u);
+    EXPECT_FALSE(std::filesystem::is_empty(folder_ + "/b"));
+    round == 0 ? std::filesystem::rename(folder_, folder_ + ".1")
+               : static_cast<void>(std::filesystem::remove_all(folder_));
+  }
+  std::filesystem::remove_all(folder_ + ".1");
+}
+
 TEST_F(StepSinks, FailWithAMessageWhereTheDiskIsFullOrNotOurs) {
   StepReport one = report(1);
   for (auto make : {make_jsonl_sink, make_csv_sink}) {

@@ -107,6 +107,8 @@ class TensorBoardSink : public Sink {
 
   Result<void> write(std::span<const StepReport> reports) override {
     if (reports.empty()) return {};
+    // Deleted or renamed meanwhile: a new one, which begins as every event file does.
+    if (!path_.empty() && file_.moved()) MFU_TRY(open());
     if (path_.empty()) MFU_TRY(create(reports[0].time));
     std::string records;
     std::set<std::string_view> described = described_;
