@@ -102,9 +102,8 @@ MonitorOptions options_of(Opened& given, LoopMonitor& self) {
 
 void bind_tokens(nb::class_<LoopMonitor>& monitor) {
   monitor
-      .def(
-          "count_tokens", [](LoopMonitor& self, std::uint64_t n) { self.monitor->count_tokens(n); },
-          "tokens"_a)
+      .def("count_tokens_function", &count_tokens_function, "owner"_a, "slow"_a,
+           "count_tokens itself: `slow` gets what is no plain number.")
       .def(
           "count_prefill",
           [](LoopMonitor& self, std::uint64_t prompts, std::uint64_t tokens,
@@ -139,7 +138,7 @@ void bind_answers(nb::class_<LoopMonitor>& monitor) {
              found["dropped"] = status.dropped;
              found["reported"] = status.reported;
              found["unsent"] = status.unsent;
-             found["unheard"] = self.outbox->lost();
+             if (self.process == ::getpid()) found["unheard"] = self.outbox->lost();
              found["run_directory"] = status.run_directory;
              return found;
            })
@@ -154,8 +153,12 @@ void bind_answers(nb::class_<LoopMonitor>& monitor) {
           },
           "seconds"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(
-          "close", [](LoopMonitor& self) { self.monitor->close(); },
-          nb::call_guard<nb::gil_scoped_release>());
+          "close",
+          [](LoopMonitor& self, double seconds) {
+            self.monitor->close(
+                std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
+          },
+          "seconds"_a, nb::call_guard<nb::gil_scoped_release>());
 }
 
 void bind_measurement(nb::class_<LoopMonitor>& monitor) {
@@ -212,15 +215,24 @@ void bind_monitor(nb::module_& module) {
           },
           "settings"_a)
       .def("log_step_function", &log_step_function, "owner"_a, "slow"_a, "notice"_a, "shape"_a,
-           "passes"_a,
            nb::sig("def log_step_function(self, owner: object, slow: object, notice: object, "
-                   "shape: Sequence[int], passes: bool) -> collections.abc.Callable[..., None]"),
+                   "shape: Sequence[int]) -> collections.abc.Callable[..., None]"),
            "log_step itself: `slow` gets the arguments that are no plain numbers, `notice` is "
            "called "
            "where something is to be said.")
       .def(
-          "hold", [](LoopMonitor& self, bool hold) { self.hold->store(hold); }, "held"_a,
-          "Whether steps wait for a device.")
+          "log_awaited",
+          [](LoopMonitor& self, const nb::dict& arguments) {
+            return self.monitor->log_awaited(step_info(arguments));
+          },
+          "arguments"_a,
+          "A step some of whose numbers a device still has: a ticket for them, or 0.")
+      .def(
+          "complete",
+          [](LoopMonitor& self, std::uint32_t ticket, const nb::dict& arguments) {
+            self.monitor->complete(ticket, step_info(arguments));
+          },
+          "ticket"_a, "arguments"_a, "The numbers of an awaited step.")
       .def(
           "wake", [](LoopMonitor& self) { self.notice->store(true, std::memory_order_relaxed); },
           "The next log_step calls `notice`.");

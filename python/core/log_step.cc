@@ -41,7 +41,6 @@ struct Bound {
   LoopMonitor* monitor;
   nb::object owner, slow, notice;
   StepShape shape;
-  bool passes;
 };
 
 const std::array<PyObject*, kArguments>& interned_names() {
@@ -150,14 +149,16 @@ bool plain(const Given& given, const StepShape& usual, StepInfo& info) {
   return true;
 }
 
-// What a callback raises ends here: nothing reaches the loop.
-void call(const nb::object& callback, const nb::args& arguments, const nb::kwargs& named) {
+// False: it raised something that is the program's, Ctrl-C or what a signal handler raises.
+bool call(const nb::object& callback, const nb::args& arguments, const nb::kwargs& named) {
   PyObject* result = PyObject_Call(callback.ptr(), arguments.ptr(), named.ptr());
-  if (result == nullptr) PyErr_WriteUnraisable(callback.ptr());
   Py_XDECREF(result);
+  return result != nullptr;
 }
 
-void call_slow(const Bound& bound, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
+bool call_slow(const Bound& bound, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
+  // A child may wait for ever for what a thread of its parent had taken when it was forked.
+  if (bound.monitor->process != ::getpid()) return true;
   nb::list positional;
   for (Py_ssize_t i = 0; i < count; ++i) positional.append(nb::borrow(values[i]));
   nb::kwargs named = nb::steal<nb::kwargs>(PyDict_New());
@@ -165,13 +166,14 @@ void call_slow(const Bound& bound, PyObject* const* values, Py_ssize_t count, Py
   for (Py_ssize_t i = 0; i < names; ++i) {
     PyDict_SetItem(named.ptr(), PyTuple_GetItem(keywords, i), values[count + i]);
   }
-  call(bound.slow, nb::steal<nb::args>(PyList_AsTuple(positional.ptr())), named);
+  return call(bound.slow, nb::steal<nb::args>(PyList_AsTuple(positional.ptr())), named);
 }
 
-void call_notice(const Bound& bound, std::uint64_t step) {
+bool call_notice(const Bound& bound, std::uint64_t step) {
   bound.monitor->notice->store(false, std::memory_order_relaxed);
-  call(bound.notice, nb::steal<nb::args>(nb::make_tuple(step).release().ptr()),
-       nb::steal<nb::kwargs>(PyDict_New()));
+  if (bound.monitor->process != ::getpid()) return true;
+  return call(bound.notice, nb::steal<nb::args>(nb::make_tuple(step).release().ptr()),
+              nb::steal<nb::kwargs>(PyDict_New()));
 }
 
 constexpr const char* kCapsule = "mfu.log_step";
@@ -180,14 +182,41 @@ PyObject* log_step(PyObject* self, PyObject* const* values, Py_ssize_t count, Py
   auto* bound = static_cast<Bound*>(PyCapsule_GetPointer(self, kCapsule));
   Given given{};
   StepInfo info;
-  bool held = bound->monitor->hold->load(std::memory_order_relaxed) && !bound->passes;
-  if (!held && gather(given, values, count, keywords) && plain(given, bound->shape, info)) {
-    if (bound->monitor->notice->load(std::memory_order_relaxed)) call_notice(*bound, info.step);
+  bool good = true;
+  if (gather(given, values, count, keywords) && plain(given, bound->shape, info)) {
+    if (bound->monitor->notice->load(std::memory_order_relaxed)) {
+      good = call_notice(*bound, info.step);
+    }
     bound->monitor->monitor->log_step(info);
   } else {
-    call_slow(*bound, values, count, keywords);
+    good = call_slow(*bound, values, count, keywords);
   }
-  return Py_NewRef(Py_None);
+  return good ? Py_NewRef(Py_None) : nullptr;
+}
+
+PyObject* count_tokens(PyObject* self, PyObject* const* values, Py_ssize_t count,
+                       PyObject* keywords) {
+  auto* bound = static_cast<Bound*>(PyCapsule_GetPointer(self, kCapsule));
+  std::uint64_t tokens = 0;
+  if (count == 1 && keywords == nullptr && whole(values[0], tokens)) {
+    bound->monitor->monitor->count_tokens(tokens);
+    return Py_NewRef(Py_None);
+  }
+  return call_slow(*bound, values, count, keywords) ? Py_NewRef(Py_None) : nullptr;
+}
+
+PyMethodDef count_tokens_method() {
+  return {"count_tokens",
+          reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&count_tokens)),
+          METH_FASTCALL | METH_KEYWORDS,
+          "count_tokens(tokens)\n--\n\nTokens that generation made, from any thread."};
+}
+
+nb::object bound_function(PyMethodDef& method, Bound* bound) {
+  nb::object capsule = nb::steal(PyCapsule_New(bound, kCapsule, [](PyObject* made) {
+    delete static_cast<Bound*>(PyCapsule_GetPointer(made, kCapsule));
+  }));
+  return nb::steal(PyCFunction_NewEx(&method, capsule.ptr(), nullptr));
 }
 
 PyMethodDef log_step_method() {
@@ -196,17 +225,15 @@ PyMethodDef log_step_method() {
           "log_step(step, epoch=None, loss=None, grad_norm=None, learning_rate=None, "
           "attention_mask=None, skip_wandb=False, *, step_seconds=None, batch=None, seq=None, "
           "tokens=None, squares=None, padded_to=None, samples=None, images=None, "
-          "counted_flop=None, lengths=None)\n--\n\nOne step, logged. Never raises."};
+          "counted_flop=None, lengths=None)\n--\n\nOne step, logged. Raises nothing of its own."};
 }
 
 }  // namespace
 
 nb::object log_step_function(LoopMonitor& monitor, nb::object owner, nb::object slow,
-                             nb::object notice, const std::vector<std::uint64_t>& shape,
-                             bool passes) {
+                             nb::object notice, const std::vector<std::uint64_t>& shape) {
   static PyMethodDef method = log_step_method();
-  auto* bound =
-      new Bound{&monitor, std::move(owner), std::move(slow), std::move(notice), {}, passes};
+  auto* bound = new Bound{&monitor, std::move(owner), std::move(slow), std::move(notice), {}};
   if (shape.size() == 5) {
     bound->shape = {.sequences = shape[0],
                     .tokens = shape[1],
@@ -214,10 +241,28 @@ nb::object log_step_function(LoopMonitor& monitor, nb::object owner, nb::object 
                     .padded_length = shape[3],
                     .images = shape[4]};
   }
-  nb::object capsule = nb::steal(PyCapsule_New(bound, kCapsule, [](PyObject* made) {
-    delete static_cast<Bound*>(PyCapsule_GetPointer(made, kCapsule));
-  }));
-  return nb::steal(PyCFunction_NewEx(&method, capsule.ptr(), nullptr));
+  return bound_function(method, bound);
+}
+
+nb::object count_tokens_function(LoopMonitor& monitor, nb::object owner, nb::object slow) {
+  static PyMethodDef method = count_tokens_method();
+  return bound_function(method, new Bound{&monitor, std::move(owner), std::move(slow), {}, {}});
+}
+
+StepInfo step_info(const nb::dict& arguments) {
+  Given given{};
+  const auto& names = interned_names();
+  for (std::size_t i = 0; i < kArguments; ++i) {
+    PyObject* value = PyDict_GetItem(arguments.ptr(), names[i]);
+    given[i] = value == Py_None ? nullptr : value;
+  }
+  StepInfo info;
+  PyObject* none = PyLong_FromLong(0);
+  if (given[a_step] == nullptr) given[a_step] = none;  // of numbers that arrived later
+  bool good = plain(given, {}, info);
+  Py_DECREF(none);
+  if (!good) throw nb::value_error("plain numbers were expected");
+  return info;
 }
 
 }  // namespace mfu::python

@@ -2,6 +2,9 @@
 // which the monitor's thread says that there is something to say.
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -47,17 +50,22 @@ class Outbox {
 struct LoopMonitor {
   std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>();
   std::shared_ptr<std::atomic<bool>> notice = std::make_shared<std::atomic<bool>>(false);
-  // Steps wait for a device: those that follow wait behind them.
-  std::shared_ptr<std::atomic<bool>> hold = std::make_shared<std::atomic<bool>>(false);
+  pid_t process = ::getpid();        // in a forked child no call does anything
   std::unique_ptr<Monitor> monitor;  // last: its thread uses the others
 };
 
 // A callable with log_step's arguments, bound to that monitor (`owner` is the object that holds
 // it). Plain numbers go straight to the queue; `slow(**arguments)` is called where one of them is
-// anything else or, unless it `passes`, where steps are held; `notice(step)` where the flag stands.
-// `shape` is taken where none is given: five numbers of StepShape.
+// anything else, `notice(step)` where the flag stands. What these raise is the program's own (they
+// catch what is ours), and goes on to it. `shape` is taken where none is given: five numbers of
+// StepShape.
 nanobind::object log_step_function(LoopMonitor& monitor, nanobind::object owner,
                                    nanobind::object slow, nanobind::object notice,
-                                   const std::vector<std::uint64_t>& shape, bool passes);
+                                   const std::vector<std::uint64_t>& shape);
+// The same for count_tokens(tokens).
+nanobind::object count_tokens_function(LoopMonitor& monitor, nanobind::object owner,
+                                       nanobind::object slow);
+// log_step's arguments, all of them plain numbers, as a step; `invalid_argument` raised otherwise.
+StepInfo step_info(const nanobind::dict& arguments);
 
 }  // namespace mfu::python

@@ -1,17 +1,19 @@
-"""The monitor's Python thread: Weights & Biases, the other ranks, what a device gives late. It holds nobody up."""
+"""The monitor's Python threads: one for the other ranks and what a device gives late, one for Weights & Biases, which may hang alone."""
 
 import os
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, List, Optional, Union
+from typing import TYPE_CHECKING, Callable, List, Optional, Union
+
+from ._manners import said
 
 if TYPE_CHECKING:
     from ._monitor import Monitor
 
 
 class Background:
-    """One a monitor; ends with it."""
+    """Of one monitor; ends with it."""
 
     def __init__(self, monitor: "Monitor", wandb: Union[bool, str, None]) -> None:
         from ._ranks import Ranks
@@ -19,14 +21,12 @@ class Background:
 
         self._monitor = weakref.ref(monitor)
         self._core = monitor._core
-        self._wake, self._stop = threading.Event(), False
-        self._pass = 0
         mode = monitor.settings.get("mfu_calculation_mode", "smart")
         self._sink = None if wandb is False or monitor.rank else WandbSink(wandb, dict(monitor.settings))
         self._ranks = Ranks(monitor._core, monitor.rank, mode)
-        self._thread: Optional[threading.Thread] = threading.Thread(target=self._run, name="mfu-monitor", daemon=True)
         self._pid = os.getpid()
-        self._thread.start()
+        self._main = _Turns("mfu-monitor", self._once)
+        self._feeds = None if self._sink is None else _Turns("mfu-wandb", self._feed, self._end_feed)
 
     def skip(self, step: int) -> None:
         if self._sink is not None:
@@ -37,60 +37,93 @@ class Background:
 
     def reading(self, step: int, shape: List[int], flop: int) -> None:
         self._ranks.measured(step, shape, flop)
-        self._wake.set()
+        self._main.wake()
 
     def before_step(self, step: int) -> None:
         self._ranks.before_step(step)
 
     def hurry(self) -> None:
-        self._wake.set()
+        self._main.wake()
 
-    def _run(self) -> None:
-        while not self._stop:
-            self._wake.wait(0.25)
-            self._wake.clear()
-            self._once()
-
-    def _once(self) -> None:
+    def _once(self) -> bool:
         monitor = self._monitor()
         if monitor is None:
-            self._stop = True
-            return
-        for work in (monitor._pump, self._ranks.exchange, self._feed):
+            return False
+        for work in (monitor._pump, self._ranks.exchange):
             try:
                 work()
             except Exception as error:
-                monitor._warn(f"{work.__qualname__}: {error}", work.__qualname__)
+                monitor._warn(f"{work.__qualname__}: {said(error)}", work.__qualname__)
         for message in self._ranks.take_messages():
             monitor._warn(message)
-        self._pass += 1
+        return True
 
-    def _feed(self) -> None:
-        lines = self._core.take_reports()
+    def _feed(self) -> bool:
         monitor = self._monitor()
-        if self._sink is not None and monitor is not None:
-            self._sink.write(lines, monitor._warn)
+        if monitor is None or self._sink is None:
+            return False
+        self._sink.write(self._core.take_reports(), monitor._warn)
+        return True
+
+    def _end_feed(self) -> None:
+        monitor = self._monitor()
+        if monitor is not None and self._sink is not None:
+            self._sink.close(monitor._warn)
 
     def flush(self, seconds: float) -> bool:
         if os.getpid() != self._pid:
             return False
-        wanted = self._pass + 2  # one may be half done
         deadline = time.monotonic() + seconds
-        while self._pass < wanted and not self._stop and time.monotonic() < deadline:
-            self._wake.set()
-            time.sleep(0.005)
-        return self._pass >= wanted
+        return self._main.flush(deadline) and (self._feeds is None or self._feeds.flush(deadline))
 
-    def close(self) -> None:
-        thread, self._thread = self._thread, None
-        if thread is None or os.getpid() != self._pid:
+    def close(self, deadline: float) -> None:
+        """What hangs beyond the deadline is left."""
+        if os.getpid() != self._pid:
             return
-        self._stop = True
-        self._wake.set()
-        if thread is not threading.current_thread():
-            thread.join(5)
-        self._once()
-        monitor = self._monitor()
-        if self._sink is not None and monitor is not None:
-            self._sink.close(monitor._warn)
+        for turns in (self._main, self._feeds):
+            if turns is not None:
+                turns.stop()
+        for turns in (self._main, self._feeds):
+            if turns is not None:
+                turns.join(deadline)
         self._ranks.close()
+
+
+class _Turns:
+    """A thread that takes a turn every quarter of a second, or when it is woken, until `work` says no or it is stopped; then `end`."""
+
+    def __init__(self, name: str, work: Callable[[], bool], end: Callable[[], None] = lambda: None) -> None:
+        self._work, self._end = work, end
+        self._woken, self._stop, self._taken = threading.Event(), False, 0
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        going = True
+        while going and not self._stop:
+            self._woken.wait(0.25)
+            self._woken.clear()
+            going = self._work()
+            self._taken += 1
+        if going:
+            self._work()
+            self._end()
+        self._stop = True
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    def flush(self, deadline: float) -> bool:
+        wanted = self._taken + 2  # one may be half done
+        while self._taken < wanted and not self._stop and time.monotonic() < deadline:
+            self._woken.set()
+            time.sleep(0.005)
+        return self._taken >= wanted
+
+    def stop(self) -> None:
+        self._stop = True
+        self._woken.set()
+
+    def join(self, deadline: float) -> None:
+        if self._thread is not threading.current_thread():
+            self._thread.join(max(0.0, deadline - time.monotonic()))

@@ -1,5 +1,6 @@
 """Numbers that a device has not finished yet: asked for when the step is logged, read when they are ready, never waited for."""
 
+import sys
 from typing import Any, Callable, List, Optional, Tuple
 
 Sums = Tuple[int, int, int, int]  # rows with tokens, tokens, squares, width
@@ -12,7 +13,10 @@ def on_device(value: Any) -> bool:
 
 
 class Later:
-    """A tensor on its way to the host; `read` makes plain numbers of the copy. The copy is made in the order of the device's work."""
+    """A tensor on its way to the host; `read` makes plain numbers of the copy. The copy is made in the order of the device's work.
+
+    CUDA says when it is there. Any other device is asked by value(), which may wait: it is for the monitor's own thread.
+    """
 
     def __init__(self, tensor: Any, read: Callable[[Any], Any]) -> None:
         import torch
@@ -26,7 +30,7 @@ class Later:
             self._event = torch.cuda.Event()
             self._event.record(torch.cuda.current_stream(tensor.device))
         else:
-            self._host = tensor
+            self._host = tensor.clone()  # the loop may write to its own before this is read
 
     def ready(self) -> bool:
         return self._event is None or bool(self._event.query())
@@ -59,10 +63,12 @@ def sums(mask: Any) -> Any:
         return Later((mask != 0).sum(1), lambda rows: row_sums(rows.tolist(), width))
     if isinstance(mask, (list, tuple)):
         return row_sums([sum(1 for token in row if token) for row in mask], max((len(row) for row in mask), default=0))
-    if getattr(mask, "requires_grad", False):
-        mask = mask.detach()
+    torch, given = sys.modules.get("torch"), mask
+    if torch is not None and isinstance(mask, torch.Tensor):
+        # Handed over here: asked by native code, a tensor runs Python, and what a signal handler raises in it would be lost.
+        given = torch.utils.dlpack.to_dlpack(mask.detach())
     try:
-        rows, tokens, squares, width = _core.mask_sums(mask)
+        rows, tokens, squares, width = _core.mask_sums(given)
     except TypeError:
         raise ValueError(f"a mask of type {type(mask).__name__}: a tensor of one row a sequence was expected") from None
     return rows, tokens, squares, width

@@ -4,10 +4,7 @@ import atexit
 import collections
 import json
 import os
-import sys
-import threading
 import time
-import warnings
 import weakref
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Set, Tuple, Union
 
@@ -15,11 +12,14 @@ from . import _core, _masks
 from ._answers import Answer
 from ._background import Background
 from ._errors import Error, InvalidArgument
+from ._manners import let_through, said, short, tell
 from ._need import Lora, ModelLike, _model, _trained
-from ._settings import Config, is_set, merged, model_json, short, with_sinks
+from ._settings import Config, is_set, merged, model_json, with_sinks
 from ._step import Step
 
-_MOST_WAITING = 256  # steps held until a device has their numbers
+_MOST_WAITING = 256  # steps whose numbers a device still has
+_CLOSE_SECONDS = 10.0  # close() returns after this, whatever hangs
+_DEVICE_SECONDS = 3.0  # of these, for what a device still has
 _NUMBERS = ("epoch", "loss", "grad_norm", "learning_rate", "step_seconds")
 _COUNTS = ("batch", "seq", "tokens", "squares", "padded_to", "samples", "images", "counted_flop")
 
@@ -39,28 +39,29 @@ class Monitor:
     model           a transformers model or config, a path or a dict, for estimates; or flop_per_token for generation alone
     mode            estimate, profiler, smart (default) or hybrid
     device, dtype, peak, devices   what MFU is a fraction of; device="auto" asks the machine
-    output_dir, run_dir, tensorboard, csv, jsonl, prometheus, console   where steps go
+    output_dir      the log, and mfu-run: the run directory, from which mfu export writes every step, also after kill -9
+    run_dir         another place for that; False: none
+    tensorboard, csv, jsonl, prometheus, console   where steps go beside
     wandb           None: into the run of this process, where there is one; True or a project's name: a run of its own; False: not
     lora, frozen    what is trained, as mfu.flops takes it: a rank or (rank, targets), patterns of weight names; also of a model that the config names
     batch, seq      of every step, where log_step is not told
     rank            of this process; asked of torch.distributed, else of RANK
 
     Every other keyword is a setting by its last name: mfu_calculation_freq=5, unmeasured="zero". Nothing here raises into the loop, blocks
-    it or waits for a device: what is wrong is warned of once, the number left out.
+    it or waits for a device: what is wrong is warned of once, the number left out. Ctrl-C and what the program's signal handlers raise reach
+    the program. docs/reliability.md says what is promised.
     """
 
     def __init__(self, config: Config = None, *, model: Optional[ModelLike] = None, mode: Optional[str] = None, device: Optional[str] = None,
                  dtype: Optional[str] = None, peak: Optional[float] = None, devices: Optional[int] = None,
-                 output_dir: "Union[str, os.PathLike[str], None]" = None, run_dir: "Union[str, os.PathLike[str], None]" = None,
+                 output_dir: "Union[str, os.PathLike[str], None]" = None, run_dir: "Union[str, os.PathLike[str], bool, None]" = None,
                  flop_per_token: Optional[float] = None, frozen: Union[str, Sequence[str]] = (), lora: Lora = None,
                  recompute: str = "none", batch: int = 0, seq: int = 0, rank: Optional[int] = None, wandb: Union[bool, str, None] = None,
                  queue_capacity: int = 4096, **settings: Any) -> None:
         self._said: Set[str] = set()
         self._own: List[str] = []
-        self._waiting: Deque[Tuple[Dict[str, Any], float]] = collections.deque()
-        self._lock = threading.Lock()
-        self._last_end: Optional[float] = None
-        self._closed = False
+        self._waiting: Deque[Tuple[int, Dict[str, Any]]] = collections.deque()  # tickets, and what a device has
+        self._closed, self._pid = False, os.getpid()
         self._background: Optional[Background] = None
         given: Dict[str, Any] = {"mfu_calculation_mode": mode, "device": device, "dtype": dtype, "peak": peak, "devices": devices,
                                  "output_dir": output_dir, "run_dir": run_dir, **with_sinks(settings)}
@@ -87,10 +88,10 @@ class Monitor:
         self._shape = [batch, batch * seq, batch * seq * seq, 0, 0]
         # Native code, before the methods of the class, which are for readers and type checkers.
         self.log_step = self._core.log_step_function(  # type: ignore[method-assign]
-            self._core, _weakly(self, "_log_slowly"), _weakly(self, "_notice"), self._shape, False)
+            self._core, _weakly(self, "_log_slowly"), _weakly(self, "_notice"), self._shape)
         # The same for what was made plain before, which never comes back to the slow way.
-        self._fast = self._core.log_step_function(self._core, _weakly(self, "_refuse"), _weakly(self, "_notice"), self._shape, True)
-        self.count_tokens = self._core.count_tokens  # type: ignore[method-assign]
+        self._fast = self._core.log_step_function(self._core, _weakly(self, "_refuse"), _weakly(self, "_notice"), self._shape)
+        self.count_tokens = self._core.count_tokens_function(self._core, _weakly(self, "_count_slowly"))  # type: ignore[method-assign]
         self._due = self._core.measurement_due
         self._wandb = False if is_set(self.settings.get("skip_wandb"), True) else wandb
         _open.add(self)
@@ -120,28 +121,29 @@ class Monitor:
         try:
             rows, tokens, squares, _ = _masks.row_sums(list(lengths))
             self._core.count_prefill(rows, tokens, squares)
-        except (TypeError, ValueError) as error:
-            self._warn(f"count_prefill: {error}: lengths of prompts were expected; they are left out")
+        except Exception as error:
+            self._left_out(error, f"count_prefill: {said(error)}: lengths of prompts were expected; they are left out", "count_prefill")
 
     def count_decode(self, sequences: int, context: int) -> None:
         """One decode step: a new token for each of `sequences`, which hold `context` tokens in all."""
         try:
             self._core.count_decode(sequences, context)
-        except TypeError:
-            self._warn(f"count_decode({sequences!r}, {context!r}): two whole numbers were expected; the step is left out")
+        except Exception as error:
+            self._left_out(error, f"count_decode({short(sequences)}, {short(context)}): two whole numbers were expected; the step is left out", "count_decode")
 
     def set_phase(self, phase: str) -> None:
         """warmup, main or finetune: how often it pays to measure."""
         try:
             self._core.set_phase(phase)
-        except (Error, TypeError) as error:
-            self._warn(f"set_phase: {error}")
+        except Exception as error:
+            self._left_out(error, f"set_phase: {said(error)}", "set_phase")
 
     def measurement_due(self, step: int) -> bool:
         """Whether this step's FLOPs are worth counting, here: with torch.distributed rank 0 counts for all."""
         try:
             return (not self.rank or not self._shares()) and self._due(step)
-        except TypeError:
+        except Exception as error:
+            let_through(error)
             return False
 
     def add_reading(self, step: int, flop: int, *, attention_flop: Optional[int] = None, batch: int = 0, seq: int = 0,
@@ -157,8 +159,8 @@ class Monitor:
             self._core.add_reading(step, shape, flop, attention_flop)
             if self._background is not None:
                 self._background.reading(step, shape, flop)
-        except (Error, TypeError, ValueError, OverflowError) as error:
-            self._warn(f"add_reading: step {step!r} with {flop!r} FLOP is left out: {error}")
+        except Exception as error:
+            self._left_out(error, f"add_reading: step {short(step)} with {short(flop)} FLOP is left out: {said(error)}", "add_reading")
 
     def step(self, step: int, **fields: Any) -> "Step":
         """A step as a block: timed, its operators counted where that is due, logged at its end. `fields` are log_step's."""
@@ -184,10 +186,10 @@ class Monitor:
 
     def flush(self, seconds: float = 10) -> bool:
         """Waits until what was logged so far was offered to every sink. Not for loops."""
+        if self._pid != os.getpid():
+            return False
         deadline = time.monotonic() + seconds
-        while self._waiting and time.monotonic() < deadline:
-            self._pump()
-            time.sleep(0.001)
+        self._await_device(deadline)
         done = self._core.flush(max(0.0, deadline - time.monotonic()))
         if self._background is not None:
             done = self._background.flush(max(0.0, deadline - time.monotonic())) and done
@@ -195,20 +197,25 @@ class Monitor:
         return bool(done)
 
     def close(self) -> None:
-        """Everything to the sinks. Steps logged after that are ignored."""
+        """Everything to the sinks, within 10 seconds: what hangs then is left. Steps logged after that are ignored."""
         if self._closed:
             return
         self._closed = True
         _open.discard(self)
-        deadline = time.monotonic() + 5
-        while self._waiting and time.monotonic() < deadline:
-            self._pump()
-            time.sleep(0.001)
-        self._core.close()
+        if self._pid != os.getpid():
+            return
+        deadline = time.monotonic() + _CLOSE_SECONDS
+        self._await_device(deadline - _CLOSE_SECONDS + _DEVICE_SECONDS)
+        self._core.close(max(0.0, deadline - time.monotonic()))
         self.log_step = self._fast = self.count_tokens = _ignore  # type: ignore[method-assign]
         if self._background is not None:
-            self._background.close()
+            self._background.close(deadline)
         self._say()
+
+    def _await_device(self, deadline: float) -> None:
+        while self._waiting and self._background is not None and time.monotonic() < deadline:
+            self._background.hurry()
+            time.sleep(0.001)
 
     def __enter__(self) -> "Monitor":
         return self
@@ -223,9 +230,21 @@ class Monitor:
 
     def _log_slowly(self, *positional: Any, **named: Any) -> None:
         try:
-            self._take(_bound(positional, named))
+            self._take(_bound(positional, named, self._warn))
         except Exception as error:
-            self._warn(f"log_step: the step is left out: {error}", f"log_step {type(error).__name__}")
+            self._left_out(error, f"log_step: the step is left out: {said(error)}", f"log_step {type(error).__name__}")
+
+    def _count_slowly(self, *positional: Any, **named: Any) -> None:
+        try:
+            (tokens,) = positional or (named.pop("tokens"),)
+            if named or isinstance(tokens, bool):
+                raise TypeError("one whole number was expected")
+            count = int(tokens) if isinstance(tokens, float) and tokens.is_integer() else tokens.__index__()
+            if not 0 <= count < 2**63:
+                raise ValueError("a number from 0 on was expected")
+            self.count_tokens(count)
+        except Exception as error:
+            self._left_out(error, f"count_tokens({', '.join(map(short, positional))}): a whole number from 0 on was expected; it is left out", "count_tokens")
 
     def _take(self, given: Dict[str, Any]) -> None:
         step = given["step"]
@@ -246,7 +265,7 @@ class Monitor:
             elif lengths is not None:
                 plain["sums"] = _masks.row_sums(lengths.tolist() if hasattr(lengths, "tolist") else list(lengths), plain.get("padded_to", 0))
         except Exception as error:
-            self._warn(f"step {plain['step']}: its attention_mask or lengths cannot be used: {error}; tokens a second and MFU are left out", "mask")
+            self._left_out(error, f"step {plain['step']}: its attention_mask or lengths cannot be used: {said(error)}; tokens a second and MFU are left out", "mask")
         self._queue(plain)
 
     def _clean(self, name: str, value: Any, step: int) -> Any:
@@ -257,42 +276,53 @@ class Monitor:
                 raise ValueError("a whole number from 0 on was expected")
             return value.__index__()
         except Exception as error:
-            self._warn(f"step {step}: {name}={short(value)}: {error}; it is left out", name)
+            self._left_out(error, f"step {step}: {name}={short(value)}: {said(error)}; it is left out", name)
             return None
 
     def _queue(self, plain: Dict[str, Any]) -> None:
-        later = any(isinstance(value, _masks.Later) for value in plain.values())
-        with self._lock:
-            now = time.perf_counter()
-            before, self._last_end = self._last_end, now
-            if not later and not self._waiting:
-                self._log_plain(plain)
-                return
-            if before is not None:
-                plain.setdefault("step_seconds", now - before)
-            self._core.hold(True)
-            self._waiting.append((plain, now))
-            if len(self._waiting) > _MOST_WAITING:
-                oldest, _ = self._waiting.popleft()
-                self._warn("a device is more than 256 steps behind: what it has not computed is left out", "behind")
-                self._log_plain({name: value for name, value in oldest.items() if not isinstance(value, _masks.Later)})
-        self._core.wake()
+        """Into the queue at once. What a device still has follows under a ticket, and is lost alone where the process is killed before."""
+        late = {name: value for name, value in plain.items() if isinstance(value, _masks.Later)}
+        if not late:
+            self._log_plain(plain)
+            return
+        known = {name: value for name, value in plain.items() if name not in late}
+        if "sums" in late:
+            known["samples"] = known.get("samples") or known.pop("batch", 0)
+            known.pop("seq", None)
+        elif not known.get("tokens") and not known.get("batch") and not known.get("seq") and "sums" not in known:
+            known.update(zip(("batch", "tokens", "squares"), self._shape))
+        self._summed(known)
+        ticket = self._core.log_awaited(known)
+        if not ticket:
+            return
+        self._waiting.append((ticket, late))
+        if len(self._waiting) > _MOST_WAITING:
+            self._core.complete(self._waiting.popleft()[0], {})
+            self._warn("a device is more than 256 steps behind: what it has not computed is left out", "behind")
         if self._background is not None:
             self._background.hurry()
 
     def _pump(self) -> None:
-        """Steps whose numbers have arrived, in order."""
-        with self._lock:
-            while self._waiting:
-                plain, _ = self._waiting[0]
-                if not all(value.ready() for value in plain.values() if isinstance(value, _masks.Later)):
-                    return
-                self._waiting.popleft()
-                self._log_plain({name: value.value() if isinstance(value, _masks.Later) else value for name, value in plain.items()})
-            self._core.hold(False)
+        """Numbers that have arrived, to their steps. For the monitor's own thread, which may wait for a device."""
+        for each in list(self._waiting):
+            ticket, late = each
+            if not all(value.ready() for value in late.values()):
+                continue
+            arrived: Dict[str, Any] = {}
+            for name, value in late.items():
+                try:
+                    arrived[name] = value.value()
+                except Exception as error:
+                    self._warn(f"{name}: {said(error)}; it is left out", f"late {name}")
+            self._summed(arrived)
+            self._core.complete(ticket, arrived)
+            try:
+                self._waiting.remove(each)
+            except ValueError:  # given up meanwhile
+                pass
 
-    def _log_plain(self, plain: Dict[str, Any]) -> None:
-        """With plain numbers only, so that this is the fast way."""
+    def _summed(self, plain: Dict[str, Any]) -> None:
+        """Sums of a mask as log_step takes them, and FLOPs beyond 64 bits as a reading."""
         sums = plain.pop("sums", None)
         if sums is not None:
             rows, tokens, squares, width = sums
@@ -306,6 +336,10 @@ class Monitor:
             del plain["counted_flop"]
             shape = [plain.get("batch", 0), plain.get("tokens", 0), plain.get("squares", 0), plain.get("padded_to", 0), plain.get("images", 0)]
             self._core.add_reading(plain["step"], shape, flop, None)
+
+    def _log_plain(self, plain: Dict[str, Any]) -> None:
+        """With plain numbers only, so that this is the fast way."""
+        self._summed(plain)
         self._fast(**plain)
 
     def _refuse(self, *positional: Any, **named: Any) -> None:
@@ -313,24 +347,24 @@ class Monitor:
 
     # What the background has to say.
 
+    def _left_out(self, error: Exception, message: str, kind: str) -> None:
+        let_through(error)
+        self._warn(message, kind)
+
     def _warn(self, message: str, kind: str = "") -> None:
         if (kind or message) not in self._said:
             self._said.add(kind or message)
             self._own.append(message)
-            _tell(message)
+            tell(f"mfu: {message}")
 
     def _say(self) -> None:
         for message in self._core.warnings():
             if message not in self._said:
                 self._said.add(message)
-                _tell(message)
+                tell(f"mfu: {message}")
 
     def _notice(self, step: int) -> None:
         self._say()
-        if self._waiting and not self._lock.locked():
-            self._pump()
-            if self._waiting:
-                self._core.wake()
         if self._background is not None:
             self._background.before_step(step)
 
@@ -366,24 +400,18 @@ def _weakly(monitor: Monitor, name: str) -> Callable[..., None]:
     return call
 
 
-def _tell(message: str) -> None:
-    try:
-        warnings.warn(f"mfu: {message}", RuntimeWarning, stacklevel=2)
-    except Warning:  # made an error by a filter: a loop is no place for one
-        print(f"mfu: {message}", file=sys.stderr)
-
-
 _ORDER = ("step", "epoch", "loss", "grad_norm", "learning_rate", "attention_mask", "skip_wandb")
 _KNOWN = {*_ORDER, *_NUMBERS, *_COUNTS, "lengths"}
 
 
-def _bound(positional: Tuple[Any, ...], named: Dict[str, Any]) -> Dict[str, Any]:
+def _bound(positional: Tuple[Any, ...], named: Dict[str, Any], warn: Callable[[str], None]) -> Dict[str, Any]:
     if len(positional) > len(_ORDER):
         raise TypeError(f"{len(positional)} arguments by position: {', '.join(_ORDER)} were expected, the rest by name")
     given = dict(zip(_ORDER, positional))
     for name, value in named.items():
         if name not in _KNOWN:
-            raise TypeError(f"there is no argument {name!r}: {', '.join(sorted(_KNOWN))} are there")
+            warn(f"log_step has no argument {short(name)}: {', '.join(sorted(_KNOWN))} are there; it is left out")
+            continue
         if name in given:
             raise TypeError(f"{name} is given twice")
         given[name] = value

@@ -6,15 +6,11 @@ from typing import Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import _core
 from ._errors import Error
+from ._manners import said, short
 from ._need import Model
 
 Config = Union[str, "os.PathLike[str]", Mapping[str, Any], None]
 _ROOTS = ("monitoring", "monitor")
-
-
-def short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) < 60 else text[:57] + "..."
 
 
 def is_set(text: Optional[str], wanted: bool) -> bool:
@@ -46,9 +42,9 @@ def merged(config: Config, given: Dict[str, Any], rank: int) -> Tuple[str, List[
     settings: Dict[str, Any] = {}
     for text, name in ((_json(given), "the keywords of mfu.Monitor"), _text_of(config, problems)):
         try:
-            found, wrong = _core.read_monitor_config(text, name)
-        except Error as error:
-            problems.append(f"{error}; its settings are left at their defaults")
+            found, wrong = _core.read_monitor_config(_whole(text), name)
+        except (Error, TypeError) as error:
+            problems.append(f"{said(error)}; its settings are left at their defaults")
             continue
         problems.extend(wrong)
         for key, value in found:
@@ -56,7 +52,7 @@ def merged(config: Config, given: Dict[str, Any], rank: int) -> Tuple[str, List[
     if rank:
         settings.setdefault("log_file", "training_log.json")
     settings = {key: _of_rank(key, value, rank) for key, value in settings.items()}
-    lines = ["monitoring:", *(f"  {json.dumps(key)}: {_scalar(value)}" for key, value in settings.items())]
+    lines = ["monitoring:", *(f"  {_dumped(key)}: {_scalar(value)}" for key, value in settings.items())]
     return "\n".join(lines) + "\n" if settings else "", problems
 
 
@@ -70,11 +66,21 @@ def _scalar(value: Any) -> str:
     """As YAML: what is plain stays plain, since a quoted number is none."""
     text = str(value)
     plain = text.replace(".", "", 1).replace("-", "", 2).replace("+", "", 2)
-    return text if plain.isalnum() and text.isascii() else json.dumps(text)
+    return text if plain.isalnum() and text.isascii() else json.dumps(text, ensure_ascii=False)
 
 
 def _json(settings: Mapping[str, Any]) -> str:
-    return json.dumps({"monitoring": settings}, default=_plain)
+    return _dumped({"monitoring": settings})
+
+
+def _dumped(value: Any) -> str:
+    """As YAML too, whose escapes know no pairs of surrogates: characters stand for themselves."""
+    return json.dumps(value, default=_plain, ensure_ascii=False)
+
+
+def _whole(text: str) -> str:
+    """Without what no text can hold: half a pair of surrogates, as undecodable file names have."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _plain(value: Any) -> Any:
@@ -98,7 +104,7 @@ def _text_of(config: Config, problems: List[str]) -> Tuple[str, str]:
         return "", "config"
     if not any(root in found for root in _ROOTS):
         found = {"monitoring": found}
-    return json.dumps({root: found[root] for root in _ROOTS if root in found}, default=_plain), "config"
+    return _dumped({root: found[root] for root in _ROOTS if root in found}), "config"
 
 
 def _mapping(config: Any) -> Optional[Dict[str, Any]]:

@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import _masks
+from ._manners import let_through, said
 
 if TYPE_CHECKING:
     from ._monitor import Monitor
@@ -39,7 +40,8 @@ class Step:
                 else:
                     self.__dict__["_counted"] = counted
         except Exception as error:
-            self._monitor._warn(f"operators are not counted: {error}", "count")
+            let_through(error)
+            self._monitor._warn(f"operators are not counted: {said(error)}", "count")
         self.__dict__["_started"] = time.perf_counter()
         return self
 
@@ -52,7 +54,8 @@ class Step:
                 if kind is None:
                     self._hand_over(counted)
         except Exception as problem:
-            self._monitor._warn(f"what was counted is left out: {problem}", "count")
+            let_through(problem)
+            self._monitor._warn(f"what was counted is left out: {said(problem)}", "count")
         if kind is None:
             self._fields.setdefault("step_seconds", seconds)
             self._monitor.log_step(self._step, **self._fields)

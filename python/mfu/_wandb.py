@@ -1,22 +1,29 @@
 """Weights & Biases, by the installed package: reports go to the run of the process, or to a run of the monitor's own.
 
 W&B takes the rows of a run in order. In a run that the program writes too, a report that comes after the program's newest row is merged
-into that row, the newest report winning; a run of our own (wandb=True) keeps every step.
+into that row, the newest report winning; a run of our own (wandb=True) keeps every step. What W&B refuses is offered again after
+1, 2, 4 … 60 seconds; a report that it refuses ten times is left out.
 """
 
+import collections
 import json
 import sys
-from typing import Any, Callable, Dict, List, Optional, Set, Union
+import time
+from typing import Any, Callable, Deque, Dict, List, Optional, Set, Union
+
+from ._manners import said
 
 _METRICS = ("epoch", "loss", "grad_norm", "learning_rate")
 _BASIS = ("convention", "source", "dtype", "peak_flop_per_s", "peak_source", "devices")
 _MOST_HELD = 4096
+_MOST_ATTEMPTS = 10
+_LONGEST_PAUSE = 60.0
 
 Warn = Callable[[str, str], None]
 
 
 class WandbSink:
-    """Used by the monitor's Python thread alone, but for skip()."""
+    """Used by one thread of the monitor alone, but for skip()."""
 
     def __init__(self, setting: Union[bool, str, None], settings: Dict[str, Any]) -> None:
         self._setting, self._settings = setting, settings
@@ -25,23 +32,41 @@ class WandbSink:
         self._basis: Dict[str, Any] = {}
         self._skipped: Set[int] = set()
         self._off = False
+        self._held: Deque[str] = collections.deque()
+        self._attempts, self._pause, self._next = 0, 0.0, 0.0
+        self.lost = 0
 
     def skip(self, step: int) -> None:
         if len(self._skipped) < _MOST_HELD:
             self._skipped.add(step)
 
-    def write(self, lines: List[str], warn: Warn) -> None:
-        if not lines or self._off:
+    def write(self, lines: List[str], warn: Warn, last: bool = False) -> None:
+        if self._off:
+            return
+        self._held.extend(lines)
+        while len(self._held) > _MOST_HELD:
+            self._held.popleft()
+            self.lost += 1
+        if not self._held or (time.monotonic() < self._next and not last):
             return
         try:
             run = self._run(warn)
             if run is None:
+                self._held.clear()
                 return
-            for line in lines:
-                self._log(run, json.loads(line))
+            while self._held:
+                self._log(run, json.loads(self._held[0]))
+                self._held.popleft()
+                self._attempts, self._pause = 0, 0.0
         except Exception as error:
-            self._off = True
-            warn(f"Weights & Biases gets no more of this run: {type(error).__name__}: {error}; the other sinks go on", "wandb")
+            self._attempts += 1
+            if self._attempts >= _MOST_ATTEMPTS and self._held:
+                self._held.popleft()
+                self.lost += 1
+                self._attempts = 0
+            self._pause = min(_LONGEST_PAUSE, 2 * self._pause or 1.0)
+            self._next = time.monotonic() + self._pause
+            warn(f"Weights & Biases: {type(error).__name__}: {said(error)}; it is tried again in the background, the other sinks go on", "wandb")
 
     def _run(self, warn: Warn) -> Optional[Any]:
         if self._own is not None:
@@ -78,9 +103,10 @@ class WandbSink:
         run.log(row, step=max(step, run.step))
 
     def close(self, warn: Warn) -> None:
+        self.write([], warn, last=True)
         if self._own is not None:
             try:
                 self._own.finish()
             except Exception as error:
-                warn(f"Weights & Biases did not end the run: {error}", "wandb")
+                warn(f"Weights & Biases did not end the run: {said(error)}", "wandb")
             self._own = None

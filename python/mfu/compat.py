@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
 from . import _core, _masks
 from ._answers import Answer
+from ._manners import let_through, said, short, tell
 from ._monitor import Monitor
 from ._settings import Config, read_settings
 
@@ -36,10 +37,7 @@ _said: Set[str] = set()
 def _once(kind: str, message: str) -> None:
     if kind not in _said:
         _said.add(kind)
-        try:
-            warnings.warn(f"mfu.compat: {message}", RuntimeWarning, stacklevel=3)
-        except Warning:  # made an error by a filter
-            print(f"mfu.compat: {message}", file=sys.stderr)
+        tell(f"mfu.compat: {message}", 4)
 
 
 # Generation in RL training.
@@ -131,7 +129,7 @@ def calculate_mfu(*given: Any, **named: Any) -> float:
             flop, seconds, peak = float(values.pop("flops_per_token") or 0), float(values.pop("tokens_per_second")), 0.0
             name = str(values.pop("model_name"))
     except (KeyError, TypeError, ValueError) as error:
-        _once("calculate_mfu", f"calculate_mfu: {type(error).__name__}: {error}; 0 is given back")
+        _once("calculate_mfu", f"calculate_mfu: {type(error).__name__}: {said(error)}; 0 is given back")
         return 0.0
     if values:
         raise TypeError(f"calculate_mfu has no argument {', '.join(values)}: ({', '.join(generation)}) or ({', '.join(step)})")
@@ -175,7 +173,8 @@ def _find_peak() -> float:
         rate, _, source = _core.Peaks().choose("fp32")
         better = f" ({source.split(',')[0]}: {rate:.4g} in fp32)" if rate else ""
     except Exception as error:
-        better = f" ({error})"
+        let_through(error)
+        better = f" ({said(error)})"
     _once("peak", f"no GPU was detected: the peak of an A100, 312 TFLOP/s, is taken, as documented. mfu.peak() and mfu.machine() know this machine's{better}")
     return _A100_FLOP_PER_S
 
@@ -230,7 +229,8 @@ def _counted(model: Any, batch_size: int, seq_length: int, otherwise: str, backw
                 weight.grad = gradient
         return float(counted.model_flop or 0)
     except Exception as error:
-        _once(f"count {type(error).__name__}", f"nothing was counted: {type(error).__name__}: {error}; {otherwise}")
+        let_through(error)
+        _once(f"count {type(error).__name__}", f"nothing was counted: {type(error).__name__}: {said(error)}; {otherwise}")
         return 0.0
 
 
@@ -260,7 +260,8 @@ def _measure_flops_with_profiler(model: Any, batch_size: int, seq_length: int) -
     try:
         return _counted_once(model, batch_size, seq_length)
     except Exception as error:
-        _once("measure", f"nothing was counted: {error}; 0 is given back")
+        let_through(error)
+        _once("measure", f"nothing was counted: {said(error)}; 0 is given back")
         return 0.0
 
 
@@ -272,14 +273,18 @@ def calculate_mfu_with_profiler(model: Any, batch_size: int, seq_length: int, st
             _once("unmeasured", "calculate_mfu_with_profiler: no FLOPs could be counted, 0 is given back")
             return 0.0
         if not (step_time > 0 and math.isfinite(step_time)):
-            _once("time", f"calculate_mfu_with_profiler: a step of {step_time!r} s: give its seconds, above 0; 0 is given back")
+            _once("time", f"calculate_mfu_with_profiler: a step of {short(step_time)} s: give its seconds, above 0; 0 is given back")
             return 0.0
         used = _core.of_peak(flop / step_time, get_gpu_peak_flops())
         _once("forward", f"calculate_mfu_with_profiler counts a forward pass only and ends at 1, as documented: {used:.4g} here. A training step needs about three "
                          f"times that ({3 * used:.4g}); mfu.Monitor counts what really ran")
+        if used > 1:  # said each time: a number that is not the real one never stands alone
+            tell(f"mfu.compat: calculate_mfu_with_profiler gives 1 where {used:.4g} was computed: {flop:.4g} FLOP in {short(step_time)} s of "
+                 f"{get_gpu_peak_flops():.4g} FLOP/s; the peak or the time of the step is suspect")
         return min(used, 1.0)
     except Exception as error:
-        _once("profiler", f"calculate_mfu_with_profiler: {type(error).__name__}: {error}; 0 is given back")
+        let_through(error)
+        _once("profiler", f"calculate_mfu_with_profiler: {type(error).__name__}: {said(error)}; 0 is given back")
         return 0.0
 
 
@@ -335,7 +340,8 @@ def calculate_precise_mfu(model: Any, batch_size: int, seq_length: int, step_tim
             flop = _counted_once(model, batch_size, seq_length, backward=True) or _estimated(model, batch_size, seq_length)
         return calculate_mfu(flops=flop, compute_time=step_time, gpu_peak_flops=get_gpu_peak_flops())
     except Exception as error:
-        _once("precise", f"calculate_precise_mfu: {type(error).__name__}: {error}; 0 is given back")
+        let_through(error)
+        _once("precise", f"calculate_precise_mfu: {type(error).__name__}: {said(error)}; 0 is given back")
         return 0.0
 
 
@@ -386,7 +392,8 @@ def _estimate_flops_fallback(model: Any, batch_example: Mapping[str, Any], coeff
     try:
         return 3 * _estimate_forward_flops(model, batch_example, coefficient)
     except Exception as error:
-        _once("estimate", f"no FLOPs can be estimated: {type(error).__name__}: {error}; 0 is given back")
+        let_through(error)
+        _once("estimate", f"no FLOPs can be estimated: {type(error).__name__}: {said(error)}; 0 is given back")
         return 0.0
 
 
@@ -456,7 +463,8 @@ class TrainingMonitor:
                 _once("unmeasured step", "perf/mfu is 0 on steps that are not measured, as documented (monitoring.unmeasured: absent leaves it out); "
                                          "with mfu_calculation_mode: smart every step has its MFU")
         except Exception as error:
-            _once("log_step", f"TrainingMonitor.log_step: {type(error).__name__}: {error}; MFU is 0 on such steps")
+            let_through(error)
+            _once("log_step", f"TrainingMonitor.log_step: {type(error).__name__}: {said(error)}; MFU is 0 on such steps")
         if given.get("counted_flop") == 0:
             del given["counted_flop"]
         self.monitor.log_step(step, epoch, loss, grad_norm, learning_rate, attention_mask, skip_wandb, step_seconds=seconds, **given)
