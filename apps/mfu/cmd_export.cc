@@ -109,7 +109,7 @@ CommandText export_text() {
           "mfu run counted. The same steps give the same lines as while the run went on.\n\n"
           "Without a file, --jsonl and --csv go to standard output. A file that is there is only "
           "replaced with --force. Where there are several ranks, TensorBoard gets a folder each.",
-          {{"mfu export run --training-log training_log.json --tensorboard board",
+          {{"mfu export outputs --training-log training_log.json --tensorboard board",
             "what a killed run left behind, whole"},
            {"mfu export run --jsonl | jq '.[\"perf/mfu\"]'", "one object a step"},
            {"mfu export mfu-runs/train-1 --csv steps.csv --device h100-sxm",
@@ -121,7 +121,7 @@ CommandText export_text() {
 Command export_command() {
   auto options = std::make_shared<ExportOptions>();
   auto add = [options](CLI::App& app) {
-    app.add_option("RUN", options->run, "Run directory, of a monitor or of mfu run")
+    app.add_option("RUN", options->run, "Run directory, or a monitor's output folder")
         ->type_name("RUN");
     auto file_or_stdout = [&app](const char* name, std::string& to, const char* meaning) {
       app.add_option(name, to, meaning)->type_name("FILE")->expected(0, 1)->default_str(kStdout);

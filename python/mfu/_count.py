@@ -10,6 +10,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from . import _modules
 from ._load import observer
+from ._manners import let_through
 
 _lock = threading.Lock()
 _tracker: Optional[_modules.Tracker] = None
@@ -59,6 +60,7 @@ class Counted:
             glue = observer()
             glue.start(region_folder="")
         except Exception as error:
+            let_through(error)
             self._fail(error)
             return self
         self._glue = glue

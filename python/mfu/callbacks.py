@@ -22,6 +22,7 @@ from typing import Any, Dict, Optional
 
 from ._count import Counted, peaks_of_this_rank, work_by_type
 from ._errors import Error
+from ._manners import let_through, said
 
 
 class Meter:
@@ -63,7 +64,8 @@ class Meter:
         try:
             return self._window(steps)
         except Exception as error:
-            self._warn(f"no metrics: {error}")
+            let_through(error)
+            self._warn(f"no metrics: {said(error)}")
             return {}
 
     def _window(self, steps: Optional[int]) -> Dict[str, float]:

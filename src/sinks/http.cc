@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <memory>
 
 #include "base/secrets.h"
@@ -60,11 +61,50 @@ const Curl& curl() {
   return kCurl;
 }
 
-// Keeps what an error message can use, and takes the rest.
+struct Answer {
+  std::string body;
+  std::size_t most;
+};
+
+// Keeps the beginning, and takes the rest.
 std::size_t keep_start(char* data, std::size_t size, std::size_t count, void* to) {
-  auto& text = *static_cast<std::string*>(to);
-  if (text.size() < 512) text.append(data, std::min<std::size_t>(size * count, 512));
+  auto& answer = *static_cast<Answer*>(to);
+  std::size_t room = answer.most - std::min(answer.most, answer.body.size());
+  answer.body.append(data, std::min(size * count, room));
   return size * count;
+}
+
+// One request; `set` adds what makes it a POST.
+template <typename Set>
+Posted perform(const std::string& url, const std::vector<std::string>& headers, double patience_s,
+               Answer& answer, Set set) {
+  const Curl& with = curl();
+  std::unique_ptr<void, void (*)(void*)> handle(with.easy_init(), with.easy_cleanup);
+  if (!handle) return {fail(ErrorCode::io, "libcurl gave no handle")};
+  void* lines = nullptr;
+  for (const std::string& header : headers) lines = with.slist_append(lines, header.c_str());
+  std::unique_ptr<void, void (*)(void*)> list(lines, with.slist_free_all);
+  with.easy_setopt(handle.get(), kUrl, url.c_str());
+  with.easy_setopt(handle.get(), kHttpHeader, list.get());
+  with.easy_setopt(handle.get(), kNoSignal, 1L);
+  with.easy_setopt(handle.get(), kTimeoutMs, static_cast<long>(patience_s * 1000));
+  with.easy_setopt(handle.get(), kWriteFunction, &keep_start);
+  with.easy_setopt(handle.get(), kWriteData, &answer);
+  set(handle.get());
+  int ended = with.easy_perform(handle.get());
+  if (ended != 0) {
+    // No such protocol, a bad address, a name nobody knows, nobody there: nothing was sent.
+    bool sent = ended != 1 && ended != 3 && ended != 5 && ended != 6 && ended != 7;
+    return {fail(ErrorCode::io, fmt::format("no answer from {}: {}", without_secrets(url),
+                                            with.easy_strerror(ended))),
+            sent};
+  }
+  long status = 0;
+  with.easy_getinfo(handle.get(), kResponseCode, &status);
+  if (status / 100 == 2) return {};
+  return {fail(ErrorCode::io, fmt::format("{} answered {}: {}", without_secrets(url), status,
+                                          printable(without_secrets(answer.body), 200))),
+          status >= 500};
 }
 
 }  // namespace
@@ -75,35 +115,32 @@ Result<void> require_http() {
               "libcurl is not there, so nothing can be sent (Debian: apt-get install libcurl4)");
 }
 
-Result<void> post(const HttpPost& request) {
+Posted post(const HttpPost& request) {
+  if (Result<void> there = require_http(); !there.has_value()) return {there};
+  Answer answer{.body = "", .most = 512};
+  return perform(request.url, request.headers, request.patience_s, answer, [&](void* handle) {
+    curl().easy_setopt(handle, kPostFields, request.body.data());
+    curl().easy_setopt(handle, kPostFieldSize, static_cast<long>(request.body.size()));
+  });
+}
+
+Result<std::string> fetch(const std::string& url, const std::vector<std::string>& headers,
+                          double patience_s) {
   MFU_TRY(require_http());
-  const Curl& with = curl();
-  std::unique_ptr<void, void (*)(void*)> handle(with.easy_init(), with.easy_cleanup);
-  if (!handle) return fail(ErrorCode::io, "libcurl gave no handle");
-  void* headers = nullptr;
-  for (const std::string& header : request.headers) {
-    headers = with.slist_append(headers, header.c_str());
+  Answer answer{.body = "", .most = 64 << 20};
+  MFU_TRY(perform(url, headers, patience_s, answer, [](void*) {}).result);
+  return std::move(answer.body);
+}
+
+std::string percent_encoded(std::string_view text) {
+  std::string encoded;
+  for (char each : text) {
+    bool plain = std::isalnum(static_cast<unsigned char>(each)) != 0 || each == '-' ||
+                 each == '_' || each == '.' || each == '~';
+    encoded +=
+        plain ? std::string(1, each) : fmt::format("%{:02X}", static_cast<unsigned char>(each));
   }
-  std::unique_ptr<void, void (*)(void*)> list(headers, with.slist_free_all);
-  std::string answer;
-  with.easy_setopt(handle.get(), kUrl, request.url.c_str());
-  with.easy_setopt(handle.get(), kHttpHeader, list.get());
-  with.easy_setopt(handle.get(), kPostFields, request.body.data());
-  with.easy_setopt(handle.get(), kPostFieldSize, static_cast<long>(request.body.size()));
-  with.easy_setopt(handle.get(), kNoSignal, 1L);
-  with.easy_setopt(handle.get(), kTimeoutMs, static_cast<long>(request.patience_s * 1000));
-  with.easy_setopt(handle.get(), kWriteFunction, &keep_start);
-  with.easy_setopt(handle.get(), kWriteData, &answer);
-  int ended = with.easy_perform(handle.get());
-  if (ended != 0) {
-    return fail(ErrorCode::io, fmt::format("cannot post to {}: {}", without_secrets(request.url),
-                                           with.easy_strerror(ended)));
-  }
-  long status = 0;
-  with.easy_getinfo(handle.get(), kResponseCode, &status);
-  if (status / 100 == 2) return {};
-  return fail(ErrorCode::io, fmt::format("{} answered {}: {}", without_secrets(request.url), status,
-                                         printable(without_secrets(answer), 200)));
+  return encoded;
 }
 
 }  // namespace mfu

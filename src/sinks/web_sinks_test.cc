@@ -12,10 +12,13 @@
 namespace mfu {
 namespace {
 
-// Answers one request with a status, and keeps what was asked.
-class OneAnswer {
+// Answers one request after another, and keeps what was asked. An empty status is a lost reply.
+class Answers {
  public:
-  explicit OneAnswer(std::string status) : status_(std::move(status)) {
+  struct Reply {
+    std::string status, body;
+  };
+  explicit Answers(std::vector<Reply> replies) : replies_(std::move(replies)) {
     listening_ = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address = {};
     address.sin_family = AF_INET;
@@ -25,38 +28,46 @@ class OneAnswer {
     EXPECT_EQ(::listen(listening_, 4), 0);
     ::getsockname(listening_, reinterpret_cast<sockaddr*>(&address), &size);
     port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { answer(); });
+    thread_ = std::thread([this] {
+      for (const Reply& each : replies_) answer(each);
+    });
   }
-  ~OneAnswer() {
+  Answers(const Answers&) = delete;
+  Answers& operator=(const Answers&) = delete;
+  ~Answers() {
     if (thread_.joinable()) thread_.join();
     ::close(listening_);
   }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  std::string request() {
+  std::vector<std::string> requests() {
     thread_.join();
-    return request_;
+    return requests_;
   }
 
  private:
-  void answer() {
+  void answer(const Reply& reply) {
+    std::string request;
     int one = ::accept(listening_, nullptr, nullptr);
     char block[4096];
     while (true) {
-      std::size_t head = request_.find("\r\n\r\n");
-      std::size_t length = request_.find("Content-Length: ");
-      if (head != std::string::npos && length != std::string::npos &&
-          request_.size() >= head + 4 + std::stoul(request_.substr(length + 16))) {
-        break;
-      }
+      std::size_t head = request.find("\r\n\r\n");
+      std::size_t length = request.find("Content-Length: ");
+      std::size_t body = length == std::string::npos ? 0 : std::stoul(request.substr(length + 16));
+      if (head != std::string::npos && request.size() >= head + 4 + body) break;
       ssize_t count = ::read(one, block, sizeof block);
       if (count <= 0) break;
-      request_.append(block, static_cast<std::size_t>(count));
+      request.append(block, static_cast<std::size_t>(count));
     }
-    std::string reply = "HTTP/1.1 " + status_ + "\r\nContent-Length: 3\r\n\r\nno\n";
-    EXPECT_EQ(::write(one, reply.data(), reply.size()), static_cast<ssize_t>(reply.size()));
+    requests_.push_back(std::move(request));
+    if (!reply.status.empty()) {
+      std::string text = "HTTP/1.1 " + reply.status + "\r\nConnection: close\r\nContent-Length: " +
+                         std::to_string(reply.body.size()) + "\r\n\r\n" + reply.body;
+      EXPECT_EQ(::write(one, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    }
     ::close(one);
   }
-  std::string status_, request_;
+  std::vector<Reply> replies_;
+  std::vector<std::string> requests_;
   int listening_ = -1;
   std::uint16_t port_ = 0;
   std::thread thread_;
@@ -70,26 +81,60 @@ StepReport report() {
 TEST(WebSinks, PostToWhereTheirServersListen) {
   ASSERT_TRUE(require_http().has_value()) << require_http().error().message;
   StepReport one = report();
-  OneAnswer collector("200 OK");
+  Answers collector(std::vector<Answers::Reply>{{"200 OK", ""}});
   Result<void> sent = make_otlp_sink({.url = collector.url()})->write(std::span(&one, 1));
   EXPECT_TRUE(sent.has_value()) << sent.error().message;
-  std::string request = collector.request();
+  std::string request = collector.requests()[0];
   EXPECT_EQ(request.find("POST /v1/metrics"), 0u);
   EXPECT_NE(request.find("Content-Type: application/json"), std::string::npos);
   EXPECT_NE(request.find(otlp_body(std::span(&one, 1), "mfu")), std::string::npos);
-  OneAnswer tracking("200 OK");
+  Answers tracking(std::vector<Answers::Reply>{{"200 OK", ""}});
   auto mlflow = make_mlflow_sink({.url = tracking.url(), .headers = {"X-A: b"}, .run = "r1"});
   EXPECT_TRUE(mlflow->open().has_value());
   EXPECT_TRUE(mlflow->write(std::span(&one, 1)).has_value());
-  request = tracking.request();
+  request = tracking.requests()[0];
   EXPECT_EQ(request.find("POST /api/2.0/mlflow/runs/log-batch"), 0u);
   EXPECT_NE(request.find("X-A: b"), std::string::npos);
+}
+
+// The first request arrived and its reply did not: MLflow is asked what it has, and gets the rest.
+TEST(WebSinks, MlflowGetsEachPointOnceAlsoWhereAReplyIsLost) {
+  ASSERT_TRUE(require_http().has_value()) << require_http().error().message;
+  std::vector<StepReport> two = {report(), report()};
+  two[1].step = 4;
+  Answers tracking(
+      {{"", ""},
+       {"200 OK", R"({"metrics":[{"key":"training/loss","step":"3","timestamp":"0"}]})"},
+       {"200 OK", "{}"},
+       {"200 OK", "{}"}});
+  auto mlflow = make_mlflow_sink({.url = tracking.url(), .run = "r 1"});
+  EXPECT_FALSE(mlflow->write(two).has_value());
+  EXPECT_TRUE(mlflow->write(two).has_value());
+  EXPECT_TRUE(mlflow->write(two).has_value());  // other steps: nobody is asked
+  std::vector<std::string> requests = tracking.requests();
+  ASSERT_EQ(requests.size(), 4u);
+  EXPECT_NE(requests[0].find(mlflow_body(two, "r 1")), std::string::npos);
+  EXPECT_EQ(requests[1].find("GET /api/2.0/mlflow/metrics/get-history?run_id=r%201&metric_key="
+                             "training%2Floss HTTP"),
+            0u)
+      << requests[1];
+  EXPECT_EQ(requests[2].find("\"step\":3"), std::string::npos);
+  EXPECT_NE(requests[2].find("\"step\":4"), std::string::npos);
+  EXPECT_NE(requests[3].find("\"step\":3"), std::string::npos);
+  EXPECT_LE(mlflow->most_at_once() * 16, 1000u);
+}
+
+// A request that never left is sent again whole: nothing of it can have arrived.
+TEST(WebSinks, ANobodyThereIsNotAsked) {
+  Posted posted = post({.url = "http://127.0.0.1:1", .headers = {}, .body = "x"});
+  EXPECT_FALSE(posted.result.has_value());
+  EXPECT_FALSE(posted.perhaps_taken);
 }
 
 TEST(WebSinks, SayWhoRefusedAndWhy) {
   ASSERT_TRUE(require_http().has_value()) << require_http().error().message;
   StepReport one = report();
-  OneAnswer broken("503 Service Unavailable");
+  Answers broken(std::vector<Answers::Reply>{{"503 Service Unavailable", "no\n"}});
   Result<void> sent = make_otlp_sink({.url = broken.url()})->write(std::span(&one, 1));
   ASSERT_FALSE(sent.has_value());
   EXPECT_NE(sent.error().message.find("503"), std::string::npos);

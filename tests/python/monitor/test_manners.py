@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -395,6 +396,17 @@ os.kill(os.getpid(), signal.SIGKILL) if os.getpid() != 1 else os._exit(9)
     subprocess.run([command, "export", str(tmp_path / "out"), "--jsonl", str(tmp_path / "all.json")], check=True, timeout=120)
     assert [json.loads(line)["step"] for line in (tmp_path / "all.json").read_text().splitlines()] == list(range(300))
     assert len(list((tmp_path / "out" / "mfu-run").glob("*.bin"))) == 3
+
+
+def test_every_promise_names_tests_that_are_there():
+    root = os.path.join(os.path.dirname(__file__), "../../..")
+    with open(os.path.join(root, "docs/reliability.md"), encoding="utf-8") as page:
+        named = {name for name in re.findall(r"`(test_\w+|[A-Z]\w{9,}|[a-z]+(?:_[a-z0-9]+){3,})`", page.read()) if not name.isupper()}
+    sources = [os.path.join(folder, name) for top in ("src", "tests/python") for folder, _, names in os.walk(os.path.join(root, top))
+               for name in names if name.endswith(("_test.cc", ".py"))]
+    text = "".join(open(path, encoding="utf-8").read() for path in sources)
+    assert len(named) > 30
+    assert not [name for name in sorted(named) if f", {name})" not in text and f"def {name}(" not in text and f"class {name} " not in text]
 
 
 def test_a_message_can_be_made_of_anything():
