@@ -73,8 +73,7 @@ void print(const char* what, const Times& times, const char* target) {
 mfu::MonitorOptions options_in(const std::string& folder) {
   mfu::MonitorOptions options;
   options.config.mode = mfu::EstimateMode{};
-  options.config.run_dir = folder + "/run";
-  options.config.output_dir = folder;
+  options.config.output_dir = folder;  // and so a run directory
   options.config.csv = folder + "/steps.csv";
   options.config.tensorboard = folder + "/board";
   options.config.prometheus = folder + "/mfu.prom";

@@ -31,7 +31,7 @@ class Monitored:
 
     def __init__(self, folder, settings):
         os.makedirs(folder)
-        self.monitor = mfu.Monitor(model=MODEL, peak=1e15, output_dir=folder, run_dir=f"{folder}/run", csv=f"{folder}/steps.csv", tensorboard=f"{folder}/board", prometheus=f"{folder}/mfu.prom",
+        self.monitor = mfu.Monitor(model=MODEL, peak=1e15, output_dir=folder, csv=f"{folder}/steps.csv", tensorboard=f"{folder}/board", prometheus=f"{folder}/mfu.prom",
                                    wandb=False, **settings)
         self.number = 0
 

@@ -69,7 +69,7 @@ def timed_once(step, between, pace_ns, number):
 
 def monitor_in(folder, project, **more):
     os.makedirs(folder, exist_ok=True)
-    return mfu.Monitor(model=LLAMA, mode="estimate", peak=989.4e15, output_dir=folder, run_dir=f"{folder}/run", csv=f"{folder}/steps.csv", tensorboard=f"{folder}/board",
+    return mfu.Monitor(model=LLAMA, mode="estimate", peak=989.4e15, output_dir=folder, csv=f"{folder}/steps.csv", tensorboard=f"{folder}/board",
                        prometheus=f"{folder}/mfu.prom", wandb=project, **more)
 
 
