@@ -103,6 +103,8 @@ MonitorOptions options_of(Opened& given, LoopMonitor& self) {
 void bind_tokens(nb::class_<LoopMonitor>& monitor) {
   monitor
       .def("count_tokens_function", &count_tokens_function, "owner"_a, "slow"_a,
+           nb::sig("def count_tokens_function(self, owner: object, slow: object) -> "
+                   "collections.abc.Callable[..., None]"),
            "count_tokens itself: `slow` gets what is no plain number.")
       .def(
           "count_prefill",

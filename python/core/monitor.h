@@ -48,6 +48,15 @@ class Outbox {
 };
 
 struct LoopMonitor {
+  LoopMonitor() = default;
+  LoopMonitor(LoopMonitor&&) = default;
+  // One that nobody closed: its sinks may take their time, and the program's other threads go on.
+  ~LoopMonitor() {
+    if (!monitor) return;
+    nanobind::gil_scoped_release others;
+    monitor.reset();
+  }
+
   std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>();
   std::shared_ptr<std::atomic<bool>> notice = std::make_shared<std::atomic<bool>>(false);
   pid_t process = ::getpid();        // in a forked child no call does anything
