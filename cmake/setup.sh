@@ -16,6 +16,7 @@ keep() { printf '%s\n' "$2" >"$1.part" 2>/dev/null && mv "$1.part" "$1"; }
 # Two at a time would unpack into one folder: the second waits. What a killed ./test left running holds it too.
 lock_tree() {
   mkdir -p "$MFU_ROOT/build" || die "$MFU_ROOT/build cannot be made"
+  command -v flock >/dev/null || return 0
   exec 9<"$MFU_ROOT/build"
   flock -n 9 || { say "another ./run or ./test is at work in this tree: waiting for it"; flock 9; }
 }
@@ -78,7 +79,7 @@ apt_ready=
 apt_update() {
   [ -z "$apt_ready" ] || return $((apt_ready - 1))
   apt_ready=2
-  as_root true || { say "installing packages needs root, and there is no sudo"; return 1; }
+  as_root true || { say "installing packages needs root"; return 1; }
   as_root dpkg --configure -a >"$MFU_ROOT/build/apt.log" 2>&1 9<&- || true
   if as_root apt-get update -qq -o APT::Update::Error-Mode=any >>"$MFU_ROOT/build/apt.log" 2>&1 9<&-; then apt_ready=1
   else say "apt-get update failed; going on with the lists that are here (log: build/apt.log)"
@@ -158,12 +159,13 @@ setup_packages() {
   local missing; missing="$(echo $(missing_packages $BUILD_PACKAGES))"
   if [ -n "$missing" ]; then
     refuse_old
+    [ "$(id -u)" = 0 ] || command -v sudo >/dev/null || die "missing: $missing. There is no sudo here. As root: apt-get install $missing"
     apt_update || true
     local optional; optional="$(echo $(names_to_install $(missing_packages $RUN_PACKAGES "$@")))"
     say "installing $missing${optional:+ $optional}"
     # All at once is quickest; where something is wrong with one of the others, without them.
     apt_install $missing $optional || apt_install $missing ||
-      die "could not install: $missing ($(grep -m 1 '^E: ' "$MFU_ROOT/build/apt.log")). As root: apt-get install $missing   (log: build/apt.log)"
+      die "could not install: $missing ($(grep -m 1 '^E: ' "$MFU_ROOT/build/apt.log" || true)). As root: apt-get install $missing   (log: build/apt.log)"
   fi
   optional_packages $RUN_PACKAGES "$@"
 }
@@ -261,7 +263,7 @@ link_python() {
   local built="$MFU_ROOT/build/release/python" site
   for site in "$MFU_VENV"/lib/python3*/site-packages; do
     [ -d "$site" ] && [ -d "$built/mfu" ] || return 0
-    kept "$site/openmfu.pth" "$built" || keep "$site/openmfu.pth" "$built"
+    kept "$site/openmfu.pth" "$built" || keep "$site/openmfu.pth" "$built" || die "cannot write to $site (a full disk?)"
     cmp -s "$MFU_ROOT/python/openmfu_start.pth" "$site/openmfu_start.pth" || cp "$MFU_ROOT/python/openmfu_start.pth" "$site/"
   done
   [ "$(readlink "$MFU_VENV/bin/mfu")" = "$MFU_ROOT/build/release/mfu" ] || ln -sf "$MFU_ROOT/build/release/mfu" "$MFU_VENV/bin/mfu"
@@ -316,7 +318,7 @@ configure() {
   rm -rf "$directory/.configured" "$directory/CMakeCache.txt" "$directory"/CMakeFiles/[0-9]*.*
   (cd "$MFU_ROOT" && cmake --preset "$preset" $launchers >"$log" 2>&1) || { tail -n 30 "$log" >&2; die "configuring failed; the whole log: build/$preset.log"; }
   while read -r line; do say "$line"; done < <(sed -n '/ left out/s/^-- //p' "$log")
-  keep "$directory/.configured" "$2" || die "the disk is full: $directory"
+  keep "$directory/.configured" "$2" || die "cannot write to $directory (a full disk?)"
 }
 
 # build PRESET [TARGET…]: configures where what was found no longer is what is here, builds what changed.

@@ -89,7 +89,8 @@ def python_folders(wanted):
 
 def without_torch(paths):
     """Where our Python has no torch, one failure for a folder that needs it, not one for each test in it."""
-    if subprocess.run([os.environ.get("MFU_PYTHON", sys.executable), "-c", "import torch"], capture_output=True).returncode == 0:
+    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    if subprocess.run([os.environ.get("MFU_PYTHON", sys.executable), "-c", look], capture_output=True).returncode == 0:
         return False
     return any("import torch" in file.read_text() for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path]))
 
