@@ -1,18 +1,7 @@
 // How readings, calibrations, periods and hardware rates are kept in the same 120 bytes as a step.
-#include <algorithm>
-
 #include "monitor/pipeline.h"
 
 namespace mfu {
-
-void keep_shape(LoggedStep& logged, const StepShape& shape) {
-  logged.sequences = shape.sequences;
-  logged.tokens = shape.tokens;
-  logged.squares = shape.squares;
-  logged.padded_length =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(shape.padded_length, ~0u));
-  logged.images = static_cast<std::uint32_t>(std::min<std::uint64_t>(shape.images, ~0u));
-}
 
 LoggedStep completed(const LoggedStep& awaited, const LoggedStep& arrived) {
   LoggedStep step = awaited;

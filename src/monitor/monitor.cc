@@ -26,7 +26,8 @@ struct Monitor::State {
   bool ours() const { return made_after == forks(); }
 
   // A step as the queue keeps it; `more` is what `has` says beside what was given.
-  void fill(LoggedStep& logged, const StepInfo& info, std::uint16_t more) noexcept {
+  [[gnu::always_inline]] void fill(LoggedStep& logged, const StepInfo& info,
+                                   std::uint16_t more) const noexcept {
     std::uint16_t has = more;
     auto keep = [&](double& to, const std::optional<double>& value, LoggedHas bit) {
       to = value.value_or(0);
@@ -46,7 +47,6 @@ struct Monitor::State {
     logged.flop_low = info.counted_flop ? info.counted_flop->low() : 0;
     logged.flop_high = info.counted_flop ? info.counted_flop->high() : 0;
     logged.has = has;
-    logged.ticket = 0;
   }
 
   // Into the queue, or dropped and counted.

@@ -2,6 +2,7 @@
 // no file: a run directory replayed through it gives the same reports again.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -62,7 +63,14 @@ LoggedStep logged_reading(const FlopReading& reading);
 LoggedStep logged_calibration(const Calibration& calibration);
 LoggedStep logged_period(const TokenPeriod& period);
 LoggedStep logged_hardware(const Result<FlopRate>& rate);
-void keep_shape(LoggedStep& logged, const StepShape& shape);
+inline void keep_shape(LoggedStep& logged, const StepShape& shape) {
+  logged.sequences = shape.sequences;
+  logged.tokens = shape.tokens;
+  logged.squares = shape.squares;
+  logged.padded_length =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(shape.padded_length, ~0u));
+  logged.images = static_cast<std::uint32_t>(std::min<std::uint64_t>(shape.images, ~0u));
+}
 // The awaited step with the numbers that arrived for it.
 LoggedStep completed(const LoggedStep& awaited, const LoggedStep& arrived);
 
