@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from expected import ROOT, expected
@@ -185,7 +186,27 @@ def googletest_comes_later():
         return None if expected("unit", "release", machine.tree) else "no unit test is expected"
 
 
+def what_is_not_built_fails():
+    """A unit test that is listed and not there, or has no test in it, fails; one that is there and no longer listed is not run."""
+    import run as runner  # a module of its own beside the running __main__
+
+    with tempfile.TemporaryDirectory() as folder:
+        build = Path(folder) / "build" / "release"
+        (build / "unit").mkdir(parents=True)
+        (build / "tests.txt").write_text("unit unit/gone_test\nunit unit/empty_test\n")
+        report = 'for word; do case $word in --gtest_output=json:*) echo "{\\"testsuites\\": []}" >"${word#*:}";; esac; done'
+        for name in ("empty_test", "old_test"):
+            (build / "unit" / name).write_text(f"#!/bin/bash\n{report}\n")
+            (build / "unit" / name).chmod(0o755)
+        runner.expected = lambda kind, preset: expected(kind, preset, Path(folder))
+        found = dict(runner.unit_tests("release", []))
+    if set(found) != {"release/gone_test", "release/empty_test"} or None in found.values():
+        return f"{found}"
+    return None if runner.results_of(lambda: iter(()), [])[0] else "a kind without a test passes"
+
+
 def tests():
+    yield "setup/what is not built fails", what_is_not_built_fails
     yield "setup/run, then test", lambda: in_order("run")
     yield "setup/test, then run", lambda: in_order("test", "run")
     for stage in STAGES:
