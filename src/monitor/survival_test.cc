@@ -147,7 +147,13 @@ TEST_F(SurvivalTest, AForkedChildDoesNotHoldTheLockOfItsDeadParent) {
   int status = -1;
   ::waitpid(parent, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_TRUE(DeadQueue(path).held());
+  // The child closes it as soon as it runs at all.
+  bool held = false;
+  for (int i = 0; i < 1000 && !held; ++i) {
+    held = DeadQueue(path).held();
+    if (!held) std::this_thread::sleep_for(milliseconds(10));
+  }
+  EXPECT_TRUE(held);
   ::close(ends[1]);
   ::close(ends[0]);
 }
