@@ -24,6 +24,12 @@ function(mfu_install_package destination component built)
     FILES_MATCHING PATTERN "_core.*" PATTERN "bin" EXCLUDE PATTERN "_inject" EXCLUDE PATTERN "_observer" EXCLUDE)
   install(DIRECTORY ${built}/torch/ DESTINATION ${destination}/_observer/lib/built COMPONENT ${component}
     OPTIONAL FILES_MATCHING PATTERN "libmfu_*.so" PATTERN "libmfu_torch.torch")
+  # ./package: the observers for other versions of torch, and the shared libraries that travel with the package.
+  if(MFU_PACKAGE_OBSERVERS)
+    install(DIRECTORY ${MFU_PACKAGE_OBSERVERS}/ DESTINATION ${destination}/_observer/lib COMPONENT ${component}
+      FILES_MATCHING PATTERN "libmfu_*.so" PATTERN "libmfu_torch.torch")
+  endif()
+  install(FILES ${MFU_PACKAGE_BUNDLED} DESTINATION ${destination}/lib COMPONENT ${component})
 endfunction()
 
 # mfu_install_wheel(BUILT): what a wheel is made of. The command stands inside the package, and Python's start reads the .pth beside it.

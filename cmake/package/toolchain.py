@@ -59,3 +59,38 @@ def observer_flags(machine, root, abi):
 def observer_link_flags(machine, root):
     [folder] = sorted((root / "usr/lib/gcc" / TRIPLET[machine]).iterdir())
     return [f"-L{folder}", *link_flags(machine, root), "-Wl,-z,nodelete"]
+
+
+def own_cxx_headers(machine):
+    """The folders of this compiler's own C++ library."""
+    shown = subprocess.run([compiler(machine), "-E", "-x", "c++", "-v", "/dev/null"], capture_output=True, text=True, check=True).stderr
+    listed = shown.split("search starts here:")[-1].split("End of search list")[0]
+    return [Path(line.strip()).resolve() for line in listed.splitlines() if "/c++/" in line]
+
+
+def alone_flags(machine, root):
+    """For what stands alone: the command and the native module."""
+    return [*system_flags(machine, root, own_cxx_headers(machine)), *prefix_map()]
+
+
+def alone_link_flags(machine, root, stand_ins):
+    return [*link_flags(machine, root), "-static-libstdc++", str(stand_ins)]
+
+
+def write_cmake_toolchain(path, machine, root, stand_ins):
+    triplet, link = TRIPLET[machine], " ".join(alone_link_flags(machine, root, stand_ins))
+    lines = [f"set(CMAKE_C_COMPILER {compiler(machine, 'gcc')})", f"set(CMAKE_CXX_COMPILER {compiler(machine)})",
+             f"set(CMAKE_C_FLAGS_INIT \"{' '.join([*system_flags(machine, root, []), *prefix_map()])}\")",
+             f"set(CMAKE_CXX_FLAGS_INIT \"{' '.join(alone_flags(machine, root))}\")",
+             # The command looks for its libraries in the wheel, beside the folder it is in.
+             f"set(CMAKE_EXE_LINKER_FLAGS_INIT \"{link} -Wl,-rpath,'$ORIGIN/../lib'\")", f"set(CMAKE_SHARED_LINKER_FLAGS_INIT \"{link}\")",
+             f"set(MFU_PACKAGE_SYSROOT {root})", f"set(MFU_PACKAGE_TRIPLET {triplet})", "set(CMAKE_SKIP_RPATH ON)"]
+    if machine != platform.machine():
+        lines += ["set(CMAKE_SYSTEM_NAME Linux)", f"set(CMAKE_SYSTEM_PROCESSOR {machine})", f"set(CMAKE_CROSSCOMPILING_EMULATOR qemu-{machine}-static -L {root})"]
+    if shutil.which("ccache"):
+        lines += [f"set(CMAKE_{language}_COMPILER_LAUNCHER ccache)" for language in ("C", "CXX")]
+    text = "\n".join(lines) + "\n"
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+        for cache in path.parent.glob("*/CMakeCache.txt"):  # CMake takes flags of a toolchain at the first call only
+            cache.unlink()

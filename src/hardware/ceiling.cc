@@ -120,13 +120,18 @@ Result<std::vector<std::vector<double>>> run_on_cores(const Plan& plan, const Ge
       problems[core] = ready.error().message;
       return 0.0;
     }
-    gemm.value()->run();  // warm
     auto start = SteadyClock::now();
+    gemm.value()->run();  // warm; where one run takes all the time there is, it is the measurement
+    double first_s = seconds_since(start);
+    if (first_s >= seconds) {
+      rates[core].push_back(shape.flop() / first_s);
+      return 0.0;
+    }
     do {
       auto begun = SteadyClock::now();
       gemm.value()->run();
       rates[core].push_back(shape.flop() / seconds_since(begun));
-    } while (seconds_since(start) < seconds);
+    } while (seconds_since(start) < first_s + seconds);
     return 0.0;
   });
   for (const std::string& problem : problems) {
@@ -152,7 +157,8 @@ Measured search_shapes(const Plan& plan, const CpuShare& share, double seconds) 
   };
   auto start = SteadyClock::now();
   double turn = seconds / 3 / static_cast<double>(kShapes.size());
-  for (std::size_t round = 0; round < kShapes.size() || seconds_since(start) < seconds; ++round) {
+  // The smallest shape comes first: a machine that has no time for more has at least that.
+  for (std::size_t round = 0; round == 0 || seconds_since(start) < seconds; ++round) {
     if (round < kShapes.size()) tried.push_back({kShapes[round], {}});
     Tried& next = round < kShapes.size() ? tried.back() : tried[round % 3];
     auto rates = run_on_cores(plan, next.shape, share, turn);
@@ -163,6 +169,7 @@ Measured search_shapes(const Plan& plan, const CpuShare& share, double seconds) 
     next.runs.add(*rates);
     if (round + 1 >= kShapes.size()) std::sort(tried.begin(), tried.end(), better);
   }
+  std::sort(tried.begin(), tried.end(), better);
   summarise(result, tried[0].runs, share);
   const GemmShape& won = tried[0].shape;
   result.shape = fmt::format("m={} n={} k={}", won.m, won.n, won.k);

@@ -17,8 +17,14 @@ struct CpuIdentity {
   bool sse2 = false, avx = false, avx2 = false, fma = false, avx512f = false;
   bool avx512_bf16 = false, avx512_vnni = false, avx_vnni = false, avx512_fp16 = false;
   bool amx_bf16 = false, amx_int8 = false, amx_fp16 = false;
-  bool neon = false, sve = false, arm_bf16 = false;
+  bool neon = false, arm_fp16 = false, arm_bf16 = false, sdot = false, i8mm = false;
+  unsigned sve_bytes = 0;  // of a vector; 0: no SVE
 };
+
+// What an AArch64 processor is called: its cores by their part numbers in /proc/cpuinfo, and the
+// chip where the machine says whose it is. `maker`: DMI's name of the system's vendor or the SoC
+// bus's identity, "" where there is none.
+std::string arm_brand(std::string_view cpuinfo, std::string_view maker);
 
 CpuIdentity cpu_identity();
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <thread>
 
 #include "hardware/cpu.h"
@@ -14,8 +15,8 @@ namespace mfu {
 
 namespace {
 
-constexpr int kAccumulators = 12;
 constexpr std::size_t kFewestRuns = 12;  // so that one is undisturbed also where the core is shared
+constexpr double kPatience = 4;          // times the time asked for, until even those are given up
 
 // In assembly, so that the twelve accumulators stay in registers whatever the compiler thinks, and
 // so that no file needs flags of its own. The values stay small and normal: no step is ever slow.
@@ -24,6 +25,8 @@ constexpr std::size_t kFewestRuns = 12;  // so that one is undisturbed also wher
       even("10") odd("11")
 
 #if defined(__x86_64__)
+
+constexpr int kAccumulators = 12;
 
 // `load(register)` fills one; `even` and `odd` are the steps of every second accumulator.
 #define MFU_BURST(name, kind, broadcast, pair, even, odd, end, flop_a_step)                      \
@@ -77,30 +80,66 @@ MFU_BURST(sse2_fp64, xmm, MFU_XMM_PD, double, MFU_MUL_XMM_PD, MFU_ADD_XMM_PD, ""
 
 #elif defined(__aarch64__)
 
-#define MFU_BURST(name, pair, lanes, flop_a_step)                                                \
-  double name(std::uint64_t rounds) {                                                            \
-    static const pair kBy = 1e-3f;                                                               \
-    std::uint64_t left = rounds;                                                                 \
-    asm volatile(                                                                                \
-        "ld1r {v30." lanes                                                                       \
-        "}, [%[by]]\nmov v31.16b, v30.16b\n" MFU_TWELVE(MFU_FROM, MFU_FROM) "1:\n" MFU_TWELVE(   \
-            MFU_FMLA_##pair, MFU_FMLA_##pair) "subs %[left], %[left], #1\nb.ne 1b\n"             \
-        : [left] "+r"(left)                                                                      \
-        : [by] "r"(&kBy), "m"(kBy)                                                               \
-        : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", "v30", \
-          "v31");                                                                                \
-    return static_cast<double>(rounds) * kAccumulators * (flop_a_step);                          \
+// A64FX takes nine cycles for each step of two pipes, Neoverse V1 and V2 four for each of four.
+constexpr int kAccumulators = 24;
+#define MFU_TWENTY_FOUR(step)                                                             \
+  MFU_TWELVE(step, step)                                                                  \
+  step("12") step("13") step("14") step("15") step("16") step("17") step("18") step("19") \
+      step("20") step("21") step("22") step("23")
+
+#define MFU_BURST(name, pair, load, from, step, flop_a_step)                                       \
+  double name(std::uint64_t rounds) {                                                              \
+    static const pair kBy = 1e-3f;                                                                 \
+    std::uint64_t left = rounds;                                                                   \
+    asm volatile(load MFU_TWENTY_FOUR(from) "1:\n" MFU_TWENTY_FOUR(                                \
+                     step) "subs %[left], %[left], #1\nb.ne 1b\n"                                  \
+                 : [left] "+r"(left)                                                               \
+                 : [by] "r"(&kBy), "m"(kBy)                                                        \
+                 : "cc", "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v8", "v9", "v10", "v11", \
+                   "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21", "v22",    \
+                   "v23", "v30", "v31");                                                           \
+    return static_cast<double>(rounds) * kAccumulators * (flop_a_step);                            \
   }
-#define MFU_FROM(i) "mov v" i ".16b, v30.16b\n"
-#define MFU_FMLA_float(i) "fmla v" i ".4s, v30.4s, v31.4s\n"
-#define MFU_FMLA_double(i) "fmla v" i ".2d, v30.2d, v31.2d\n"
-MFU_BURST(neon_fp32, float, "4s", 8)
-MFU_BURST(neon_fp64, double, "2d", 4)
+#define MFU_LOAD_NEON(lanes) "ld1r {v30." lanes "}, [%[by]]\nmov v31.16b, v30.16b\n"
+#define MFU_FROM_NEON(i) "mov v" i ".16b, v30.16b\n"
+#define MFU_NEON_PS(i) "fmla v" i ".4s, v30.4s, v31.4s\n"
+#define MFU_NEON_PD(i) "fmla v" i ".2d, v30.2d, v31.2d\n"
+MFU_BURST(neon_fp32, float, MFU_LOAD_NEON("4s"), MFU_FROM_NEON, MFU_NEON_PS, 8)
+MFU_BURST(neon_fp64, double, MFU_LOAD_NEON("2d"), MFU_FROM_NEON, MFU_NEON_PD, 4)
+
+std::uint64_t sve_bytes() {
+  std::uint64_t bytes = 0;
+  asm(".arch_extension sve\nrdvl %0, #1" : "=r"(bytes));
+  return bytes;
+}
+// Compiled code here has no SVE: the predicate and the upper parts of the registers are free.
+#define MFU_LOAD_SVE(lanes, load)                                 \
+  ".arch_extension sve\nptrue p0." lanes "\n" load " {z30." lanes \
+  "}, p0/z, [%[by]]\n"                                            \
+  "mov z31.d, z30.d\n"
+#define MFU_FROM_SVE(i) "mov z" i ".d, z30.d\n"
+#define MFU_SVE_PS(i) "fmla z" i ".s, p0/m, z30.s, z31.s\n"
+#define MFU_SVE_PD(i) "fmla z" i ".d, p0/m, z30.d, z31.d\n"
+MFU_BURST(sve_fp32, float, MFU_LOAD_SVE("s", "ld1rw"), MFU_FROM_SVE, MFU_SVE_PS,
+          static_cast<double>(sve_bytes()) / 2)
+MFU_BURST(sve_fp64, double, MFU_LOAD_SVE("d", "ld1rd"), MFU_FROM_SVE, MFU_SVE_PD,
+          static_cast<double>(sve_bytes()) / 4)
+
+std::string sve_name(const CpuIdentity& identity) {
+  return "SVE of " + std::to_string(8 * identity.sve_bytes) + " bits";
+}
 
 #endif
 
 double burst_seconds(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Long enough, or as often as it takes for an undisturbed run, but with an end where one run takes
+// as long as many should (an emulated machine).
+bool goes_on(std::size_t runs, double elapsed_s, double seconds) {
+  return runs == 0 || elapsed_s < seconds ||
+         (runs < kFewestRuns && elapsed_s < kPatience * seconds);
 }
 
 }  // namespace
@@ -112,6 +151,7 @@ BurstKernel fp32_kernel(const CpuIdentity& identity) {
   if (identity.avx) return {"AVX", 8, avx_fp32};
   if (identity.sse2) return {"SSE2", 4, sse2_fp32};
 #elif defined(__aarch64__)
+  if (identity.sve_bytes > 16) return {sve_name(identity), identity.sve_bytes / 2.0, sve_fp32};
   if (identity.neon) return {"NEON", 8, neon_fp32};
 #endif
   (void)identity;
@@ -125,6 +165,7 @@ BurstKernel fp64_kernel(const CpuIdentity& identity) {
   if (identity.avx) return {"AVX", 4, avx_fp64};
   if (identity.sse2) return {"SSE2", 2, sse2_fp64};
 #elif defined(__aarch64__)
+  if (identity.sve_bytes > 16) return {sve_name(identity), identity.sve_bytes / 4.0, sve_fp64};
   if (identity.neon) return {"NEON", 4, neon_fp64};
 #endif
   (void)identity;
@@ -167,7 +208,7 @@ double best_clock_hz(double seconds) {
   constexpr std::uint64_t kAdditions = 160'000;  // about 50 µs
   auto start = std::chrono::steady_clock::now();
   double best = 0;
-  for (std::size_t runs = 0; runs < kFewestRuns || burst_seconds(start) < seconds; ++runs) {
+  for (std::size_t runs = 0; goes_on(runs, burst_seconds(start), seconds); ++runs) {
     auto begun = std::chrono::steady_clock::now();
     addition_chain(kAdditions);
     best = std::max(best, kAdditions / burst_seconds(begun));
@@ -179,7 +220,7 @@ std::vector<double> burst_rates(const BurstKernel& kernel, double seconds) {
   constexpr std::uint64_t kRounds = 100'000;  // about 0.2 ms: six cycles a round with two pipes
   std::vector<double> rates;
   auto start = std::chrono::steady_clock::now();
-  while (rates.size() < kFewestRuns || burst_seconds(start) < seconds) {
+  while (goes_on(rates.size(), burst_seconds(start), seconds)) {
     auto begun = std::chrono::steady_clock::now();
     double flop = kernel.run(kRounds);
     rates.push_back(flop / burst_seconds(begun));

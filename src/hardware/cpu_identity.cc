@@ -7,6 +7,7 @@
 #include <cstring>
 #elif defined(__aarch64__)
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 
 #include "base/file.h"
 #endif
@@ -89,17 +90,24 @@ CpuIdentity cpu_identity() {
 CpuIdentity cpu_identity() {
   CpuIdentity cpu;
   cpu.vendor = "arm";
-  cpu.brand = "AArch64 processor";
-  Result<std::string> info = read_file("/proc/cpuinfo", 4u << 20);
-  if (info.has_value()) {
-    for (std::string_view line : split(*info, '\n')) {
-      if (line.starts_with("model name"))
-        cpu.brand = printable(trim(line.substr(line.find(':') + 1)));
-    }
+  auto text_of = [](const char* path) {
+    Result<std::string> text = read_file(path, 4u << 20);
+    return text.has_value() ? *text : std::string();
+  };
+  std::string maker =
+      text_of("/sys/class/dmi/id/sys_vendor") + text_of("/sys/bus/soc/devices/soc0/soc_id");
+  cpu.brand = arm_brand(text_of("/proc/cpuinfo"), maker);
+  unsigned long first = getauxval(AT_HWCAP), second = getauxval(AT_HWCAP2);
+  cpu.neon = (first & (1ul << 1)) != 0;        // HWCAP_ASIMD
+  cpu.arm_fp16 = (first & (1ul << 10)) != 0;   // HWCAP_ASIMDHP
+  cpu.sdot = (first & (1ul << 20)) != 0;       // HWCAP_ASIMDDP
+  cpu.i8mm = (second & (1ul << 13)) != 0;      // HWCAP2_I8MM
+  cpu.arm_bf16 = (second & (1ul << 14)) != 0;  // HWCAP2_BF16
+  if ((first & (1ul << 22)) != 0) {            // HWCAP_SVE
+    constexpr int kSveGetVectorLength = 51;    // PR_SVE_GET_VL
+    int length = prctl(kSveGetVectorLength, 0, 0, 0, 0);
+    if (length > 0) cpu.sve_bytes = static_cast<unsigned>(length) & 0xffff;
   }
-  cpu.neon = (getauxval(AT_HWCAP) & (1ul << 1)) != 0;        // HWCAP_ASIMD
-  cpu.sve = (getauxval(AT_HWCAP) & (1ul << 22)) != 0;        // HWCAP_SVE
-  cpu.arm_bf16 = (getauxval(AT_HWCAP2) & (1ul << 14)) != 0;  // HWCAP2_BF16
   return cpu;
 }
 

@@ -1,5 +1,6 @@
 #include "hardware/cpu.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "base/file.h"
@@ -43,11 +44,60 @@ TEST(Cpu, the_peak_is_cores_times_flop_a_cycle_times_clock) {
 #endif
 }
 
+TEST(Cpu, an_arm_processor_is_called_by_its_part_number) {
+  auto cores = [](const char* implementer, const char* part) {
+    return fmt::format(
+        "processor\t: 0\nBogoMIPS\t: 2000.00\nCPU implementer\t: {}\nCPU part\t: {}\n", implementer,
+        part);
+  };
+  EXPECT_EQ(arm_brand(cores("0x41", "0xd0c"), ""), "Neoverse N1");
+  EXPECT_EQ(arm_brand(cores("0x41", "0xd49"), ""), "Neoverse N2");
+  EXPECT_EQ(arm_brand(cores("0x41", "0xd40"), "Amazon EC2\n"), "AWS Graviton3 (Neoverse V1)");
+  EXPECT_EQ(arm_brand(cores("0x41", "0xd4f"), "Amazon EC2\n"), "AWS Graviton4 (Neoverse V2)");
+  EXPECT_EQ(arm_brand(cores("0x41", "0xd4f"), "jep106:036b:0241\n"), "NVIDIA Grace (Neoverse V2)");
+  EXPECT_EQ(arm_brand(cores("0x41", "0xd4f"), "Google"), "Neoverse V2");
+  EXPECT_EQ(arm_brand(cores("0xc0", "0xac3"), ""), "AmpereOne");
+  EXPECT_EQ(arm_brand(cores("0x46", "0x001"), ""), "Fujitsu A64FX");
+  EXPECT_EQ(arm_brand(cores("0x41", "0xfff"), ""), "AArch64 processor 0x41/0xfff");
+  EXPECT_EQ(arm_brand(cores("0x41", "0xd05") + cores("0x41", "0xd0b"), ""),
+            "Cortex-A55 and Cortex-A76");
+  EXPECT_EQ(arm_brand("model name\t: ARMv8\n", ""), "ARMv8");
+  for (const char* wrong : {"", "CPU part", "CPU part\t: \n", "CPU part\t: 0xzz\n", ":\n"}) {
+    EXPECT_EQ(arm_brand(wrong, ""), "AArch64 processor");
+  }
+}
+
+#if defined(__aarch64__)
+TEST(Cpu, an_arm_peak_is_that_of_its_widest_instructions) {
+  Device device;
+  CpuIdentity identity;
+  identity.neon = identity.arm_fp16 = identity.sdot = true;
+  CpuClock clock{.cores = 1, .all_cores_hz = 1e9, .pipes = 2, .how = "measured"};
+  set_cpu_peaks(device, identity, clock);
+  // 4 lanes x 2 FLOP x 2 pipes x 1e9 = 16e9; fp16 twice, SDOT four times that
+  EXPECT_DOUBLE_EQ(device.peak(Precision::fp32)->rate.per_s, 16e9);
+  EXPECT_DOUBLE_EQ(device.peak(Precision::fp16)->rate.per_s, 32e9);
+  EXPECT_DOUBLE_EQ(device.peak(Precision::int8)->rate.per_s, 64e9);
+  identity.i8mm = identity.arm_bf16 = true;
+  identity.sve_bytes = 64;  // A64FX's width
+  set_cpu_peaks(device, identity, clock);
+  // 16 lanes x 2 x 2 x 1e9 = 64e9; BFMMLA 4 and SMMLA 8 times that
+  EXPECT_DOUBLE_EQ(device.peak(Precision::fp32)->rate.per_s, 64e9);
+  EXPECT_DOUBLE_EQ(device.peak(Precision::bf16)->rate.per_s, 256e9);
+  EXPECT_DOUBLE_EQ(device.peak(Precision::int8)->rate.per_s, 512e9);
+}
+#endif
+
 TEST(Cpu, every_kernel_that_runs_here_does_the_work_it_says) {
   CpuIdentity identity = cpu_identity();
   for (BurstKernel kernel : {fp32_kernel(identity), fp64_kernel(identity)}) {
     ASSERT_NE(kernel.run, nullptr);
-    EXPECT_DOUBLE_EQ(kernel.run(10), 10 * 12 * kernel.flop_per_pipe_cycle);
+#if defined(__aarch64__)
+    constexpr int kAccumulators = 24;
+#else
+    constexpr int kAccumulators = 12;
+#endif
+    EXPECT_DOUBLE_EQ(kernel.run(10), 10 * kAccumulators * kernel.flop_per_pipe_cycle);
   }
 #if defined(__x86_64__)
   // Narrower sets of the same processor.

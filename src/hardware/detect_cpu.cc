@@ -40,7 +40,9 @@ void add_peak(Device& device, Precision precision, double flop_per_cycle, const 
 
 // Figures per core and cycle. VNNI: 4 int8 products a 32-bit lane, so 4 × fp32; AVX512-BF16: 2 ×
 // fp32; AMX: 1024 bf16 and 2048 int8 operations (Intel 64 and IA-32 Optimization Reference Manual,
-// chapter on AMX: a 16×16 tile product over 64 bytes in 16 cycles).
+// chapter on AMX: a 16×16 tile product over 64 bytes in 16 cycles). Arm, a vector of 128 bits and
+// each pipe: FMLA on fp16 has twice the lanes of fp32, SDOT four products a 32-bit lane, SMMLA and
+// BFMMLA a 2×2 product over 8 int8 or 4 bf16: 64 and 32 operations where fp32 has 8.
 void set_cpu_peaks(Device& device, const CpuIdentity& cpu, const CpuClock& clock) {
   device.peaks.clear();
   BurstKernel single = fp32_kernel(cpu);
@@ -55,6 +57,8 @@ void set_cpu_peaks(Device& device, const CpuIdentity& cpu, const CpuClock& clock
     add_peak(device, Precision::fp16, 1024, clock, "AMX-FP16", true);
   } else if (cpu.avx512_fp16) {
     add_peak(device, Precision::fp16, 2 * fp32, clock, "AVX512-FP16", false);
+  } else if (cpu.arm_fp16) {
+    add_peak(device, Precision::fp16, 2 * fp32, clock, "FMLA on fp16", false);
   }
   if (cpu.amx_bf16) {
     add_peak(device, Precision::bf16, 1024, clock, "AMX-BF16", true);
@@ -67,6 +71,10 @@ void set_cpu_peaks(Device& device, const CpuIdentity& cpu, const CpuClock& clock
     add_peak(device, Precision::int8, 2048, clock, "AMX-INT8", true);
   } else if (cpu.avx512_vnni || cpu.avx_vnni) {
     add_peak(device, Precision::int8, 4 * fp32, clock, "VNNI", false);
+  } else if (cpu.i8mm) {
+    add_peak(device, Precision::int8, 8 * fp32, clock, "I8MM", true);
+  } else if (cpu.sdot) {
+    add_peak(device, Precision::int8, 4 * fp32, clock, "SDOT", false);
   }
 }
 
@@ -100,7 +108,11 @@ FoundDevice detect_cpu(const std::vector<std::uint32_t>& cpus) {
   CpuClock clock = measure_cpu_clock(cpu, share);
   found.driver_name =
       fmt::format("{} ({:g} core{})", cpu.brand, clock.cores, clock.cores == 1 ? "" : "s");
+#if defined(__aarch64__)
+  found.source = "/proc/cpuinfo and hwloc";
+#else
   found.source = "CPUID and hwloc";
+#endif
   found.memory = Bytes{share.memory_bytes};
   found.clock_hz = clock.all_cores_hz / clock.cores;
   Device device;

@@ -1,70 +1,52 @@
 // Looking for a few characters in a stride of text at a time: 16 bytes with SSE2, which every
-// x86-64 has, 8 in a plain word elsewhere.
+// x86-64 has, or with NEON, which every AArch64 has; 8 in a plain word elsewhere.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
+#include "trace/lanes.h"
 
 namespace mfu {
 
-#if defined(__SSE2__)
+#if defined(MFU_LANES)
 inline constexpr std::ptrdiff_t kStride = 16;
 
-// One bit a byte: which of the next 16 are one of these two.
+// Which of the next 16 are one of these two.
 inline std::uint32_t match2(const char* at, char a, char b) {
-  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-  __m128i hits = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(a)),
-                              _mm_cmpeq_epi8(bytes, _mm_set1_epi8(b)));
-  return static_cast<std::uint32_t>(_mm_movemask_epi8(hits));
+  Stride bytes = load_stride(at);
+  return bits_of(either(equal(bytes, a), equal(bytes, b)));
 }
 
 // Which of the next 16 are a quote or a bracket: '[' and '{', ']' and '}' differ in one bit only.
 inline std::uint32_t match_nesting(const char* at) {
-  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-  __m128i folded = _mm_or_si128(bytes, _mm_set1_epi8(0x20));
-  __m128i hits = _mm_or_si128(_mm_cmpeq_epi8(folded, _mm_set1_epi8('{')),
-                              _mm_cmpeq_epi8(folded, _mm_set1_epi8('}')));
-  hits = _mm_or_si128(hits, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('"')));
-  return static_cast<std::uint32_t>(_mm_movemask_epi8(hits));
+  Stride bytes = load_stride(at);
+  Stride folded = with_bits(bytes, 0x20);
+  return bits_of(either(either(equal(folded, '{'), equal(folded, '}')), equal(bytes, '"')));
 }
 
 // Which of the next 16 are no space, tab or line end.
 inline std::uint32_t match_no_space(const char* at) {
-  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-  __m128i hits = _mm_or_si128(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(' ')),
-                              _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\n')));
-  hits = _mm_or_si128(hits, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\t')));
-  hits = _mm_or_si128(hits, _mm_cmpeq_epi8(bytes, _mm_set1_epi8('\r')));
-  return static_cast<std::uint32_t>(_mm_movemask_epi8(hits)) ^ 0xffff;
+  Stride bytes = load_stride(at);
+  Stride blanks = either(equal(bytes, ' '), equal(bytes, '\n'));
+  return bits_of(either(blanks, either(equal(bytes, '\t'), equal(bytes, '\r')))) ^ 0xffff;
 }
 
 // Which of the next 16 are not one of -./0123456789, which stand together.
 inline std::uint32_t match_no_digit(const char* at) {
-  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-  __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8('-'));
-  __m128i hits = _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8('9' - '-')), above);
-  return static_cast<std::uint32_t>(_mm_movemask_epi8(hits)) ^ 0xffff;
+  return bits_of(between(load_stride(at), '-', '9')) ^ 0xffff;
 }
 
 // Which of the next 16 are not printable ASCII.
 inline std::uint32_t match_not_printable(const char* at) {
-  __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
-  __m128i above = _mm_sub_epi8(bytes, _mm_set1_epi8(0x20));
-  __m128i hits = _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8(0x7e - 0x20)), above);
-  return static_cast<std::uint32_t>(_mm_movemask_epi8(hits)) ^ 0xffff;
+  return bits_of(between(load_stride(at), 0x20, 0x7e)) ^ 0xffff;
 }
 
 // Both may be read up to a whole number of strides.
 inline bool same_bytes(const char* a, const char* b, std::size_t size) {
   auto differing = [](const char* x, const char* y) {
-    __m128i equal = _mm_cmpeq_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x)),
-                                   _mm_loadu_si128(reinterpret_cast<const __m128i*>(y)));
-    return static_cast<std::uint32_t>(_mm_movemask_epi8(equal)) ^ 0xffff;
+    return bits_of(equal(load_stride(x), load_stride(y))) ^ 0xffff;
   };
   for (; size > 16; size -= 16, a += 16, b += 16) {
     if (differing(a, b) != 0) return false;
