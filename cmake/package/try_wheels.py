@@ -24,6 +24,7 @@ from torches import PLATFORMS
 NEEDED_BY_TORCH = ("typing_extensions", "sympy", "networkx", "jinja2", "filelock", "fsspec", "setuptools", "numpy")
 PROGRAMS = ("perceptron", "convolutions", "transformer")
 LEFT_OUT = ("torch/include/", "torch/lib/libtorch_cuda", "torch/bin/protoc", "torch/test/", "sympy/physics/", "networkx/algorithms/tests")
+LOADED = ("libtorch_python.", "libtorch_cpu.", "libtorch.", "libc10.", "libc10_cuda.", "libshm.")
 SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|util)\.so|ld-linux")
 
 
@@ -49,11 +50,15 @@ def stand_ins(lib):
             versions.setdefault(place, set()).update(line.split()[-1] for line in block.splitlines())
         for line in run(["nm", "-D", library]).splitlines():
             name = line.split()[-1].split("@")[0]
-            (wanted if " U " in line else defined).add(name)
+            if " U " in line:
+                wanted.add(name)
+            elif library.name.startswith(LOADED):  # torch's CUDA half, which is left out, would bring the others
+                defined.add(name)
     if not missing:
         return
     # Names of the C++ library must be found there: only NVIDIA's and those of torch's CUDA half are made.
-    names = sorted(name for name in wanted - defined if re.match(r"(__)?(cu|nccl|nv|cupti|cufile)|_Z.*(cuda|nccl|2at|3c10|4c10d|5torch)", name, re.I))
+    standard = {line.split()[-1].split("@")[0] for line in run(["nm", "-D", run(["gcc", "-print-file-name=libstdc++.so.6"]).strip()]).splitlines()}
+    names = sorted(name for name in wanted - defined - standard if re.match(r"(__)?(cu|nccl|nv|cupti|cufile)|_Z", name))
     source = lib / "stand_ins.s"
     text = [".text"] + [f".globl {name}\n.type {name}, @function\n{name}:" for name in names if name != "cudaGetDeviceCount"] + ["xor %eax, %eax\nret"]
     text += [".globl cudaGetDeviceCount\n.type cudaGetDeviceCount, @function\ncudaGetDeviceCount:\nmov $100, %eax\nret"]  # cudaErrorNoDevice

@@ -11,6 +11,12 @@ namespace nb = nanobind;
 
 namespace {
 
+// Python 3.9 has no Py_NewRef.
+PyObject* none() {
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+
 enum Argument : std::uint8_t {
   a_step,
   a_epoch,
@@ -191,7 +197,7 @@ PyObject* log_step(PyObject* self, PyObject* const* values, Py_ssize_t count, Py
   } else {
     good = call_slow(*bound, values, count, keywords);
   }
-  return good ? Py_NewRef(Py_None) : nullptr;
+  return good ? none() : nullptr;
 }
 
 PyObject* count_tokens(PyObject* self, PyObject* const* values, Py_ssize_t count,
@@ -200,9 +206,9 @@ PyObject* count_tokens(PyObject* self, PyObject* const* values, Py_ssize_t count
   std::uint64_t tokens = 0;
   if (count == 1 && keywords == nullptr && whole(values[0], tokens)) {
     bound->monitor->monitor->count_tokens(tokens);
-    return Py_NewRef(Py_None);
+    return none();
   }
-  return call_slow(*bound, values, count, keywords) ? Py_NewRef(Py_None) : nullptr;
+  return call_slow(*bound, values, count, keywords) ? none() : nullptr;
 }
 
 PyMethodDef count_tokens_method() {
