@@ -174,7 +174,7 @@ setup_packages() {
 TORCH=2.13.0
 TORCH_DOWNLOAD="2.6 GB in 29 files"  # of PyPI's torch 2.13.0 for x86-64 with the CUDA it depends on
 PACKAGE_BUILDERS="nanobind>=2.4 scikit-build-core>=0.10"
-TEST_PYTHON_PACKAGES="pytest mypy clang-tidy==23.1.4 transformers==5.22.2 diffusers==0.42.1 tensorboard wandb uv"
+TEST_PYTHON_PACKAGES="pytest pyte mypy clang-tidy==23.1.4 transformers==5.22.2 diffusers==0.42.1 tensorboard wandb uv"
 TEST_TORCH_PACKAGES="accelerate lightning"  # which would bring a torch of their own
 
 environment() { "$MFU_VENV/bin/python" "$MFU_ROOT/cmake/environment.py" "$@" 2>/dev/null; }

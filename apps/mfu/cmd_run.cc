@@ -128,7 +128,7 @@ Result<int> launch(Context& context, const RunOptions& options) {
     }
     return problem->status;
   }
-  int status = command.finish();
+  int status = command.finish([&watch] { watch.pause(); });
   Result<void> closed = close_run(places, status);
   if (!closed.has_value()) context.warn(closed.error().message);
   std::optional<RunRecord> record = watch.stop();

@@ -57,9 +57,11 @@ bool sent_to_us(const siginfo_t& info) {
   return info.si_code <= 0;
 }
 
-void hand_on(int child, const siginfo_t& info) {
+void hand_on(int child, const siginfo_t& info, const std::function<void()>& before_stop) {
   if (sent_to_us(info)) kill(child, info.si_signo);
-  if (info.si_signo == SIGTSTP) raise(SIGSTOP);  // the shell sees us stop, as it sees the command
+  if (info.si_signo != SIGTSTP) return;
+  before_stop();
+  raise(SIGSTOP);  // the shell sees us stop, as it sees the command
 }
 
 }  // namespace
@@ -99,7 +101,7 @@ std::optional<NotStarted> Launch::start(const std::vector<std::string>& command,
   return NotStarted{126, fmt::format("{}: cannot be run: {}", command[0], std::strerror(error))};
 }
 
-int Launch::finish() {
+int Launch::finish(const std::function<void()>& before_stop) {
   sigset_t watched = watched_signals();
   while (true) {
     int status = 0;
@@ -108,7 +110,8 @@ int Launch::finish() {
       return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     }
     siginfo_t info = {};
-    if (sigwaitinfo(&watched, &info) > 0 && info.si_signo != SIGCHLD) hand_on(child_, info);
+    if (sigwaitinfo(&watched, &info) > 0 && info.si_signo != SIGCHLD)
+      hand_on(child_, info, before_stop);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <mfu/result.h>
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,8 +31,9 @@ class Launch {
                                   const Environment& environment);
 
   // Waits, handing on the signals that are sent to us; those of the terminal reach the command by
-  // themselves. Exit status, 128 + n where signal n ended it.
-  int finish();
+  // themselves. `before_stop` is called before a Ctrl-Z stops us too. Exit status, 128 + n where
+  // signal n ended it.
+  int finish(const std::function<void()>& before_stop);
 
  private:
   int child_ = -1;

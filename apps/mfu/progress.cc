@@ -1,6 +1,7 @@
 #include "progress.h"
 
 #include <fmt/format.h>
+#include <mfu/table.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -8,6 +9,12 @@
 #include "terminal.h"
 
 namespace mfu::app {
+
+namespace {
+
+constexpr auto kLineEvery = std::chrono::seconds(10);
+
+}  // namespace
 
 ProgressBar::ProgressBar(std::string title)
     : title_(std::move(title)), terminal_(stderr_is_terminal()) {}
@@ -18,15 +25,20 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::show(Fraction done, std::string_view what) {
   if (!terminal_) {
-    if (what != last_) std::fputs(fmt::format("{}: {}\n", title_, what).c_str(), stderr);
-    last_ = what;
+    // In a log a line is there for good: few, and none for what is soon over.
+    auto now = std::chrono::steady_clock::now();
+    if (now - last_ < kLineEvery) return;
+    last_ = now;
+    std::fputs(fmt::format("{}: {}\n", title_, terminal_text(what, {})).c_str(), stderr);
     return;
   }
   constexpr int kWidth = 24;
   int filled = std::clamp(static_cast<int>(done.value * kWidth), 0, kWidth);
   std::string bar;
   for (int i = 0; i < kWidth; ++i) bar += i < filled ? "█" : "░";
-  std::fputs(fmt::format("\r\x1b[K{} {} {:3.0f}%  {}", title_, bar, done.value * 100, what).c_str(),
+  std::fputs(fmt::format("\r\x1b[K{} {} {:3.0f}%  {}", title_, bar, done.value * 100,
+                         terminal_text(what, {}))
+                 .c_str(),
              stderr);
   std::fflush(stderr);
   drawn_ = true;

@@ -1,5 +1,5 @@
-// Progress on standard error: a bar on a terminal, a line a stage elsewhere, nothing for what is
-// quick.
+// Progress on standard error: a bar on a terminal; elsewhere a line every ten seconds, and so none
+// for what is quick.
 #pragma once
 
 #include <mfu/units.h>
@@ -21,7 +21,7 @@ class ProgressBar {
 
  private:
   std::string title_;
-  std::string last_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   bool terminal_;
   bool drawn_ = false;
 };

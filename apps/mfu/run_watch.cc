@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 #include <mfu/machine.h>
 #include <mfu/sink.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "launch.h"
+#include "status_row.h"
 #include "terminal.h"
 #include "unobserved.h"
 
@@ -26,33 +26,10 @@ constexpr auto kDrainEvery = std::chrono::milliseconds(100);
 constexpr auto kShowEvery = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::seconds(10);
 
-// On the terminal that standard error is; the cursor is left at its start, so that what the program
-// prints next begins there.
-class LiveLine {
- public:
-  ~LiveLine() { clear(); }
-  void show(const std::string& text) {
-    winsize size = {};
-    ioctl(STDERR_FILENO, TIOCGWINSZ, &size);
-    std::size_t columns = size.ws_col > 1 ? size.ws_col : 80u;
-    put("\r\x1b[K" + text.substr(0, columns - 1) + "\r");
-    drawn_ = true;
-  }
-  void clear() {
-    if (drawn_) put("\r\x1b[K");
-    drawn_ = false;
-  }
-
- private:
-  static void put(const std::string& text) {
-    // In the background, or on a terminal that is gone, it is not worth a word.
-    [[maybe_unused]] ssize_t written = write(STDERR_FILENO, text.data(), text.size());
-  }
-  bool drawn_ = false;
-};
-
-bool in_foreground() {
-  return tcgetpgrp(STDERR_FILENO) == getpgrp();
+// The program draws on the terminal by itself (tqdm, rich, curses): two would disturb each other.
+bool draws_itself(const RunRecord& recent) {
+  return std::any_of(recent.processes.begin(), recent.processes.end(),
+                     [](const ProcessRecord& each) { return each.fact("draws") != nullptr; });
 }
 
 }  // namespace
@@ -74,7 +51,8 @@ struct RunWatch::State {
   const Catalog& catalog;
   std::optional<FoundDevice> processor;  // measured before the command starts
   bool device_known = false;
-  LiveLine line;
+  StatusRow line;
+  bool hidden = false;  // for good: the program draws by itself
   steady_clock::time_point shown{};
 
   std::mutex mutex;
@@ -87,11 +65,15 @@ struct RunWatch::State {
 };
 
 void RunWatch::State::show() {
-  if (!processor || !in_foreground() || steady_clock::now() - shown < kShowEvery) return;
+  if (!processor || hidden) return;
+  line.refresh();
+  if (steady_clock::now() - shown < kShowEvery) return;
   shown = steady_clock::now();
   RunRecord recent = drainer.recent();
+  hidden = draws_itself(recent);
+  if (hidden) line.clear();
   std::erase_if(recent.processes, [](const ProcessRecord& each) { return each.steps.empty(); });
-  if (recent.processes.empty()) return;
+  if (recent.processes.empty() || hidden) return;
   for (ProcessRecord& each : recent.processes) {
     // The first step pays for everything that happens once.
     if (each.steps.size() > 1 && each.steps[0].sequence == 0) each.steps.erase(each.steps.begin());
@@ -158,9 +140,14 @@ RunWatch::RunWatch(const RunPlaces& places, const RunQuestion& question, const s
 
 RunWatch::~RunWatch() = default;
 
+void RunWatch::pause() {
+  state_->line.clear();
+}
+
 std::optional<RunRecord> RunWatch::stop() {
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
+  state_->line.clear();  // also where the thread waits for a disk
   state_->changed.notify_all();
   state_->changed.wait_for(lock, kPatience, [&] { return state_->done; });
   return state_->done ? std::move(state_->record) : std::nullopt;

@@ -19,6 +19,9 @@ class RunWatch {
   RunWatch(const RunWatch&) = delete;
   RunWatch& operator=(const RunWatch&) = delete;
 
+  // Gives the terminal back; the line comes again by itself.
+  void pause();
+
   // Carries the rest and hands over what the run left. None: the disk gave no answer for ten
   // seconds, and the thread still waits for it.
   std::optional<RunRecord> stop();

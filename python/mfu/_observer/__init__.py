@@ -72,6 +72,7 @@ def _install(torch, loaded):
         ("torch.amp.grad_scaler", boundaries.install_scaler), ("torch.serialization", boundaries.install_save), ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
         ("torch._inductor.output_code", _later("compiled", "install_graphs")), ("torch._inductor.codecache", _later("compiled", "install_graphs")),
         ("torch._inductor.package", _later("packages", "install")), ("torch.distributed.distributed_c10d", boundaries.install_ranks),
+        ("tqdm.std", _later("drawing", "install_tqdm")), ("rich.live", _later("drawing", "install_rich")), ("curses", _later("drawing", "install_curses")),
     ):
         imports.when_imported(name, _guarded(name, install, loaded))
     imports.while_imported("torch._dynamo.variables.torch_function", loaded.pause)  # tries every operator on a tensor (torch 2.6): no work of the program's

@@ -1,0 +1,41 @@
+"""Tells `mfu run` that the program draws on the terminal by itself: then it shows no line of its own there.
+
+Importing tqdm, rich or curses is no drawing (many libraries import them); the first bar that is drawn is. Each is looked at
+until then, and put back as it was.
+"""
+
+
+def _once(owner, name, library, is_drawn, what):
+    """Calls of owner.name go through; the first that draws is reported, and the function is itself again."""
+    original = getattr(owner, name)
+
+    def watched(*arguments, **named):
+        result = original(*arguments, **named)
+        try:
+            if is_drawn(*arguments):
+                library.fact(b"draws", what)
+                if getattr(owner, name) is watched:
+                    setattr(owner, name, original)
+        except Exception:  # noqa: BLE001: a bar that we do not know
+            pass
+        return result
+
+    watched.__wrapped__ = original
+    watched.__name__, watched.__doc__ = name, original.__doc__
+    setattr(owner, name, watched)
+
+
+def _is_terminal(stream):
+    return bool(getattr(stream, "isatty", lambda: False)())
+
+
+def install_tqdm(module, library):
+    _once(module.tqdm, "__init__", library, lambda bar, *_: not bar.disable and _is_terminal(bar.fp), b"tqdm")
+
+
+def install_rich(module, library):
+    _once(module.Live, "start", library, lambda live, *_: live.console.is_terminal, b"rich")
+
+
+def install_curses(module, library):
+    _once(module, "initscr", library, lambda *_: True, b"curses")

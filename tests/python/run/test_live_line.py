@@ -1,0 +1,196 @@
+"""The line of mfu run on a terminal: in the last row, never among what the program prints, gone when it ends, however it ends.
+
+A terminal emulator (pyte) reads what a terminal would get; the screen is then what a person sees.
+"""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+pyte = pytest.importorskip("pyte")
+ROOT = Path(__file__).resolve().parents[3]
+MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
+ROWS, COLUMNS = 24, 80
+
+# Steps a twentieth of a second apart, with prints that end in the middle of a line.
+TRAIN = """
+import sys, time, torch
+print("begin", flush=True)
+layer = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+def train(seconds):
+    global step
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        layer(torch.randn(2, 8)).sum().backward()
+        optimizer.step()
+        time.sleep(0.05)
+        step += 1
+        if step % 4 == 0: print(f"line {step} ", end="", flush=True)
+        if step % 4 == 1: print("ends here", flush=True)
+step = 0
+"""
+
+
+class Terminal:
+    """A program on a terminal of its own, as its session's leader."""
+
+    def __init__(self, program, folder, **environment):
+        path = folder / "program.py"
+        path.write_text(TRAIN + program)
+        self.screen = pyte.Screen(COLUMNS, ROWS)
+        self.stream = pyte.ByteStream(self.screen)
+        self.shown, self.raw = set(), b""
+        self.pid, self.terminal = pty.fork()
+        if self.pid == 0:
+            os.chdir(folder)
+            os.environ.update({"TERM": "xterm-256color", "OMP_NUM_THREADS": "1", "LANG": "C.UTF-8", **environment})
+            os.execv(MFU, [MFU, "run", "--dir", "run", "--peak", "1e12", "--", sys.executable, str(path)])
+        self.resize(ROWS, COLUMNS)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.screen.resize(rows, columns)
+
+    def last_row(self):
+        return self.screen.display[-1].strip()
+
+    def line_is_shown(self):
+        return self.last_row().startswith("step ")
+
+    def read(self, until=lambda: False, seconds=90):
+        """Feeds the screen until that holds. True: it does; False: the program has ended."""
+        end = time.monotonic() + seconds
+        while not until():
+            assert time.monotonic() < end, "\n".join(self.screen.display)
+            if not select.select([self.terminal], [], [], 0.1)[0]:
+                continue
+            try:
+                more = os.read(self.terminal, 65536)
+            except OSError:
+                return False
+            if not more:
+                return False
+            self.raw += more
+            self.stream.feed(more)
+            self.shown.add(self.last_row())
+        return True
+
+    def end(self):
+        self.read()
+        status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.terminal)
+        return status
+
+    def is_given_back(self):
+        """No margins, and the line of steps is nowhere."""
+        margins = self.screen.margins
+        whole = margins is None or (margins.top == 0 and margins.bottom == self.screen.lines - 1)
+        return whole and not any(row.startswith("step ") for row in self.screen.display)
+
+    def printed_lines(self):
+        return [row.strip() for row in self.screen.display if row.startswith("line ")]
+
+
+def test_it_is_in_the_last_row_and_leaves_the_programs_lines_whole(tmp_path):
+    terminal = Terminal("train(4)\nprint('over')", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    assert terminal.read(lambda: "MFU" in terminal.last_row())
+    assert terminal.end() == 0
+    assert terminal.is_given_back()
+    assert terminal.printed_lines() and all(line.endswith(("ends here", "over")) for line in terminal.printed_lines())
+
+
+def test_clearing_the_screen_and_resetting_the_terminal_bring_it_back(tmp_path):
+    terminal = Terminal("train(3)\nprint('\\033c\\033[2J\\033[H' + 'cleared', flush=True)\ntrain(5)", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    assert terminal.read(lambda: terminal.screen.display[0].startswith("cleared"))
+    assert terminal.read(terminal.line_is_shown)
+    assert terminal.end() == 0 and terminal.is_given_back()
+
+
+def test_it_moves_with_the_window(tmp_path):
+    terminal = Terminal("train(9)", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    for rows, columns in ((30, 100), (12, 40)):
+        terminal.resize(rows, columns)
+        assert terminal.read(lambda: terminal.line_is_shown() and terminal.screen.margins is not None
+                             and terminal.screen.margins.bottom == rows - 2)
+    assert sum(row.startswith("step ") for row in terminal.screen.display) == 1
+    assert terminal.end() == 0 and terminal.is_given_back()
+
+
+@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT])
+def test_it_is_gone_after_a_signal(tmp_path, way):
+    terminal = Terminal("train(60)", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    os.kill(terminal.pid, way)
+    if way in (signal.SIGSEGV, signal.SIGABRT):  # a crash of ours: the program lives on, and has its terminal
+        assert terminal.read(terminal.is_given_back)
+        os.killpg(terminal.pid, signal.SIGKILL)
+    terminal.end()
+    assert terminal.is_given_back()
+
+
+def test_ctrl_c_from_the_keyboard(tmp_path):
+    terminal = Terminal("train(60)", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    os.write(terminal.terminal, b"\x03")
+    assert terminal.end() != 0 and terminal.is_given_back()
+
+
+def test_it_leaves_when_stopped_and_comes_back_when_continued(tmp_path):
+    terminal = Terminal("train(8)", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    # A session's leader cannot be stopped from its keyboard when no shell is above it: SIGTSTP is then left out by the kernel, SIGSTOP by hand follows.
+    os.kill(terminal.pid, signal.SIGTSTP)
+    assert terminal.read(terminal.is_given_back)
+    os.killpg(terminal.pid, signal.SIGCONT)
+    assert terminal.read(terminal.line_is_shown)
+    assert terminal.end() == 0 and terminal.is_given_back()
+
+
+@pytest.mark.parametrize("drawing, package", [
+    ("import tqdm\nbar = tqdm.tqdm(total=9)", "tqdm"), ("from tqdm.auto import tqdm\nbar = tqdm(total=9)", "tqdm"),
+    ("from rich.progress import Progress\nbar = Progress()\nbar.start()\nimport atexit; atexit.register(bar.stop)", "rich"),
+    ("import curses\ncurses.initscr()\nimport atexit; atexit.register(curses.endwin)", "curses"),
+])
+def test_a_program_that_draws_by_itself_is_left_alone(tmp_path, drawing, package):
+    pytest.importorskip(package)
+    terminal = Terminal(f"{drawing}\ntrain(4)", tmp_path)
+    assert terminal.end() == 0
+    assert not any(row.startswith("step ") for row in terminal.shown)
+    assert b"\x1b[1;23r" not in terminal.raw or package == "curses"
+
+
+def test_importing_tqdm_alone_hides_nothing(tmp_path):
+    pytest.importorskip("tqdm")
+    terminal = Terminal("import tqdm.auto\ntqdm.auto.tqdm(total=3, disable=True)\ntrain(4)", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    assert terminal.end() == 0
+
+
+def test_a_program_that_reads_key_by_key_has_the_screen(tmp_path):
+    terminal = Terminal("import tty; train(3); tty.setcbreak(0); print('MINE', flush=True); train(4)", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    assert terminal.read(lambda: any("MINE" in row for row in terminal.screen.display))
+    time.sleep(1)
+    terminal.read(lambda: terminal.screen.margins is None or terminal.screen.margins.bottom == ROWS - 1)
+    assert terminal.end() == 0
+
+
+@pytest.mark.parametrize("term", ["dumb", ""])
+def test_a_terminal_that_cannot_do_it_gets_nothing(tmp_path, term):
+    terminal = Terminal("train(3)", tmp_path, TERM=term)
+    assert terminal.end() == 0
+    assert b"\x1b7" not in terminal.raw and not any(row.startswith("step ") for row in terminal.shown)
