@@ -2,7 +2,6 @@
 #include <fmt/ranges.h>
 
 #include <fstream>
-#include <sstream>
 
 #include "commands.h"
 
@@ -38,12 +37,21 @@ Result<int> show(Context& context, bool origin) {
   return kGood;
 }
 
+constexpr std::size_t kMostSettingsBytes = 1u << 20;  // of settings
+
 Result<std::string> text_of(const std::string& file) {
   std::ifstream stream(file);
-  std::ostringstream text;
-  if (stream.is_open()) text << stream.rdbuf();
-  if (!stream) return fail(ErrorCode::not_found, fmt::format("cannot open {}", file));
-  return text.str();
+  std::string text(kMostSettingsBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (!stream.is_open() || stream.bad()) {
+    return fail(ErrorCode::not_found, fmt::format("cannot open {}", file));
+  }
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  if (text.size() > kMostSettingsBytes) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} is larger than 1 MB: that is no file of settings", file));
+  }
+  return text;
 }
 
 // A training program's YAML: what each setting of the monitor means now.

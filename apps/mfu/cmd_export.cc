@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <CLI/Option.hpp>
+#include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "commands.h"
 #include "model_options.h"
@@ -80,6 +82,17 @@ Result<void> check(const Context& context, const ExportOptions& options) {
   return {};
 }
 
+// A part at a time: the whole text can be larger than the steps.
+void print_csv(Context& context, const std::vector<StepReport>& reports) {
+  constexpr std::size_t kAtOnce = 4096;
+  std::span<const StepReport> all(reports);
+  for (std::size_t at = 0; at == 0 || at < all.size(); at += kAtOnce) {
+    std::string text = steps_csv(all.subspan(at, std::min(kAtOnce, all.size() - at)));
+    std::size_t names = at == 0 ? 0 : text.find('\n') + 1;  // once
+    context.print(text.substr(names));
+  }
+}
+
 Result<int> run(Context& context, ExportOptions options) {
   settle_words(options);
   MFU_TRY(check(context, options));
@@ -93,8 +106,7 @@ Result<int> run(Context& context, ExportOptions options) {
   if (json) {
     for (const StepReport& step : steps.reports) context.print(to_json(step));
   } else if (csv) {
-    std::string text = steps_csv(steps.reports);
-    context.print(text.substr(0, text.size() - 1));
+    print_csv(context, steps.reports);
   } else {
     context.print(context.json() ? to_json(report) : to_text(report));
   }

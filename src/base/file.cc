@@ -95,11 +95,11 @@ Result<std::string> read_whole(const std::string& path, std::uint64_t most, Take
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, std::uint64_t most) {
-  return read_whole(path, most, Take::anything);
+  return read_whole(path, most, Take::regular);
 }
 
-Result<std::string> read_regular_file(const std::string& path, std::uint64_t most) {
-  return read_whole(path, most, Take::regular);
+Result<std::string> read_named_file(const std::string& path, std::uint64_t most) {
+  return read_whole(path, most, Take::anything);
 }
 
 Result<void> make_own_folder(const std::string& path) {

@@ -9,13 +9,13 @@
 
 namespace mfu {
 
-// The bytes of a file; `io` or `not_found` with the path; `unsupported` where it is larger than
-// `most`.
+// The bytes of a regular file; `io` or `not_found` with the path; `unsupported` where it is larger
+// than `most`; `malformed` where it is no regular file: a pipe would block, a device may have no
+// end.
 Result<std::string> read_file(const std::string& path, std::uint64_t most = 64u << 20);
 
-// The same of a file that somebody else named or could have put there: `malformed` where it is no
-// regular file. A pipe would block, a device may have no end.
-Result<std::string> read_regular_file(const std::string& path, std::uint64_t most = 64u << 20);
+// The same of a file that a person named, which may be a pipe: `mfu flops <(curl …)`.
+Result<std::string> read_named_file(const std::string& path, std::uint64_t most = 64u << 20);
 
 // Makes a folder for this user alone, or takes one that is: in a shared place (/tmp, /dev/shm)
 // somebody else's folder or link would let them read and change what we write. `io` says whose it

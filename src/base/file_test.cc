@@ -20,7 +20,8 @@ TEST(File, failures_name_the_path_and_the_reason) {
   EXPECT_EQ(read_file("/no/such/file").error().message,
             "cannot open /no/such/file: No such file or directory");
   EXPECT_EQ(read_file("/tmp").error().message, "/tmp is a folder, not a file");
-  EXPECT_EQ(read_file("/dev/zero", 100).error().code, ErrorCode::unsupported);
+  EXPECT_EQ(read_named_file("/dev/zero", 100).error().code, ErrorCode::unsupported);
+  EXPECT_EQ(*read_named_file("/dev/null"), "");
   EXPECT_FALSE(write_file("/dev/null/x", "y").has_value());
 }
 
@@ -39,15 +40,15 @@ class FileIn : public testing::Test {
 TEST_F(FileIn, a_regular_file_is_read_and_nothing_else) {
   ASSERT_TRUE(write_file(at("file"), "text").has_value());
   std::filesystem::create_symlink(at("file"), at("link"));
-  EXPECT_EQ(*read_regular_file(at("file")), "text");
-  EXPECT_EQ(*read_regular_file(at("link")), "text");
+  EXPECT_EQ(*read_file(at("file")), "text");
+  EXPECT_EQ(*read_file(at("link")), "text");
   ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
-  EXPECT_EQ(read_regular_file(at("pipe")).error().message,
+  EXPECT_EQ(read_file(at("pipe")).error().message,
             at("pipe") + " is a pipe, no regular file: it is not read");
   std::filesystem::create_symlink("/dev/zero", at("zero"));
-  EXPECT_EQ(read_regular_file(at("zero")).error().code, ErrorCode::malformed);
-  EXPECT_EQ(read_regular_file(at("none")).error().code, ErrorCode::not_found);
-  EXPECT_EQ(read_regular_file(at("file"), 3).error().code, ErrorCode::unsupported);
+  EXPECT_EQ(read_file(at("zero")).error().code, ErrorCode::malformed);
+  EXPECT_EQ(read_file(at("none")).error().code, ErrorCode::not_found);
+  EXPECT_EQ(read_file(at("file"), 3).error().code, ErrorCode::unsupported);
 }
 
 TEST_F(FileIn, a_folder_of_ours_alone_is_made_and_taken_again) {

@@ -37,7 +37,7 @@ Failure unknown_key(const std::vector<SettingKey>& keys, const std::string& key,
 Result<std::map<std::string, Setting>> read_settings(const std::vector<SettingKey>& keys,
                                                      const std::string& path) {
   std::map<std::string, Setting> found;
-  Result<std::string> text = read_file(path, 1u << 20);
+  Result<std::string> text = read_named_file(path, 1u << 20);
   if (!text.has_value() && text.error().code == ErrorCode::not_found) return found;
   if (!text.has_value()) return Failure{text.error()};
   try {

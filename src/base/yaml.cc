@@ -8,6 +8,8 @@ namespace mfu {
 namespace {
 
 constexpr std::size_t kMostNodes = 100'000, kMostDepth = 64;
+// yaml-cpp takes some hundred bytes for each that it reads.
+constexpr std::size_t kMostYamlBytes = 1u << 20;
 
 class TreeBuilder {
  public:
@@ -54,6 +56,11 @@ class TreeBuilder {
 }  // namespace
 
 Result<YamlNode> parse_yaml(std::string_view text, std::string_view name) {
+  if (text.size() > kMostYamlBytes) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: {} bytes are more than settings have ({} at most)", name,
+                            text.size(), kMostYamlBytes));
+  }
   try {
     return TreeBuilder(name).build(YAML::Load(std::string(text)), 0);
   } catch (const YAML::Exception& problem) {

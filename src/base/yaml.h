@@ -26,7 +26,8 @@ struct YamlMember {
   YamlNode key, value;  // the key is a scalar
 };
 
-// `malformed` with `name`, line and column. Depth and nodes are bounded, aliases among them.
+// `malformed` with `name`, line and column. Bytes (1 MB), depth and nodes are bounded,
+// aliases among them.
 Result<YamlNode> parse_yaml(std::string_view text, std::string_view name);
 
 // "config.yaml:3:5".

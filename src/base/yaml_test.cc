@@ -31,5 +31,11 @@ TEST(Yaml, RefusesWhatIsNoneOrGrowsWithoutEnd) {
   EXPECT_TRUE(parse_yaml("", "f").has_value());
 }
 
+TEST(Yaml, more_than_settings_have_is_refused_before_it_is_read) {
+  Result<YamlNode> read = parse_yaml(std::string(2u << 20, '#'), "big.yaml");
+  ASSERT_FALSE(read.has_value());
+  EXPECT_NE(read.error().message.find("big.yaml: 2097152 bytes are more than"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mfu

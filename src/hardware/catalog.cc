@@ -255,7 +255,7 @@ Result<Catalog> Catalog::parse(std::string_view csv, std::string_view path) {
 }
 
 Result<Catalog> Catalog::open(const std::string& path) {
-  std::string csv = MFU_TRY(read_file(path, 16u << 20));
+  std::string csv = MFU_TRY(read_named_file(path, 16u << 20));
   return parse(csv, path);
 }
 

@@ -226,7 +226,7 @@ Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& optio
     std::size_t slash = path.rfind('/');
     file = (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + "config.json";
   }
-  std::string text = MFU_TRY(read_file(file, kMostConfigBytes));
+  std::string text = MFU_TRY(read_named_file(file, kMostConfigBytes));
   ModelSpec model = MFU_TRY(parse_model(text, file, options, diagnostics));
   model.name = folder_name(file);
   return model;

@@ -74,7 +74,7 @@ mfu_monitor* mfu_monitor_open_yaml(const char* path) {
     t_error = "no file was named";
     return nullptr;
   }
-  mfu::Result<std::string> text = mfu::read_file(path, 1u << 20);
+  mfu::Result<std::string> text = mfu::read_named_file(path, 1u << 20);
   if (!text.has_value()) {
     t_error = text.error().message;
     return nullptr;

@@ -20,11 +20,12 @@ namespace fs = std::filesystem;
 
 // Steps of one rank, those of a process that was started again among them: one curve.
 using Rank = std::optional<std::uint32_t>;
-using ByRank = std::map<Rank, std::vector<StepReport>>;
+using Steps = std::vector<const StepReport*>;
+using ByRank = std::map<Rank, Steps>;
 
 ByRank by_rank(const std::vector<StepReport>& reports) {
   ByRank ranks;
-  for (const StepReport& report : reports) ranks[report.basis->rank].push_back(report);
+  for (const StepReport& report : reports) ranks[report.basis->rank].push_back(&report);
   return ranks;
 }
 
@@ -83,11 +84,25 @@ Result<void> check_room(const ExportTargets& targets, const ByRank& ranks) {
   return {};
 }
 
+constexpr std::size_t kAtOnce = 4096;
+
 Result<void> fill(Sink& sink, std::span<const StepReport> reports) {
   MFU_TRY(sink.open());
-  constexpr std::size_t kAtOnce = 4096;
   for (std::size_t at = 0; at < reports.size(); at += kAtOnce) {
     MFU_TRY(sink.write(reports.subspan(at, std::min(kAtOnce, reports.size() - at))));
+  }
+  return sink.close();
+}
+
+// Steps that do not stand together; a few are copied at a time.
+Result<void> fill(Sink& sink, const Steps& steps) {
+  MFU_TRY(sink.open());
+  std::vector<StepReport> batch;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    batch.push_back(*steps[i]);
+    if (batch.size() < kAtOnce && i + 1 < steps.size()) continue;
+    MFU_TRY(sink.write(batch));
+    batch.clear();
   }
   return sink.close();
 }
@@ -153,7 +168,7 @@ Result<ExportReport> export_steps(const RecordedSteps& steps, const ExportTarget
   if (!targets.tensorboard.empty()) MFU_TRY(write_board(targets, ranks, report));
   if (!targets.prometheus.empty()) {
     std::vector<StepReport> newest;
-    for (const auto& [rank, reports] : ranks) newest.push_back(reports.back());
+    for (const auto& [rank, reports] : ranks) newest.push_back(*reports.back());
     MFU_TRY(write_file(targets.prometheus, prometheus_text(newest)));
     report.files.push_back({"prometheus", targets.prometheus, newest.size()});
   }

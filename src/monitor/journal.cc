@@ -24,6 +24,7 @@ namespace {
 constexpr std::size_t kRecordBytes = 136, kSummedBytes = 128;
 // Of a deleted journal that is written again.
 constexpr std::uint64_t kMostRestored = 64 << 20;
+constexpr std::uint64_t kMostJournalBytes = 1u << 30;  // 7.8 million steps
 
 std::string record_of(const JournalEntry& entry) {
   std::string record(kRecordBytes, '\0');
@@ -151,8 +152,9 @@ Result<void> Journal::end(std::uint64_t dropped) {
 }
 
 Result<JournalContent> read_journal(const std::string& path) {
-  std::string bytes = MFU_TRY(read_file(path, 1ull << 36));
+  std::string bytes = MFU_TRY(read_file(path, kMostJournalBytes));
   JournalContent content;
+  content.entries.reserve(bytes.size() / kRecordBytes);
   for (std::size_t at = 0; at + kRecordBytes <= bytes.size(); at += kRecordBytes) {
     std::string_view record = std::string_view(bytes).substr(at, kRecordBytes);
     std::uint32_t sum = 0;

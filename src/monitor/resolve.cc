@@ -28,7 +28,7 @@ void resolve_model(MonitorOptions& options, const WarnFunction& warn) {
       return;
     }
     options.model = *model;
-    Result<std::string> text = read_file(path.string());
+    Result<std::string> text = read_named_file(path.string());
     if (text.has_value() && path.extension() == ".json") options.model_json = *text;
   } else if (!options.model && !options.model_json.empty()) {
     Result<ModelSpec> model = parse_model(options.model_json, "model", {}, diagnostics);

@@ -15,7 +15,7 @@ namespace mfu {
 
 namespace {
 
-constexpr std::uint64_t kMostFileBytes = 8ull << 30;
+constexpr std::uint64_t kMostFileBytes = 1u << 30;  // of a process: some ten million steps
 
 // The frames of every process by the stem of its file's name, from disk and from memory.
 struct Source {

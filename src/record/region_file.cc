@@ -212,8 +212,10 @@ Result<MappedRegion> map_region(const std::string& path) {
 }
 
 Result<std::unique_ptr<Region>> copy_region(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number() < 0) return system_failure(path);
+  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would block
+  struct stat status{};
+  if (file.number() < 0 || fstat(file.number(), &status) != 0) return system_failure(path);
+  if (!S_ISREG(status.st_mode)) return no_region(path);
   auto region = std::make_unique<Region>();
   char* to = reinterpret_cast<char*>(region.get());
   std::size_t done = 0;

@@ -101,6 +101,9 @@ Result<void> judge(const DocumentReader& document, const ByteSource& source, Tra
   DocumentEnd end = document.end();
   std::string problem = source.problem().value_or("");
   std::string because = problem.empty() ? "" : fmt::format(" ({})", problem);
+  if (source.refused()) {
+    return fail(ErrorCode::unsupported, fmt::format("{}: is not read: {}", name, problem));
+  }
   if (end == DocumentEnd::empty) {
     return fail(
         ErrorCode::malformed,

@@ -29,6 +29,8 @@ class ByteSource {
   virtual std::size_t read(char* to, std::size_t most) = 0;
   virtual std::optional<std::string> problem() const = 0;
   virtual std::uint64_t file_bytes() const = 0;  // taken from the file so far
+  // What problem() says is no damage: it was made to be too large.
+  virtual bool refused() const { return false; }
 };
 
 // `cancel` may be null; a set one ends a blocking read of a pipe too.
