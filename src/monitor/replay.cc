@@ -83,6 +83,7 @@ Result<std::vector<StepReport>> replay(const std::string& facts_path, RecordedSt
     if (entry.step.kind == LoggedKind::arrived) arrived[entry.step.ticket] = entry.step;
   }
   std::vector<StepReport> reports;
+  reports.reserve(entries.size());  // growing would hold them twice
   for (const JournalEntry& entry : entries) {
     auto found = entry.step.has & awaits ? arrived.find(entry.step.ticket) : arrived.end();
     LoggedStep step = found == arrived.end() ? entry.step : completed(entry.step, found->second);
@@ -123,8 +124,16 @@ Result<RecordedSteps> read_recorded_steps(const std::string& directory) {
   // One that was started again goes on where the first ended, whatever their numbers.
   std::stable_sort(processes.begin(), processes.end(),
                    [](const auto& a, const auto& b) { return a[0].time < b[0].time; });
+  std::size_t steps = 0;
+  for (const std::vector<StepReport>& each : processes) steps += each.size();
+  if (processes.size() == 1) {
+    all.reports = std::move(processes[0]);
+    return all;
+  }
+  all.reports.reserve(steps);
   for (std::vector<StepReport>& each : processes) {
     std::move(each.begin(), each.end(), std::back_inserter(all.reports));
+    std::vector<StepReport>().swap(each);
   }
   return all;
 }
