@@ -230,7 +230,9 @@ void Monitor::close(std::chrono::milliseconds patience) {
   bool ended = state.done.wait_until(lock, deadline, [&] { return state.ended; });
   lock.unlock();
   ended ? state.thread.join() : state.thread.detach();
-  state.left = !ended || !state.worker->sinks_ended(deadline);
+  // Both are asked: whatever hangs is let go.
+  bool sinks_ended = state.worker->sinks_ended(deadline);
+  state.left = !ended || !sinks_ended;
 }
 
 }  // namespace mfu

@@ -238,10 +238,10 @@ TEST_F(SurvivalTest, ASinkThatHangsStopsNeitherTheOthersNorTheEnd) {
   std::unique_ptr<Monitor> monitor = open(std::move(with));
   for (std::uint64_t from = 0; from < 20'000; from += 1000) {
     log(*monitor, from, from + 1000);
-    monitor->flush(milliseconds(50));
-  }
-  for (int i = 0; i < 600 && monitor->status().reported < 20'000; ++i) {
-    std::this_thread::sleep_for(milliseconds(20));
+    EXPECT_FALSE(monitor->flush(milliseconds(1)));
+    for (int i = 0; i < 6000 && monitor->status().reported < from + 1000; ++i) {
+      std::this_thread::sleep_for(milliseconds(10));
+    }
   }
   EXPECT_EQ(monitor->status().reported, 20'000u);
   EXPECT_EQ(monitor->status().dropped, 0u);

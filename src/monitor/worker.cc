@@ -360,8 +360,13 @@ bool Worker::sinks_answered(Deadline deadline) {
 }
 
 bool Worker::sinks_ended(Deadline deadline) {
-  return std::all_of(feeds_.begin(), feeds_.end(),
-                     [&](Feed& each) { return each.sink->ended(deadline); });
+  bool all = true;
+  for (Feed& each : feeds_) {
+    if (each.sink->ended(deadline)) continue;
+    each.sink->leave();
+    all = false;
+  }
+  return all;
 }
 
 bool Worker::measurement_due(std::uint64_t step, TrainingPhase phase) const {

@@ -40,8 +40,9 @@ class Worker {
   void finish();
 
   using Deadline = std::chrono::steady_clock::time_point;
-  // Whether every sink has done what drain(true) or finish() asked it for.
+  // Whether every sink has done what drain(true) asked it for.
   bool sinks_answered(Deadline deadline);
+  // Whether every sink has ended. One that has not is let go, and the worker must stay.
   bool sinks_ended(Deadline deadline);
 
   bool measurement_due(std::uint64_t step, TrainingPhase phase) const;
