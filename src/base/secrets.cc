@@ -118,6 +118,9 @@ std::optional<Secret> url_password_at(std::string_view text, std::size_t at) {
   if (host == npos || colon == npos || colon + 1 >= host) return std::nullopt;
   std::string_view password = authority.substr(colon + 1, host - colon - 1);
   if (password[0] == '$' || password == kHidden) return std::nullopt;
+  if (!find_secrets(authority.substr(0, colon)).empty()) {
+    return Secret{user, host, "a token in a URL"};  // TOKEN:x-oauth-basic@
+  }
   return Secret{user + colon + 1, password.size(), "a password in a URL"};
 }
 
@@ -126,6 +129,9 @@ std::optional<Secret> private_key_at(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with(kBegin)) return std::nullopt;
   std::size_t title = text.substr(at, 64).find(kKey);
   if (title == npos) return std::nullopt;
+  std::string_view type = text.substr(at + kBegin.size(), title - kBegin.size());  // "RSA "
+  auto is_title = [](char c) { return is_upper(c) || c == ' '; };
+  if (!std::all_of(type.begin(), type.end(), is_title)) return std::nullopt;
   std::size_t begin = at + title + kKey.size(), end = text.find("-----END", begin);
   std::size_t size = (end == npos ? text.size() : end) - begin;
   return size > 0 ? std::optional(Secret{begin, size, "a private key"}) : std::nullopt;
@@ -187,7 +193,7 @@ bool is_placeholder(std::string_view value) {
       "true",   "false", "none",  "null",     "yes", "no",     "on",     "off",
       "str",    "int",   "bytes", "bool",     "any", "string", "object", "self",
       "bearer", "basic", "token", "optional", "env", "-"};
-  if (value.empty() || value.starts_with(kHidden.substr(0, kHidden.size() - 1))) return true;
+  if (value.empty() || value.find(kHidden.substr(0, kHidden.size() - 1)) != npos) return true;
   if (value.find_first_not_of(value[0]) == npos) return true;  // ****, xxxx
   if (std::string_view("$<{%(").find(value[0]) != npos) return true;
   return is_one_of(to_lower(value), kWords);

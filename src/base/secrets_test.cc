@@ -51,6 +51,9 @@ TEST(Secrets, passwords_in_urls) {
             "https://me:[hidden]@mlflow.example:5000/api");
   EXPECT_EQ(without_secrets("postgres://u:p@ss@db/x and redis://:word@h"),
             "postgres://u:[hidden]@db/x and redis://:[hidden]@h");
+  EXPECT_EQ(without_secrets("git clone https://" + made_up("ghp_", 36) + ":x-oauth-basic@h/r"),
+            "git clone https://[hidden]@h/r");
+  EXPECT_EQ(without_secrets("https://" + made_up("hf_", 34) + "@h/r"), "https://[hidden]@h/r");
   for (const char* plain :
        {"https://example.com:8080/a@b", "https://me@example.com/x", "http://[::1]:80/",
         "s3://bucket/key:with@at", "tcp://10.0.0.1:29500", "https://me:$PASSWORD@example.com"}) {
