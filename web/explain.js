@@ -5,7 +5,7 @@ const report = data.explain, ranks = report.ranks;
 let chosen = 0;
 
 const LINES = {
-  matmul_at_peak: ["matmul, at peak", "what the useful matrix multiplies would have taken at the device's peak"],
+  matmul_at_peak: ["matmul, at peak", "what the useful matrix multiplies would have taken at the device's peak, at most the time they took; without calls faster than the peak this is the MFU"],
   matmul_below_peak: ["matmul, below peak", "the rest of the time those multiplies took"],
   matmul_flop_unknown: ["matmul, FLOP unknown", "matrix multiplies whose shapes, or whose peak, are not known"],
   recomputation: ["recomputation", "activation checkpointing running the forward again"],
@@ -59,6 +59,8 @@ function drawHeadline(rank) {
     device.peak_flop_per_s ? fact("peak", `${rate(device.peak_flop_per_s)} ${device.dtype || ""}`) : fact("peak", "not known: pass --device or --peak"),
     fact("window", `${time(rank.window.duration_ns)}, ${rank.window.policy}${rank.window.steps ? `, ${rank.window.steps} steps` : ""}`));
   const parts = [box];
+  const faster = (rank.note_codes || []).findIndex((note) => note.code === "faster_than_peak");
+  if (faster >= 0) parts.push(element("p", { class: "published" }, rank.notes[faster]));
   const published = rank.published || report.summary.published || [];
   if (published.length) parts.push(element("p", { class: "published" }, "Published beside it: " + published.map((run) => `${run.model} on ${run.device} ${percent(run.mfu)}`).join(" · ")));
   if (report.partial) parts.push(element("p", { class: "warning" }, "The file ends early: this is what could be read of it."));

@@ -10,7 +10,7 @@ namespace mfu::app {
 
 namespace {
 
-std::vector<std::string> parts_of(const std::string& text) {
+std::vector<std::string> comma_parts(const std::string& text) {
   std::vector<std::string> parts;
   for (std::size_t start = 0; start <= text.size();) {
     std::size_t end = std::min(text.find(',', start), text.size());
@@ -193,11 +193,11 @@ Result<Workload> StepOptions::workload() const {
     if (work.batch != 1 || work.sequence != 0) {
       return fail(ErrorCode::invalid_argument, "--lengths stands instead of --batch and --seq");
     }
-    for (const std::string& part : parts_of(lengths))
+    for (const std::string& part : comma_parts(lengths))
       asked.lengths.push_back(MFU_TRY(parse_whole(part, "--lengths")));
   }
   if (!grid.empty()) {
-    std::vector<std::string> sides = parts_of(grid);
+    std::vector<std::string> sides = comma_parts(grid);
     if (sides.size() != 3)
       return fail(ErrorCode::invalid_argument, "--image-grid: T,H,W was expected");
     asked.grid.frames = MFU_TRY(parse_whole(sides[0], "--image-grid"));

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/result.h"
 #include "mfu/trace.h"
@@ -157,18 +158,27 @@ enum class Cause : std::uint8_t {
   copies,
   recomputation,
   precision,
-  implementation
+  implementation,
+  threads,
+  optimizer,
+  validation,
+  generation,
+  straggler,
+  host,
+  unknown
 };
 std::string_view name_of(Cause cause);
 
+// What to change, of a trace and of a run alike. Words are made of it by finding_words() in
+// mfu/sink.h.
 struct Finding {
-  std::string id;
+  std::string code;  // "data_loading"
   Cause cause = Cause::implementation;
-  std::string title;
-  std::vector<std::string> evidence;
-  std::string fix;
+  NoteValues values{};  // "fraction" of what "of" names, and what else is told
+  std::vector<Note> evidence{};
+  std::vector<std::string> fixes{};  // codes, best first
   // What could be won at the very most if the cause went away and nothing took its place.
-  std::optional<double> gain_ceiling_mfu;
+  std::optional<double> gain_ceiling_mfu{};
   std::int64_t gain_ceiling_ns = 0;
 };
 
@@ -196,7 +206,7 @@ struct RankAttribution {  // one device of one file
   std::vector<LaneTimeline> timeline;   // where asked for
   AttributionCoverage coverage;
   std::vector<Finding> findings;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
 };
 
 struct Attribution {
@@ -206,7 +216,7 @@ struct Attribution {
   std::optional<std::size_t> slowest;  // of ranks: the one the others waited for most
   std::vector<Finding> findings;       // of all together
   bool partial = false;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
 };
 
 struct AttributionOptions {

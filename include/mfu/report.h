@@ -166,7 +166,7 @@ struct ExplainReport {
   std::optional<std::size_t> slowest;  // of ranks
   std::vector<Finding> findings;
   bool partial = false;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
 };
 ExplainReport report_explanation(Attribution attribution);
 

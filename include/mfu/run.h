@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "mfu/attribution.h"
 #include "mfu/ceiling.h"
 #include "mfu/hardware.h"
 #include "mfu/model.h"
@@ -68,12 +69,6 @@ struct RunRankReport {
   std::optional<Fraction> phase[kStepPhases];  // of its step time
 };
 
-struct Suggestion {
-  std::string cause;  // "data_loading", "communication", …
-  std::string title, fix;
-  std::optional<Fraction> gain_ceiling_mfu;  // MFU if all of it went away
-};
-
 struct RunReport {
   RunFacts run;
   std::uint64_t ranks = 0, steps = 0, warmup = 0;
@@ -95,9 +90,9 @@ struct RunReport {
   std::optional<Fraction> phase[kStepPhases];  // of step time, over all ranks
   std::vector<RunRankReport> by_rank;
   std::optional<std::uint32_t> slowest_rank;  // where one stands out
-  std::vector<Suggestion> suggestions;        // best first
+  std::vector<Finding> findings;              // best first
   bool partial = false;
-  std::vector<std::string> contradictions, notes;
+  std::vector<Note> contradictions, notes;
 };
 
 RunReport report_run(const RunRecord& record, const RunQuestion& question);

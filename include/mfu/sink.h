@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <span>
@@ -38,16 +39,20 @@ std::string to_text(const RunReport& report, const TextStyle& style);
 // One line while it runs: step, step time, tokens/s, MFU, HFU, data wait.
 std::string live_line(const RunReport& report);
 
+// Whose options a sentence names: --peak on the command line, peak= in Python.
+enum class Voice : std::uint8_t { command_line, python };
+
 // One line each, without the newline.
-std::string to_json(const PeakReport& report);        // mfu.peak/1
-std::string to_json(const DoctorReport& report);      // mfu.doctor/1
-std::string to_json(const Error& error);              // mfu.error/1
-std::string to_json(const NeedReport& report);        // mfu.flops/1
-std::string to_json(const ConversionReport& report);  // mfu.convert/1
-std::string to_json(const PlanReport& report);        // mfu.plan/1
-std::string to_json(const ExplainReport& report);     // mfu.explain/1
-std::string to_json(const ComparisonReport& report);  // mfu.compare/1
-std::string to_json(const RunReport& report);         // mfu.run/1
+std::string to_json(const PeakReport& report);                                     // mfu.peak/1
+std::string to_json(const DoctorReport& report);                                   // mfu.doctor/1
+std::string to_json(const Error& error);                                           // mfu.error/1
+std::string to_json(const NeedReport& report, Voice voice = Voice::command_line);  // mfu.flops/1
+std::string to_json(const ConversionReport& report);                               // mfu.convert/1
+std::string to_json(const PlanReport& report);                                     // mfu.plan/1
+std::string to_json(const ExplainReport& report,
+                    Voice voice = Voice::command_line);                           // mfu.explain/1
+std::string to_json(const ComparisonReport& report);                              // mfu.compare/1
+std::string to_json(const RunReport& report, Voice voice = Voice::command_line);  // mfu.run/1
 // mfu.config/1
 std::string to_json(const std::vector<SettingKey>& keys, const Settings& settings,
                     const std::string& path);
@@ -73,6 +78,13 @@ std::string bandwidth_text(ByteRate rate);
 std::string bytes_text(Bytes bytes);
 // "284 ms", "12.3 µs".
 std::string duration_text(double ns);
+
+std::string words_of(const Note& note, Voice voice = Voice::command_line);
+struct FindingWords {
+  std::string title, fix;
+  std::vector<std::string> evidence;
+};
+FindingWords finding_words(const Finding& finding, Voice voice = Voice::command_line);
 
 // Where the steps of a live run go. Used by one thread; may block, which is why no training loop
 // calls it (Monitor has a thread for that).

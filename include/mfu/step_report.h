@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "mfu/convention.h"
+#include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/tokens.h"
 #include "mfu/units.h"
@@ -57,7 +58,7 @@ struct StepReport {
   std::optional<Calibration> calibration{};
   std::optional<std::uint64_t> calibration_age{};  // steps
   std::string note{};                              // why not the source that was asked for
-  std::vector<std::string> contradictions{};       // a utilization above 1, and the suspect
+  std::vector<Note> contradictions{};              // a utilization above 1, and the suspect
   std::shared_ptr<const UtilizationBasis> basis{};
 
   std::optional<double> value(std::string_view metric) const;

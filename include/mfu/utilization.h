@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/result.h"
 #include "mfu/units.h"
@@ -101,7 +102,7 @@ struct Utilization {
   std::uint64_t devices = 1;
   Rating rating = Rating::fair;
   // Above 100% nothing is clamped: what contradicts what, and the suspect.
-  std::vector<std::string> contradictions;
+  std::vector<Note> contradictions;
 };
 
 // `invalid_argument` for a time or count of devices that is not above 0, or where no work has a

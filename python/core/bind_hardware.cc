@@ -64,7 +64,8 @@ nb::dict utilization_dict(const Utilization& used, const ChosenPeak& peak) {
   answer["rating"] =
       used.contradictions.empty() ? nb::object(nb::str(name_of(used.rating).data())) : nb::none();
   nb::list contradictions;
-  for (const std::string& each : used.contradictions) contradictions.append(nb::str(each.c_str()));
+  for (const Note& each : used.contradictions)
+    contradictions.append(nb::str(words_of(each, Voice::python).c_str()));
   answer["contradictions"] = contradictions;
   return answer;
 }

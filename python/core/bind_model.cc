@@ -133,7 +133,7 @@ std::string need_json(const Spec& spec, const Step& step, const std::string& con
     if (std::find(said.begin(), said.end(), warning) == said.end()) report.notes.push_back(warning);
   }
   value_or_raise(add_use(report, spec, asked, timing));
-  return to_json(report);
+  return to_json(report, Voice::python);
 }
 
 std::string conversion_json(const Spec& spec, const Step& step, double mfu, const std::string& from,

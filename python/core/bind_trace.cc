@@ -49,7 +49,7 @@ Result<Told> answer(const Question& question, const std::atomic<bool>& cancel) {
   reading.cancel = &cancel;
   std::vector<Trace> traces = MFU_TRY(read_traces(question.paths, reading));
   ExplainReport report = report_explanation(MFU_TRY(attribute(traces, options)));
-  return Told{to_json(report), question.page ? to_html(report) : std::string()};
+  return Told{to_json(report, Voice::python), question.page ? to_html(report) : std::string()};
 }
 
 // On another thread, so that Ctrl-C ends it at once: signals reach Python only between its own

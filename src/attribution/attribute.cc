@@ -74,8 +74,8 @@ void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
     const WorkSpan& span = works.spans[owner];
     if (span.level == Level::matmul) {
       book.charge_matmul(from_ns, to_ns, span.call);
-    } else if (span.level == Level::communication && span.call != kNone) {
-      std::int64_t waited_ns = std::clamp(span.start_ns + works.waits[span.call], from_ns, to_ns);
+    } else if (span.level == Level::communication && span.wait != kNone) {
+      std::int64_t waited_ns = std::clamp(span.start_ns + works.waits[span.wait], from_ns, to_ns);
       book.charge(from_ns, waited_ns, LedgerLine::exposed_communication_wait);
       book.charge(waited_ns, to_ns, LedgerLine::exposed_communication_transfer);
     } else {
@@ -142,21 +142,16 @@ void count_flop(const Works& works, RankAttribution& rank) {
   }
   for (const auto& [precision, type] : by_type) {
     if (type.peak->reason != PeakReason::wider_unit) continue;
-    rank.notes.push_back(
-        fmt::format("{} matmuls are held against the {} peak: the device has no unit for them",
-                    name_of(*precision), name_of(*type.peak->against)));
+    rank.notes.push_back({"held_against_wider",
+                          {{"dtype", std::string(name_of(*precision))},
+                           {"against", std::string(name_of(*type.peak->against))}}});
   }
-  std::string others;
   for (const auto& [precision, type] : by_type) {
     if (precision == most->first || *type.work.hardware_flop == FlopCount(0)) continue;
-    others += fmt::format("{}{} {}", others.empty() ? "" : ", ", type_text(precision),
-                          type.work.peak->per_s / 1e12);
-  }
-  if (!others.empty()) {
-    rank.notes.push_back(fmt::format(
-        "matmuls ran in several data types, each compared with its own peak; beside {} also ({} "
-        "TFLOP/s)",
-        type_text(rank.precision), others));
+    rank.notes.push_back({"several_types",
+                          {{"dtype", std::string(type_text(rank.precision))},
+                           {"other", std::string(type_text(precision))},
+                           {"peak_flop_per_s", type.work.peak->per_s}}});
   }
 }
 
@@ -167,33 +162,63 @@ void use_given_flop(const AttributionOptions& options, RankAttribution& rank) {
       utilization_of({.work = {{.model_flop = *rank.model_flop, .peak = rank.peak}},
                       .duration = std::chrono::nanoseconds(rank.window.duration_ns())});
   rank.mfu = used.has_value() ? std::optional(used->mfu.value) : std::nullopt;
-  rank.notes.push_back(
-      "model_flop and mfu are of the model and tokens given; the ledger's lines and hfu are of the "
-      "operators in the trace");
+  rank.notes.push_back({"model_given", {}});
 }
 
 // An MFU is never low in silence.
 void note_unknown_flop(RankAttribution& rank) {
   std::int64_t unknown_ns = rank.ledger[LedgerLine::matmul_flop_unknown];
   if (rank.device && !rank.mfu && unknown_ns > 0) {
-    rank.notes.emplace_back(
-        "no matmul's FLOPs are known, so there is no MFU: record with record_shapes=True, or pass "
-        "--model CONFIG --tokens N");
+    rank.notes.push_back({"no_flop_known", {}});
     return;
   }
   if (!rank.mfu || 100 * unknown_ns <= rank.ledger.matmul_ns()) return;
-  std::string why = "graphs, kernels without shapes or launch record";
+  Note note{"lower_bound",
+            {{"fraction",
+              static_cast<double>(unknown_ns) / static_cast<double>(rank.ledger.matmul_ns())}}};
   if (!rank.coverage.uncounted.empty()) {
     const UncountedLine& most = rank.coverage.uncounted.front();  // of all, the longest
     if (2 * most.duration_ns > unknown_ns) {
-      why = fmt::format("most of it {} calls of {}: {}", most.calls, printable(most.name, 100),
-                        printable(most.reason, 200));
+      note.code = "lower_bound_by";
+      note.values.emplace_back("calls", static_cast<std::int64_t>(most.calls));
+      note.values.emplace_back("operator", printable(most.name, 100));
+      note.values.emplace_back("reason", printable(most.reason, 200));
     }
   }
-  rank.notes.push_back(fmt::format(
-      "MFU is a lower bound: {:.0f}% of the matmul time has no known FLOPs ({}); --model CONFIG "
-      "--tokens N counts them all",
-      100 * static_cast<double>(unknown_ns) / static_cast<double>(rank.ledger.matmul_ns()), why));
+  rank.notes.push_back(std::move(note));
+}
+
+// MFU and the line matmul_at_peak are one number, but for calls that took less of the device's time
+// than the peak allows (or where the model's own FLOPs were given): an algorithm that multiplies
+// less than is counted (Winograd, FFT), or a matmul beside another on a second stream. The line
+// holds no more than the time there was.
+void note_faster_than_peak(const Works& works, RankAttribution& rank) {
+  double window = static_cast<double>(rank.window.duration_ns());
+  double fast_ns = 0;
+  std::int64_t fast_calls = 0;
+  double beside_ns = 0;
+  for (const WorkCall& call : works.calls) {
+    const CostEntry& entry = works.costs[call.cost];
+    double ideal = call.recomputed ? 0 : ideal_ns(entry, call).value_or(0);
+    double own = static_cast<double>(call.duration_ns) * call.inside;
+    double attributed = static_cast<double>(call.attributed_ns);
+    if (ideal > own) {
+      fast_ns += ideal - own;
+      ++fast_calls;
+    }
+    beside_ns += std::max(0.0, std::min(ideal, own) - attributed);
+  }
+  constexpr double kWorthTelling = 0.0005;
+  auto given = [](const Note& note) { return note.code == "model_given"; };
+  if (std::any_of(rank.notes.begin(), rank.notes.end(), given)) return;
+  if (!rank.mfu || fast_ns + beside_ns < kWorthTelling * window) return;
+  rank.notes.push_back(
+      {"faster_than_peak",
+       {{"mfu", *rank.mfu},
+        {"at_peak_fraction", static_cast<double>(rank.ledger[LedgerLine::matmul_at_peak]) / window},
+        {"calls", fast_calls},
+        {"faster_fraction", fast_ns / window},
+        {"beside_fraction", beside_ns / window}}});
 }
 
 void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
@@ -204,35 +229,31 @@ void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
     if (call.inside > 0 && entry.cost) assumed.insert(entry.cost->assumption);
   }
   for (Assumption each : assumed) {
-    if (!describe(each).empty()) rank.notes.emplace_back(describe(each));
+    if (!describe(each).empty()) rank.notes.emplace_back(std::string(describe(each)));
   }
   note_unknown_flop(rank);
   if (rank.mfu && *rank.mfu > 1) {
-    rank.notes.push_back(fmt::format(
-        "an MFU of {:.1f}% contradicts itself: the suspect is the peak ({}); --device, --peak and "
-        "--dtype set it",
-        *rank.mfu * 100, rank.peak_source));
+    rank.notes.push_back(
+        {"mfu_above_peak", {{"fraction", *rank.mfu}, {"peak_source", rank.peak_source}}});
+  } else {
+    note_faster_than_peak(works, rank);
   }
   std::int64_t unknown = rank.ledger[LedgerLine::idle_unknown];
   double window = static_cast<double>(rank.window.duration_ns());
   if (static_cast<double>(tally.graph_unknown_ns) > 0.02 * window) {
-    rank.notes.push_back(fmt::format(
-        "{:.1f} ms of idle_unknown lie between a graph launch and the first kernel of it that was "
-        "recorded: the profiler seems to have dropped kernels, and the device was likely busy",
-        static_cast<double>(tally.graph_unknown_ns) * 1e-6));
-  } else if (static_cast<double>(unknown) > 0.05 * window && !rank.gaps.empty()) {
-    for (const Gap& gap : rank.gaps) {
-      if (gap.reason.empty()) continue;
-      rank.notes.push_back(
-          fmt::format("{:.1f} ms idle for no reason the trace shows; the longest: "
-                      "{:.1f} ms before {}, {}",
-                      static_cast<double>(unknown) * 1e-6,
-                      static_cast<double>(gap.end_ns - gap.start_ns) * 1e-6, gap.next.substr(0, 60),
-                      gap.reason));
-      break;
+    rank.notes.push_back({"graph_kernels_lost", {{"duration_ns", tally.graph_unknown_ns}}});
+  } else if (static_cast<double>(unknown) > 0.05 * window) {
+    auto gap = std::find_if(rank.gaps.begin(), rank.gaps.end(),
+                            [](const Gap& each) { return !each.reason.empty(); });
+    if (gap != rank.gaps.end()) {
+      rank.notes.push_back({"idle_for_no_reason",
+                            {{"duration_ns", unknown},
+                             {"longest_ns", gap->end_ns - gap->start_ns},
+                             {"next", gap->next.substr(0, 60)},
+                             {"reason", gap->reason}}});
     }
   }
-  for (const std::string& note : trace.coverage.notes) rank.notes.push_back(note);
+  for (const std::string& note : trace.coverage.notes) rank.notes.emplace_back(note);
 }
 
 Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions& options,
@@ -250,22 +271,13 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
                         .given = options.peak,
                         .precision = options.precision};
   bool known = rank.device || options.peak;
-  if (!known && !work.cpu) {
-    rank.notes.push_back(fmt::format(
-        "{}: there is no peak to compare with, so all matmul time stands under "
-        "matmul_flop_unknown and there is no MFU; pass --device NAME (mfu peak --list) or --peak "
-        "FLOP_PER_S",
-        rank.device_name.empty()
-            ? std::string("the trace does not name its device")
-            : fmt::format("the device '{}' is not in the catalogue", printable(rank.device_name))));
-  }
-  if (work.cpu) {
-    rank.notes.assign(1, "the trace has no device events: its CPU's operators are the work");
-    if (!known) {
-      rank.notes.push_back(
-          "there is no peak to compare with, so there is no MFU; pass --device this if the trace "
-          "was made on this machine, or --peak FLOP_PER_S");
-    }
+  if (work.cpu) rank.notes.push_back({"cpu_is_the_device", {}});
+  if (!known && work.cpu) {
+    rank.notes.push_back({"no_peak_of_cpu", {}});
+  } else if (!known && rank.device_name.empty()) {
+    rank.notes.push_back({"no_device_named", {}});
+  } else if (!known) {
+    rank.notes.push_back({"device_not_known", {{"device", printable(rank.device_name)}}});
   }
   set_levels(trace, question, work.works);
   WindowPlan plan = MFU_TRY(plan_window(trace, work.works, options.window, work.cpu));
@@ -314,7 +326,7 @@ Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOp
   Attribution whole;
   std::vector<RankWork> works = MFU_TRY(works_of_all(traces, whole));
   RankWaits matching = set_waits(traces, works);
-  whole.notes = matching.notes;
+  whole.notes.assign(matching.notes.begin(), matching.notes.end());
   double needed = 0;
   double window = 0;
   for (std::size_t i = 0; i < works.size(); ++i) {
@@ -333,9 +345,7 @@ Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOp
     auto most = std::max_element(matching.blamed_ns.begin(), matching.blamed_ns.end());
     if (*most > 0) whole.slowest = static_cast<std::size_t>(most - matching.blamed_ns.begin());
   } else if (works.size() > 1) {
-    whole.notes.push_back(
-        "no collective could be matched across the ranks: waiting for another rank stands under "
-        "exposed_communication_transfer");
+    whole.notes.push_back({"no_collective_matched", {}});
   }
   whole.findings = findings_of_all(whole.ranks, whole.mfu);
   return whole;

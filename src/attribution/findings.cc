@@ -1,7 +1,5 @@
 #include "attribution/findings.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -24,12 +22,12 @@ bool ranks_before(const Finding& a, const Finding& b) {
   return left != right ? left > right : a.gain_ceiling_ns > b.gain_ceiling_ns;
 }
 
+}  // namespace
+
 void rank_and_cut(std::vector<Finding>& findings) {
   std::stable_sort(findings.begin(), findings.end(), ranks_before);
   if (findings.size() > kFindingsKept) findings.resize(kFindingsKept);
 }
-
-}  // namespace
 
 std::optional<double> mfu_gain(std::optional<double> mfu, std::int64_t window_ns,
                                std::int64_t gain_ns) {
@@ -74,7 +72,7 @@ std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
   for (const RankAttribution& rank : ranks) {
     window_ns += rank.window.duration_ns();
     for (const Finding& finding : rank.findings) {
-      Sum& sum = sums[finding.id];
+      Sum& sum = sums[finding.code];
       sum.gain_ns += finding.gain_ceiling_ns;
       ++sum.count;
       if (sum.worst == nullptr || finding.gain_ceiling_ns > sum.worst->gain_ceiling_ns) {
@@ -84,7 +82,7 @@ std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
     }
   }
   std::vector<Finding> findings;
-  for (const auto& [id, sum] : sums) {
+  for (const auto& [code, sum] : sums) {
     if (static_cast<double>(sum.gain_ns) < kWorthFraction * static_cast<double>(window_ns)) {
       continue;
     }
@@ -93,16 +91,19 @@ std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
     if (finding.cause != Cause::precision) {
       finding.gain_ceiling_mfu = mfu_gain(mfu, window_ns, sum.gain_ns);
     }
-    double share = static_cast<double>(sum.gain_ns) / static_cast<double>(window_ns);
-    std::size_t colon = finding.title.find(": ");
-    if (colon != std::string::npos) {
-      finding.title = fmt::format("{}: {:.1f}% of all ranks' time", finding.title.substr(0, colon),
-                                  100 * share);
+    for (auto& [name, value] : finding.values) {
+      if (finding.code == "matmul_below_peak") break;  // tells of the worst rank's matmuls
+      if (name == "of") value = "all_ranks";
+      if (name == "fraction") {
+        value = static_cast<double>(sum.gain_ns) / static_cast<double>(window_ns);
+      }
+      if (name == "duration_ns") value = sum.gain_ns;
     }
-    finding.evidence.insert(
-        finding.evidence.begin(),
-        fmt::format("on {} of {} ranks; worst on rank {}:", sum.count, ranks.size(),
-                    sum.rank->rank ? std::to_string(*sum.rank->rank) : "?"));
+    finding.evidence.insert(finding.evidence.begin(),
+                            {"on_ranks",
+                             {{"ranks", static_cast<std::int64_t>(sum.count)},
+                              {"all", static_cast<std::int64_t>(ranks.size())},
+                              {"worst", sum.rank->rank ? std::to_string(*sum.rank->rank) : "?"}}});
   }
   rank_and_cut(findings);
   return findings;

@@ -23,9 +23,11 @@ std::string_view name_of(LedgerLine line) {
 }
 
 std::string_view name_of(Cause cause) {
-  static constexpr std::array<std::string_view, 9> kNames = {
+  static constexpr std::array<std::string_view, 16> kNames = {
       "data_loading", "cpu_preprocessing", "kernel_launch", "synchronization", "communication",
-      "copies",       "recomputation",     "precision",     "implementation"};
+      "copies",       "recomputation",     "precision",     "implementation",  "threads",
+      "optimizer",    "validation",        "generation",    "straggler",       "host",
+      "unknown"};
   return kNames[static_cast<std::size_t>(cause)];
 }
 

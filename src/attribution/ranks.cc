@@ -66,7 +66,7 @@ RankWaits set_waits(std::span<const Trace> traces, std::span<RankWork> ranks) {
       if (place.rank == kNowhere) continue;
       if (part.trace == collective.straggler) late = place.rank;
       Works& works = ranks[place.rank].works;
-      works.spans[place.span].call = static_cast<std::uint32_t>(works.waits.size());
+      works.spans[place.span].wait = static_cast<std::uint32_t>(works.waits.size());
       works.waits.push_back(part.wait_ns);
       waits.waited_ns[place.rank] = saturating_sum(waits.waited_ns[place.rank], part.wait_ns);
       others = saturating_sum(others, part.wait_ns);

@@ -25,18 +25,12 @@ std::optional<Finding> kernels_rule(const Situation& situation);
 std::optional<Finding> precision_rule(const Situation& situation);
 std::optional<Finding> matmul_rule(const Situation& situation);
 
-// MFU that `gain_ns` less would win; none where MFU is unknown.
-std::optional<double> mfu_gain(std::optional<double> mfu, std::int64_t window_ns,
-                               std::int64_t gain_ns);
-
-// "28.5% of the window (284 ms)".
-std::string share_text(const Situation& situation, std::int64_t ns);
-// "284 ms", "12.3 µs".
-std::string time_text(double ns);
+// The finding of one line of the ledger: its share of the window is the most there is to win.
+Finding finding_of(const Situation& situation, std::string code, Cause cause, std::int64_t ns);
 // The name a person knows a kernel by: template arguments and parameters cut.
 std::string short_name(std::string_view kernel);
-// "aten::mm 3.2 ms, aten::add 1.0 ms" of the idle lines of that cause, longest first.
-std::string idle_list(const Situation& situation, LedgerLine cause, std::size_t most);
+// What the host was in, of the idle lines of that cause, longest first.
+std::vector<NotedItem> idle_list(const Situation& situation, LedgerLine cause, std::size_t most);
 // Where in the user's code that cause shows first; empty where no stacks were recorded.
 std::string idle_code(const Situation& situation, LedgerLine cause);
 

@@ -1,45 +1,36 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "attribution/rules.h"
 
 namespace mfu {
 
-std::string time_text(double ns) {
-  if (ns >= 1e9) return fmt::format("{:.3g} s", ns * 1e-9);
-  if (ns >= 1e8) return fmt::format("{:.0f} ms", ns * 1e-6);
-  if (ns >= 1e6) return fmt::format("{:.3g} ms", ns * 1e-6);
-  if (ns >= 1e3) return fmt::format("{:.3g} µs", ns * 1e-3);
-  return fmt::format("{:.0f} ns", ns);
-}
-
-std::string share_text(const Situation& situation, std::int64_t ns) {
+Finding finding_of(const Situation& situation, std::string code, Cause cause, std::int64_t ns) {
   double window =
       static_cast<double>(std::max<std::int64_t>(situation.rank.window.duration_ns(), 1));
-  return fmt::format("{:.1f}% of the window ({})", 100 * static_cast<double>(ns) / window,
-                     time_text(static_cast<double>(ns)));
+  return {.code = std::move(code),
+          .cause = cause,
+          .values = {{"of", "window"},
+                     {"fraction", static_cast<double>(ns) / window},
+                     {"duration_ns", ns},
+                     {"on", situation.rank.cpu ? "cpu" : "accelerator"}},
+          .gain_ceiling_ns = ns};
 }
 
-std::string idle_list(const Situation& situation, LedgerLine cause, std::size_t most) {
-  std::string list;
-  std::size_t count = 0;
-  std::vector<std::pair<std::string, std::int64_t>> sums;
+std::vector<NotedItem> idle_list(const Situation& situation, LedgerLine cause, std::size_t most) {
+  std::vector<NotedItem> sums;
   for (const IdleLine& line : situation.rank.idle) {
     if (line.cause != cause || line.what.empty()) continue;
+    std::string name = short_name(line.what);
     auto same = std::find_if(sums.begin(), sums.end(),
-                             [&](const auto& sum) { return sum.first == line.what; });
-    if (same == sums.end()) same = sums.insert(sums.end(), {line.what, 0});
-    same->second += line.duration_ns;
+                             [&](const NotedItem& sum) { return sum.name == name; });
+    if (same == sums.end()) same = sums.insert(sums.end(), {name, 0, 0});
+    same->duration_ns += line.duration_ns;
   }
-  std::stable_sort(sums.begin(), sums.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  for (const auto& [what, ns] : sums) {
-    if (count++ == most) break;
-    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", short_name(what),
-                        time_text(static_cast<double>(ns)));
-  }
-  return list;
+  std::stable_sort(sums.begin(), sums.end(), [](const NotedItem& a, const NotedItem& b) {
+    return a.duration_ns > b.duration_ns;
+  });
+  if (sums.size() > most) sums.resize(most);
+  return sums;
 }
 
 std::string idle_code(const Situation& situation, LedgerLine cause) {
@@ -53,7 +44,7 @@ namespace {
 
 void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
   std::string code = idle_code(situation, cause);
-  if (!code.empty()) finding.evidence.push_back(fmt::format("most of it at {}", code));
+  if (!code.empty()) finding.evidence.push_back({"at_code", {{"code", code}}});
 }
 
 bool has_optimizer(const Trace& trace) {
@@ -85,33 +76,26 @@ std::optional<Finding> data_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::idle_data];
   if (ns <= 0) return std::nullopt;
-  Finding finding{"data_loading", Cause::data_loading, {}, {}, {}, {}, ns};
-  finding.title = fmt::format("The device waits for data: {}", share_text(situation, ns));
+  Finding finding = finding_of(situation, "data_loading", Cause::data_loading, ns);
   std::int64_t longest = 0;
-  std::uint64_t gaps = 0;
+  std::int64_t gaps = 0;
   std::string range;
   for (const IdleLine& line : rank.idle) {
     if (line.cause != LedgerLine::idle_data) continue;
-    gaps += line.gaps;
+    gaps += static_cast<std::int64_t>(line.gaps);
     if (range.empty()) range = line.what;
   }
   for (const Gap& gap : rank.gaps) longest = std::max(longest, gap.ledger[LedgerLine::idle_data]);
-  finding.evidence.push_back(fmt::format("{} waits, the longest {}, with the host in {}", gaps,
-                                         time_text(static_cast<double>(longest)), range));
-  bool in_process = range.find("_SingleProcess") != std::string::npos;
-  bool workers = range.find("_MultiProcessing") != std::string::npos;
-  if (in_process) {
-    finding.evidence.emplace_back(
-        "the loader runs inside the training process (num_workers=0): nothing is loaded while the "
-        "device works");
-    finding.fix =
-        "DataLoader(num_workers=4 or more, pin_memory=True, persistent_workers=True); if it still "
-        "waits: memory-mapped data, preprocessing offline.";
+  finding.evidence.push_back(
+      {"data_waits", {{"waits", gaps}, {"longest_ns", longest}, {"host", range}}});
+  if (range.find("_SingleProcess") != std::string::npos) {
+    finding.evidence.push_back({"loader_in_process", {}});
+    finding.fixes = {"start_workers"};
   } else {
-    if (workers) finding.evidence.emplace_back("the loader's workers do not keep up");
-    finding.fix =
-        "More loader workers and a larger prefetch_factor, memory-mapped or pre-tokenised data, "
-        "preprocessing offline or on the device.";
+    if (range.find("_MultiProcessing") != std::string::npos) {
+      finding.evidence.push_back({"workers_do_not_keep_up", {}});
+    }
+    finding.fixes = {"more_workers"};
   }
   add_code(situation, LedgerLine::idle_data, finding);
   return finding;
@@ -120,20 +104,13 @@ std::optional<Finding> data_rule(const Situation& situation) {
 std::optional<Finding> preprocessing_rule(const Situation& situation) {
   std::int64_t ns = situation.idle.cpu_work_ns;
   if (ns <= 0 || situation.rank.cpu) return std::nullopt;
-  Finding finding{"cpu_operators", Cause::cpu_preprocessing, {}, {}, {}, {}, ns};
-  finding.title =
-      fmt::format("The device waits for work done on the CPU: {}", share_text(situation, ns));
-  std::string list;
+  Finding finding = finding_of(situation, "cpu_operators", Cause::cpu_preprocessing, ns);
+  std::vector<NotedItem> list;
   for (const IdleLine& line : situation.rank.idle) {
-    if (!line.cpu_work || list.size() > 120) continue;
-    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", line.what,
-                        time_text(static_cast<double>(line.duration_ns)));
+    if (line.cpu_work && list.size() < 5) list.push_back({line.what, line.duration_ns, 0});
   }
-  finding.evidence.push_back(
-      fmt::format("operators that launched nothing ran while the device had no work: {}", list));
-  finding.fix =
-      "Preprocessing: do it offline or in loader workers, with memory-mapped data; anything else: "
-      "on the device.";
+  finding.evidence.push_back({"host_operators", {{"operators", std::move(list)}}});
+  finding.fixes = {"preprocess_offline"};
   return finding;
 }
 
@@ -143,40 +120,31 @@ std::optional<Finding> launch_rule(const Situation& situation) {
   if (!rank.cpu) {
     ns -= situation.idle.launch_after_synchronization_ns + situation.idle.cpu_work_ns;
   }
-  if (ns <= 0) return std::nullopt;
-  Finding finding{"kernel_launch", Cause::kernel_launch, {}, {}, {}, {}, ns};
   EventMean mean = mean_event(rank);
-  if (mean.events == 0) return std::nullopt;
-  double wait_ns = static_cast<double>(ns) / static_cast<double>(mean.events);
+  if (ns <= 0 || mean.events == 0) return std::nullopt;
+  Finding finding = finding_of(situation, "kernel_launch", Cause::kernel_launch, ns);
+  finding.evidence.push_back(
+      {rank.cpu ? "mean_operator" : "mean_event",
+       {{"events", static_cast<std::int64_t>(mean.events)},
+        {"mean_ns", mean.mean_ns},
+        {"wait_ns", static_cast<double>(ns) / static_cast<double>(mean.events)}}});
   if (rank.cpu) {
-    finding.title = fmt::format("The CPU is between operators: {}", share_text(situation, ns));
-    finding.evidence.push_back(
-        fmt::format("{} operators of {} on average, {} of Python and dispatch for each",
-                    mean.events, time_text(mean.mean_ns), time_text(wait_ns)));
-    finding.fix = "torch.compile, a larger batch, fewer and larger operators.";
+    finding.fixes = {"fewer_operators"};
     add_code(situation, LedgerLine::idle_launch, finding);
     return finding;
   }
-  finding.title = fmt::format("The host launches kernels slower than the device runs them: {}",
-                              share_text(situation, ns));
-  finding.evidence.push_back(
-      fmt::format("{} device events of {} on average; after each the device waits {} for the host",
-                  mean.events, time_text(mean.mean_ns), time_text(wait_ns)));
-  std::string list = idle_list(situation, LedgerLine::idle_launch, 3);
-  if (!list.empty()) finding.evidence.push_back("longest waits before " + list);
+  std::vector<NotedItem> list = idle_list(situation, LedgerLine::idle_launch, 3);
+  if (!list.empty()) finding.evidence.push_back({"waits_before", {{"events", std::move(list)}}});
   add_code(situation, LedgerLine::idle_launch, finding);
   if (2 * situation.idle.slow_call_ns > ns) {
-    finding.evidence.push_back(fmt::format(
-        "{} of it in {} launch calls that took a millisecond or more: the driver loads "
-        "code at its first use",
-        time_text(static_cast<double>(situation.idle.slow_call_ns)), situation.idle.slow_calls));
-    finding.fix =
-        "Profile after a few warm-up steps (torch.profiler.schedule(warmup=…)); this is the start, "
-        "not the run.";
+    finding.evidence.push_back({"slow_launches",
+                                {{"duration_ns", situation.idle.slow_call_ns},
+                                 {"calls", static_cast<std::int64_t>(situation.idle.slow_calls)}}});
+    finding.fixes = {"profile_after_warmup"};
     return finding;
   }
-  finding.fix = "torch.compile(mode=\"reduce-overhead\") or CUDA graphs, a larger batch";
-  finding.fix += has_optimizer(situation.trace) ? ", a fused optimizer (fused=True)." : ".";
+  finding.fixes = {"launch_less"};
+  if (has_optimizer(situation.trace)) finding.fixes.emplace_back("fused_optimizer");
   return finding;
 }
 
@@ -185,19 +153,13 @@ std::optional<Finding> synchronization_rule(const Situation& situation) {
   std::int64_t waited = rank.ledger[LedgerLine::idle_synchronization];
   std::int64_t after = situation.idle.launch_after_synchronization_ns;
   if (waited + after <= 0) return std::nullopt;
-  Finding finding{"synchronization", Cause::synchronization, {}, {}, {}, {}, waited + after};
-  finding.title = fmt::format("The host waits for the device, and then the device for the host: {}",
-                              share_text(situation, waited + after));
-  std::string list = idle_list(situation, LedgerLine::idle_synchronization, 3);
-  if (!list.empty()) finding.evidence.push_back("the host sat in " + list);
-  if (after > 0) {
-    finding.evidence.push_back(fmt::format("{} more passed until the host had launched again",
-                                           time_text(static_cast<double>(after))));
-  }
+  Finding finding =
+      finding_of(situation, "synchronization", Cause::synchronization, waited + after);
+  std::vector<NotedItem> list = idle_list(situation, LedgerLine::idle_synchronization, 3);
+  if (!list.empty()) finding.evidence.push_back({"host_sat_in", {{"calls", std::move(list)}}});
+  if (after > 0) finding.evidence.push_back({"until_launched", {{"duration_ns", after}}});
   add_code(situation, LedgerLine::idle_synchronization, finding);
-  finding.fix =
-      "Avoid .item(), .cpu(), print(loss) and other reads of device values in the step; log every "
-      "N steps; non_blocking=True copies.";
+  finding.fixes = {"read_device_less"};
   return finding;
 }
 

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "attribution/rules.h"
@@ -97,21 +95,20 @@ std::optional<Finding> precision_rule(const Situation& situation) {
       rank.ledger[LedgerLine::matmul_at_peak] + rank.ledger[LedgerLine::matmul_below_peak];
   std::int64_t ns = static_cast<std::int64_t>(static_cast<double>(matmul) * (1 - ratio));
   if (ns <= 0) return std::nullopt;
-  Finding finding{"precision", Cause::precision, {}, {}, {}, {}, ns};
-  finding.title =
-      fmt::format("Matmuls run in {}: {}", name_of(*rank.precision), share_text(situation, matmul));
-  finding.evidence.push_back(fmt::format(
-      "{} has {:.1f} TFLOP/s in {} and {:.1f} in {}", rank.device->name, rank.peak->per_s / 1e12,
-      name_of(*rank.precision), faster->peak.rate->per_s / 1e12, name_of(*faster->peak.against)));
-  finding.evidence.emplace_back(
-      "MFU would then be measured against the higher peak: the step gets shorter, MFU need not "
-      "rise");
-  finding.fix = fmt::format(
-      "{}/mixed precision (torch.autocast){}.",
-      faster->peak.against == Precision::bf16 ? "BF16" : "FP16",
-      *rank.precision == Precision::fp32 && rank.device->peak(Precision::tf32) != nullptr
-          ? ", or TF32: torch.set_float32_matmul_precision(\"high\")"
-          : "");
+  Finding finding = finding_of(situation, "precision", Cause::precision, matmul);
+  finding.gain_ceiling_ns = ns;
+  finding.values.emplace_back("dtype", std::string(name_of(*rank.precision)));
+  finding.evidence.push_back({"peaks_by_type",
+                              {{"device", rank.device->name},
+                               {"dtype", std::string(name_of(*rank.precision))},
+                               {"peak_flop_per_s", rank.peak->per_s},
+                               {"faster_dtype", std::string(name_of(*faster->peak.against))},
+                               {"faster_flop_per_s", faster->peak.rate->per_s}}});
+  finding.evidence.push_back({"against_the_higher_peak", {}});
+  finding.fixes = {faster->peak.against == Precision::bf16 ? "use_bf16" : "use_fp16"};
+  if (*rank.precision == Precision::fp32 && rank.device->peak(Precision::tf32) != nullptr) {
+    finding.fixes.emplace_back("use_tf32");
+  }
   double window = static_cast<double>(rank.window.duration_ns());
   if (rank.mfu && static_cast<double>(ns) < window) {
     double then = *rank.mfu * ratio * window / (window - static_cast<double>(ns));
@@ -127,30 +124,32 @@ std::optional<Finding> matmul_rule(const Situation& situation) {
   double reachable = static_cast<double>(at_peak) / kReachable;
   std::int64_t ns = matmul - static_cast<std::int64_t>(reachable);
   if (ns <= 0 || at_peak <= 0) return std::nullopt;
-  Finding finding{"matmul_below_peak", Cause::implementation, {}, {}, {}, {}, ns};
-  finding.title = fmt::format("Matmuls reach {:.0f}% of the peak in the {} they take",
-                              100 * static_cast<double>(at_peak) / static_cast<double>(matmul),
-                              share_text(situation, matmul));
-  finding.evidence.emplace_back(
-      "what is counted as winnable stops at 80% of the peak, which large matmuls reach");
+  Finding finding = finding_of(situation, "matmul_below_peak", Cause::implementation, matmul);
+  finding.gain_ceiling_ns = ns;
+  finding.values.emplace_back("reached_fraction",
+                              static_cast<double>(at_peak) / static_cast<double>(matmul));
+  finding.evidence.push_back({"winnable", {{"fraction", kReachable}}});
   std::vector<Loss> losses = losses_of(rank);
   for (std::size_t i = 0; i < std::min<std::size_t>(3, losses.size()); ++i) {
     const OperatorLine& line = *losses[i].line;
     finding.evidence.push_back(
-        fmt::format("{} {} {}: {}×, {}, {:.0f}% of peak{}", line.name, line.shapes.substr(0, 60),
-                    line.dtype, line.calls, time_text(static_cast<double>(line.duration_ns)),
-                    100 * (line.peak_fraction ? line.peak_fraction->value : 0),
-                    line.code.empty() ? "" : ", " + line.code));
+        {line.code.empty() ? "slow_matmul" : "slow_matmul_at",
+         {{"operator", line.name},
+          {"shapes", line.shapes.substr(0, 60)},
+          {"dtype", line.dtype},
+          {"calls", static_cast<std::int64_t>(line.calls)},
+          {"duration_ns", line.duration_ns},
+          {"peak_fraction", line.peak_fraction ? line.peak_fraction->value : 0},
+          {"code", line.code}}});
   }
   Advice advice = advice_of(situation, losses);
-  std::vector<std::string> fixes;
-  if (advice.small || advice.memory) fixes.emplace_back("larger batch (larger matmuls)");
-  if (advice.uneven)
-    fixes.emplace_back("shapes that are multiples of 8, better 64 (pad the vocabulary)");
-  if (advice.convolution) fixes.emplace_back("channels-last (memory_format=torch.channels_last)");
-  if (advice.convolution) fixes.emplace_back("torch.backends.cudnn.benchmark=True");
-  fixes.emplace_back("torch.compile(mode=\"max-autotune\")");
-  finding.fix = fmt::format("{}.", fmt::join(fixes, "; "));
+  if (advice.small || advice.memory) finding.fixes.emplace_back("larger_matmuls");
+  if (advice.uneven) finding.fixes.emplace_back("even_shapes");
+  if (advice.convolution) {
+    finding.fixes.emplace_back("channels_last");
+    finding.fixes.emplace_back("cudnn_benchmark");
+  }
+  finding.fixes.emplace_back("autotune");
   return finding;
 }
 

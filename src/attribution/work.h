@@ -51,7 +51,8 @@ struct WorkCall {
 struct WorkSpan {
   std::int64_t start_ns = 0, end_ns = 0;
   Level level = Level::other;
-  std::uint32_t call = kNone;   // of Works::calls; of communication: of Works::waits
+  std::uint32_t call = kNone;   // of Works::calls
+  std::uint32_t wait = kNone;   // of Works::waits, where a collective was matched across ranks
   std::uint32_t event = kNone;  // of Trace::device; on a CPU of Trace::host
 };
 

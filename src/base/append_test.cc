@@ -22,7 +22,7 @@ class Append : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(Append, MakesTheFolderAndGrows) {
+TEST_F(Append, makes_the_folder_and_grows) {
   std::string path = folder_ + "/a/b.log";
   {
     Result<AppendFile> file = AppendFile::open(path, true);
@@ -36,7 +36,7 @@ TEST_F(Append, MakesTheFolderAndGrows) {
   EXPECT_EQ(*read_file(path), "one\ntwo\n");
 }
 
-TEST_F(Append, CutsOffTheHalfLineOfAKilledProcess) {
+TEST_F(Append, cuts_off_the_half_line_of_a_killed_process) {
   std::string path = folder_ + "/torn.log";
   for (const char* torn : {"{\"step\":1}\n{\"st", "{\"st"}) {
     ASSERT_TRUE(write_file(path, torn).has_value());
@@ -48,7 +48,7 @@ TEST_F(Append, CutsOffTheHalfLineOfAKilledProcess) {
   }
 }
 
-TEST_F(Append, TakesBackWhatDidNotFit) {
+TEST_F(Append, takes_back_what_did_not_fit) {
   // A file-size limit refuses the rest of a write as a full disk does.
   std::string path = folder_ + "/full.log";
   Result<AppendFile> file = AppendFile::open(path, true);
@@ -65,7 +65,7 @@ TEST_F(Append, TakesBackWhatDidNotFit) {
   EXPECT_EQ(*read_file(path), "whole\n");
 }
 
-TEST_F(Append, SaysWhereAndWhyNot) {
+TEST_F(Append, says_where_and_why_not) {
   Result<AppendFile> full = AppendFile::open("/dev/full", true);
   ASSERT_TRUE(full.has_value());
   Result<void> written = full.value().append("x\n");

@@ -56,7 +56,7 @@ class OneAnswer {
   std::thread thread_;
 };
 
-TEST(HttpGet, GivesTheBody) {
+TEST(HttpGet, gives_the_body) {
   OneAnswer server("HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\n\r\nhello\nworld\n");
   Result<std::string> got = http_get(server.url() + "/metrics?x=1", milliseconds(10000));
   ASSERT_TRUE(got.has_value()) << got.error().message;
@@ -64,7 +64,7 @@ TEST(HttpGet, GivesTheBody) {
   EXPECT_EQ(server.request().find("GET /metrics?x=1 HTTP/1.0\r\n"), 0u);
 }
 
-TEST(HttpGet, SaysWhatWentWrong) {
+TEST(HttpGet, says_what_went_wrong) {
   OneAnswer missing("HTTP/1.1 404 Not Found\r\n\r\n");
   EXPECT_NE(http_get(missing.url(), milliseconds(10000)).error().message.find("404"),
             std::string::npos);
@@ -79,7 +79,7 @@ TEST(HttpGet, SaysWhatWentWrong) {
   EXPECT_EQ(http_get("http://127.0.0.1:1/", milliseconds(1000)).error().code, ErrorCode::io);
 }
 
-TEST(HttpGet, DoesNotWaitForever) {
+TEST(HttpGet, does_not_wait_forever) {
   OneAnswer silent("");
   EXPECT_EQ(http_get(silent.url(), milliseconds(50)).error().code, ErrorCode::io);
 }

@@ -71,7 +71,7 @@ TEST(JsonWriter, separates_escapes_and_keeps_digits) {
 }
 
 }  // namespace
-TEST(Json, ReadsAMemberOnlyWhereItIsOfThatKind) {
+TEST(Json, reads_a_member_only_where_it_is_of_that_kind) {
   Json json = parse_json(R"({"text": "a", "number": 1.5, "count": 7})", "test").value();
   EXPECT_EQ(json.text_at("text"), "a");
   EXPECT_EQ(json.text_at("number", "none"), "none");

@@ -5,7 +5,7 @@
 namespace mfu {
 namespace {
 
-TEST(Yaml, KnowsThePlacesOfItsNodes) {
+TEST(Yaml, knows_the_places_of_its_nodes) {
   Result<YamlNode> node = parse_yaml("a: 1\nb:\n  c: \"2\"\n  d: [x, y]\n", "f.yaml");
   ASSERT_TRUE(node.has_value());
   ASSERT_EQ(node->members.size(), 2u);
@@ -16,7 +16,7 @@ TEST(Yaml, KnowsThePlacesOfItsNodes) {
   EXPECT_EQ(inner.members[1].value.elements.size(), 2u);
 }
 
-TEST(Yaml, RefusesWhatIsNoneOrGrowsWithoutEnd) {
+TEST(Yaml, refuses_what_is_none_or_grows_without_end) {
   EXPECT_EQ(parse_yaml("a: {", "f").error().code, ErrorCode::malformed);
   EXPECT_EQ(parse_yaml("? [a, b]\n: c", "f").error().code, ErrorCode::malformed);
   // Each line doubles the one above it.

@@ -54,7 +54,7 @@ std::map<std::string, std::uint64_t> intel(bool wide) {
   return events;
 }
 
-TEST(Counters, IntelInstructionsCountTheirLanes) {
+TEST(Counters, intel_instructions_count_their_lanes) {
   FakeCounters::Log log;
   auto counters = CounterOpener::open(std::make_unique<FakeCounters>(intel(true), 0, log), {});
   ASSERT_TRUE(counters) << counters.error().message;
@@ -68,14 +68,14 @@ TEST(Counters, IntelInstructionsCountTheirLanes) {
   EXPECT_EQ(retired->counted.value, 1);
 }
 
-TEST(Counters, AProcessorWithoutTheWidestRegisters) {
+TEST(Counters, a_processor_without_the_widest_registers) {
   FakeCounters::Log log;
   auto counters = CounterOpener::open(std::make_unique<FakeCounters>(intel(false), 0, log), {});
   ASSERT_TRUE(counters);
   EXPECT_EQ(counters->events().size(), 6u);
 }
 
-TEST(Counters, AmdCountsOperationsAndDoesNotTellTheirType) {
+TEST(Counters, amd_counts_operations_and_does_not_tell_their_type) {
   FakeCounters::Log log;
   auto counters = CounterOpener::open(
       std::make_unique<FakeCounters>(
@@ -88,7 +88,7 @@ TEST(Counters, AmdCountsOperationsAndDoesNotTellTheirType) {
   EXPECT_FALSE(retired->fp64);
 }
 
-TEST(Counters, CountersThatTookTurnsAreScaledAndSaid) {
+TEST(Counters, counters_that_took_turns_are_scaled_and_said) {
   FakeCounters::Log log;
   auto counters = CounterOpener::open(std::make_unique<FakeCounters>(intel(false), 0, log), {});
   ASSERT_TRUE(counters);
@@ -102,7 +102,7 @@ TEST(Counters, CountersThatTookTurnsAreScaledAndSaid) {
   EXPECT_FALSE(counters->read());
 }
 
-TEST(Counters, RefusalsSayWhatMendsThem) {
+TEST(Counters, refusals_say_what_mends_them) {
   struct Case {
     int error;
     std::string_view says;
@@ -124,7 +124,7 @@ TEST(Counters, RefusalsSayWhatMendsThem) {
   EXPECT_EQ(none.error().code, ErrorCode::unsupported);
 }
 
-TEST(Counters, EveryCounterIsClosedAgainAlsoWhenMoved) {
+TEST(Counters, every_counter_is_closed_again_also_when_moved) {
   FakeCounters::Log log;
   {
     auto counters = CounterOpener::open(std::make_unique<FakeCounters>(intel(true), 0, log), {});
@@ -139,7 +139,7 @@ TEST(Counters, EveryCounterIsClosedAgainAlsoWhenMoved) {
 #if defined(__x86_64__)  // libpfm4 has the tables of its own architecture only
 // Encodings of processors that are not this one, as the library's own switch allows: in a process
 // of its own, since the switch holds from then on.
-TEST(CountersDeathTest, Libpfm4KnowsTheEventsWeAskFor) {
+TEST(CountersDeathTest, libpfm_4_knows_the_events_we_ask_for) {
   auto child = [] {
     ::setenv("LIBPFM_ENCODE_INACTIVE", "1", 1);
     auto system = linux_counters();
@@ -161,7 +161,7 @@ TEST(CountersDeathTest, Libpfm4KnowsTheEventsWeAskFor) {
 #endif
 
 // On this machine: figures, or a reason.
-TEST(Counters, ThisMachineCountsOrSaysWhyNot) {
+TEST(Counters, this_machine_counts_or_says_why_not) {
   auto counters = FlopCounters::open({});
   if (!counters) {
     EXPECT_EQ(counters.error().code, ErrorCode::unsupported) << counters.error().message;

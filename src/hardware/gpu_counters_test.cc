@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 // 989.4 TFLOP/s at 1830 MHz: an H100's bf16.
 const GpuRating kRating{.peak = FlopRate{989.4e12}, .clock_hz = 1830e6};
 
-TEST(GpuCounters, ActivityTimesClockTimesPeak) {
+TEST(GpuCounters, activity_times_clock_times_peak) {
   // Half the time, at two thirds of the clock: a third of the peak.
   EXPECT_NEAR(tensor_rate({.active_fraction = 0.5, .clock_hz = 1220e6}, kRating)->per_s, 329.8e12,
               1e6);
@@ -27,7 +27,7 @@ TEST(GpuCounters, ActivityTimesClockTimesPeak) {
   EXPECT_GT(tensor_rate({.active_fraction = 1, .clock_hz = 1980e6}, kRating)->per_s, 989.4e12);
 }
 
-TEST(GpuCounters, RefusesWhatCannotBe) {
+TEST(GpuCounters, refuses_what_cannot_be) {
   for (double active : {-0.1, 1.1, 43.0, 9.2e18, std::nan("")}) {
     EXPECT_FALSE(tensor_rate({.active_fraction = active, .clock_hz = 1e9}, kRating).has_value());
   }
@@ -51,7 +51,7 @@ constexpr const char* kPage =
     "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu=\"1\",UUID=\"GPU-bb\"} 9223372036854775794\n"
     "half a line{gpu=\"0\"\n\n";
 
-TEST(GpuCounters, ReadTheExportersPage) {
+TEST(GpuCounters, read_the_exporters_page) {
   Result<TensorLook> look = parse_dcgm(kPage, "0");
   ASSERT_TRUE(look.has_value()) << look.error().message;
   EXPECT_DOUBLE_EQ(look->active_fraction, 0.43);  // the GPU's, not that of a slice
@@ -59,7 +59,7 @@ TEST(GpuCounters, ReadTheExportersPage) {
   EXPECT_TRUE(parse_dcgm(kPage, "GPU-aa").has_value());
 }
 
-TEST(GpuCounters, SayWhichFieldIsMissing) {
+TEST(GpuCounters, say_which_field_is_missing) {
   EXPECT_NE(parse_dcgm(kPage, "1").error().message.find("TENSOR_ACTIVE"), std::string::npos);
   EXPECT_NE(parse_dcgm(kPage, "2").error().message.find("TENSOR_ACTIVE"), std::string::npos);
   EXPECT_NE(parse_dcgm("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu=\"0\"} 0.5\n", "0")
@@ -107,7 +107,7 @@ struct ToldSource {
   ToldSource() { wait_for_looks(*told, 2); }
 };
 
-TEST(GpuCounters, AreAddedUpOverTime) {
+TEST(GpuCounters, are_added_up_over_time) {
   ToldSource made;
   auto& [clock, told, source] = made;
   CounterSampler sampler(source);
@@ -121,7 +121,7 @@ TEST(GpuCounters, AreAddedUpOverTime) {
   EXPECT_EQ(source->name(), "told");
 }
 
-TEST(GpuCounters, AnExporterThatIsGoneIsAFailureAndComesBack) {
+TEST(GpuCounters, an_exporter_that_is_gone_is_a_failure_and_comes_back) {
   ToldSource made;
   auto& [clock, told, source] = made;
   CounterSampler sampler(source);
@@ -139,7 +139,7 @@ TEST(GpuCounters, AnExporterThatIsGoneIsAFailureAndComesBack) {
   EXPECT_NEAR(sampler.rate()->per_s, 494.7e12, 1e9);
 }
 
-TEST(GpuCounters, AProbeThatHangsHoldsUpNobody) {
+TEST(GpuCounters, a_probe_that_hangs_holds_up_nobody) {
   auto told = std::make_shared<ToldProbe::Told>();
   told->hang = 1;
   auto source = make_tensor_source(std::make_unique<ToldProbe>(told), kRating, milliseconds(1));
@@ -159,7 +159,7 @@ class Gpm : public testing::Test {
   static void behave(const char* mode) { ::setenv("MFU_FAKE_MODE", mode, 1); }
 };
 
-TEST_F(Gpm, GivesTheActivityBetweenTwoSamples) {
+TEST_F(Gpm, gives_the_activity_between_two_samples) {
   Result<std::unique_ptr<TensorProbe>> probe = open_gpm_probe("0");
   ASSERT_TRUE(probe.has_value()) << probe.error().message;
   EXPECT_EQ((*probe)->look().error().code, ErrorCode::not_found);  // one sample is none
@@ -172,7 +172,7 @@ TEST_F(Gpm, GivesTheActivityBetweenTwoSamples) {
   EXPECT_TRUE(open_gpm_probe("GPU-0f1e2d3c").has_value());
 }
 
-TEST_F(Gpm, SaysWhyThereIsNone) {
+TEST_F(Gpm, says_why_there_is_none) {
   EXPECT_FALSE(open_gpm_probe("5").has_value());
   EXPECT_FALSE(open_gpm_probe("GPU-other").has_value());
   behave("ampere");
@@ -186,7 +186,7 @@ TEST_F(Gpm, SaysWhyThereIsNone) {
   EXPECT_NE(open_gpm_probe("0").error().message.find("not there"), std::string::npos);
 }
 
-TEST_F(Gpm, ErrorCodesLaterOnAreFailures) {
+TEST_F(Gpm, error_codes_later_on_are_failures) {
   Result<std::unique_ptr<TensorProbe>> probe = open_gpm_probe("0");
   ASSERT_TRUE(probe.has_value());
   (void)(*probe)->look();
@@ -201,7 +201,7 @@ TEST_F(Gpm, ErrorCodesLaterOnAreFailures) {
   EXPECT_TRUE((*probe)->look().has_value());
 }
 
-TEST(GpuOfThisRank, IsWhatIsVisible) {
+TEST(GpuOfThisRank, is_what_is_visible) {
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   ::unsetenv("LOCAL_RANK");
   EXPECT_EQ(gpu_of_this_rank(), "0");

@@ -15,7 +15,7 @@ namespace {
 
 using Handle = void*;
 constexpr int kGpmSuccess = 0;
-constexpr int kSmClock = 1;             // NVML_CLOCK_SM
+constexpr int kGpmSmClock = 1;          // NVML_CLOCK_SM
 constexpr unsigned kAnyTensorUtil = 5;  // NVML_GPM_METRIC_ANY_TENSOR_UTIL, percent
 constexpr unsigned kVersion = 1;
 // Newer drivers have longer arrays; how many entries are meant is said beside them.
@@ -94,7 +94,7 @@ class GpmProbe : public TensorProbe {
                   fmt::format("NVML has no tensor activity: error {}", get_.metrics[0].status));
     }
     unsigned mhz = 0;
-    MFU_TRY(gpm_.call("nvmlDeviceGetClockInfo", device_, kSmClock, &mhz));
+    MFU_TRY(gpm_.call("nvmlDeviceGetClockInfo", device_, kGpmSmClock, &mhz));
     return TensorLook{.active_fraction = get_.metrics[0].value / 100, .clock_hz = mhz * 1e6};
   }
 

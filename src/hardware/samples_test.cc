@@ -14,12 +14,12 @@ CounterSample sample(nanoseconds at, std::uint64_t value) {
   return {.at = at, .values = {{.event = "fp", .flop_per_count = 8, .value = value}}};
 }
 
-TEST(Counters, CountWhatWasAddedTimesItsFlop) {
+TEST(Counters, count_what_was_added_times_its_flop) {
   EXPECT_EQ(*counted_between(sample(nanoseconds(0), 100), sample(nanoseconds(1), 350)),
             FlopCount(250 * 8));
 }
 
-TEST(Counters, WrapAround) {
+TEST(Counters, wrap_around) {
   CounterSample before = sample(nanoseconds(0), (1ull << 48) - 10);
   CounterSample after = sample(nanoseconds(1), 5);
   before.values[0].width_bits = after.values[0].width_bits = 48;
@@ -29,7 +29,7 @@ TEST(Counters, WrapAround) {
   EXPECT_EQ(*counted_between(before, after), FlopCount(5));
 }
 
-TEST(Counters, ThatTookTurnsAreScaledByTheTimeTheyRanInBetween) {
+TEST(Counters, that_took_turns_are_scaled_by_the_time_they_ran_in_between) {
   CounterSample before = sample(nanoseconds(0), 0), after = sample(nanoseconds(1), 1000);
   before.values[0].time_enabled = milliseconds(100);
   before.values[0].time_running = milliseconds(100);
@@ -38,7 +38,7 @@ TEST(Counters, ThatTookTurnsAreScaledByTheTimeTheyRanInBetween) {
   EXPECT_EQ(*counted_between(before, after), FlopCount(4 * 1000 * 8));
 }
 
-TEST(Counters, APartIsNoWhole) {
+TEST(Counters, a_part_is_no_whole) {
   CounterSample before = sample(nanoseconds(0), 0), after = sample(nanoseconds(1), 1000);
   before.values[0].time_enabled = before.values[0].time_running = milliseconds(0);
   after.values[0].time_enabled = milliseconds(100);
@@ -65,7 +65,7 @@ class FakeSource : public CounterSource {
   std::deque<CounterSample> samples;
 };
 
-TEST(CounterSampler, NeedsTwoSamplesAndStartsAnewAfterAFailure) {
+TEST(CounterSampler, needs_two_samples_and_starts_anew_after_a_failure) {
   auto source = std::make_shared<FakeSource>();
   source->samples = {sample(milliseconds(0), 0), sample(milliseconds(500), 1000)};
   CounterSampler sampler(source);
@@ -78,7 +78,7 @@ TEST(CounterSampler, NeedsTwoSamplesAndStartsAnewAfterAFailure) {
   EXPECT_EQ(sampler.rate().error().code, ErrorCode::unsupported);  // no time in between
 }
 
-TEST(PerfCounters, OpenOrSayWhyNot) {
+TEST(PerfCounters, open_or_say_why_not) {
   Result<std::shared_ptr<CounterSource>> counters = open_cpu_counters();
   if (!counters.has_value()) {
     EXPECT_EQ(counters.error().code, ErrorCode::unsupported);

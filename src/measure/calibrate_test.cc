@@ -22,7 +22,7 @@ double truth(double n, double linear, double quadratic, bool square) {
   return point(n, linear, quadratic, square, false).measured;
 }
 
-TEST(Calibrate, OneReadingThatTellsAttentionApartFitsEveryLength) {
+TEST(Calibrate, one_reading_that_tells_attention_apart_fits_every_length) {
   for (bool square : {false, true}) {
     for (double quadratic : {1.0, 14.0 / 12}) {
       for (double linear : {1.0, 0.83, 1.25}) {
@@ -39,7 +39,7 @@ TEST(Calibrate, OneReadingThatTellsAttentionApartFitsEveryLength) {
   }
 }
 
-TEST(Calibrate, OneTotalIsExplainedByTheKnownWaysToRunAttention) {
+TEST(Calibrate, one_total_is_explained_by_the_known_ways_to_run_attention) {
   // The linear terms are as estimated; attention ran over the whole square.
   CalibrationPoint one = point(128, 1, 1, true, false);
   Calibration found = calibrate(std::span(&one, 1));
@@ -48,7 +48,7 @@ TEST(Calibrate, OneTotalIsExplainedByTheKnownWaysToRunAttention) {
   EXPECT_NEAR(calibrated_flop(found, terms(512)) / truth(512, 1, 1, true), 1, 1e-9);
 }
 
-TEST(Calibrate, OneTotalThatNothingExplainsIsOneFactorAndWantsAnother) {
+TEST(Calibrate, one_total_that_nothing_explains_is_one_factor_and_wants_another) {
   CalibrationPoint one = point(128, 1.3, 0.7, false, false);
   Calibration found = calibrate(std::span(&one, 1));
   EXPECT_FALSE(found.apart);
@@ -58,7 +58,7 @@ TEST(Calibrate, OneTotalThatNothingExplainsIsOneFactorAndWantsAnother) {
   EXPECT_TRUE(leaves(found, terms(512)));
 }
 
-TEST(Calibrate, TwoTotalsOfUnlikeShapesFixBothTerms) {
+TEST(Calibrate, two_totals_of_unlike_shapes_fix_both_terms) {
   for (bool square : {false, true}) {
     std::vector<CalibrationPoint> two = {point(128, 1.3, 0.7, square, false),
                                          point(512, 1.3, 0.7, square, false)};
@@ -69,7 +69,7 @@ TEST(Calibrate, TwoTotalsOfUnlikeShapesFixBothTerms) {
   }
 }
 
-TEST(Calibrate, CoversWhatItSawAndSaysWhatItDidNot) {
+TEST(Calibrate, covers_what_it_saw_and_says_what_it_did_not) {
   CalibrationPoint one = point(128, 1, 1, false, true);
   Calibration found = calibrate(std::span(&one, 1));
   EXPECT_EQ(found.step, 3u);

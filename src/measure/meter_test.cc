@@ -26,7 +26,7 @@ FlopReading eager(std::uint64_t step, const StepShape& shape, bool split) {
   return reading;
 }
 
-TEST(Meter, EstimatesExactlyWhatTheModelNeeds) {
+TEST(Meter, estimates_exactly_what_the_model_needs) {
   FlopMeter meter({.mode = EstimateMode{}, .model = small()});
   StepShape shape{.sequences = 3, .tokens = 10 + 20 + 30, .squares = 100 + 400 + 900};
   Result<MeasuredFlop> found = meter.measure(0, shape, {});
@@ -36,7 +36,7 @@ TEST(Meter, EstimatesExactlyWhatTheModelNeeds) {
   EXPECT_FALSE(meter.wants_reading(0, shape));
 }
 
-TEST(Meter, ProfilerGivesWhatWasCountedAndNothingElse) {
+TEST(Meter, profiler_gives_what_was_counted_and_nothing_else) {
   FlopMeter meter({.mode = ProfilerMode{}, .model = small()});
   StepShape shape = StepShape::of(2, 32);
   EXPECT_EQ(meter.measure(0, shape, {}).error().code, ErrorCode::not_found);
@@ -46,7 +46,7 @@ TEST(Meter, ProfilerGivesWhatWasCountedAndNothingElse) {
   EXPECT_FALSE(meter.measure(2, shape, {}).has_value());
 }
 
-TEST(Meter, AnotherRanksCountHoldsForTheSameLengths) {
+TEST(Meter, another_ranks_count_holds_for_the_same_lengths) {
   FlopMeter meter({.mode = ProfilerMode{}, .model = small()});
   StepShape padded{.sequences = 2, .tokens = 40, .squares = 1000, .padded_length = 32};
   meter.take_reading(
@@ -56,7 +56,7 @@ TEST(Meter, AnotherRanksCountHoldsForTheSameLengths) {
   EXPECT_FALSE(meter.measure(1, StepShape::of(2, 48), {}).has_value());
 }
 
-TEST(Meter, SmartIsWithinAThousandthAtFourTimesTheLength) {
+TEST(Meter, smart_is_within_a_thousandth_at_four_times_the_length) {
   for (bool split : {false, true}) {
     FlopMeter meter({.mode = SmartMode{}, .model = small()});
     StepShape first = StepShape::of(4, 128);
@@ -81,7 +81,7 @@ TEST(Meter, SmartIsWithinAThousandthAtFourTimesTheLength) {
   }
 }
 
-TEST(Meter, SmartWantsToBeCalibratedAgainInTime) {
+TEST(Meter, smart_wants_to_be_calibrated_again_in_time) {
   FlopMeter meter({.mode = SmartMode{.recalibration_frequency = 100}, .model = small()});
   StepShape shape = StepShape::of(4, 128);
   meter.take_reading(eager(5, shape, true));
@@ -95,7 +95,7 @@ TEST(Meter, SmartWantsToBeCalibratedAgainInTime) {
   EXPECT_FALSE(later.wants_reading(0, shape));
 }
 
-TEST(Meter, SmartFollowsAModelThatChanges) {
+TEST(Meter, smart_follows_a_model_that_changes) {
   FlopMeter meter({.mode = SmartMode{}, .model = small()});
   StepShape shape = StepShape::of(4, 128);
   meter.take_reading({.step = 0, .shape = shape, .flop = exact(shape)});
@@ -105,14 +105,14 @@ TEST(Meter, SmartFollowsAModelThatChanges) {
   EXPECT_NEAR(meter.measure(2, shape, {})->flop.to_double() / half.flop.to_double(), 1, 1e-6);
 }
 
-TEST(Meter, CalibratesOverThePaddingThatRan) {
+TEST(Meter, calibrates_over_the_padding_that_ran) {
   FlopMeter meter({.mode = SmartMode{}, .model = small()});
   StepShape padded{.sequences = 4, .tokens = 300, .squares = 24'000, .padded_length = 128};
   meter.take_reading({.step = 0, .shape = padded, .flop = exact(StepShape::of(4, 128))});
   EXPECT_NEAR(meter.calibration().linear, 1, 1e-9);
 }
 
-TEST(Meter, TakesAnotherRanksCalibration) {
+TEST(Meter, takes_another_ranks_calibration) {
   FlopMeter first({.mode = SmartMode{}, .model = small()});
   FlopMeter second({.mode = SmartMode{}, .model = small()});
   StepShape shape = StepShape::of(4, 128), longer = StepShape::of(2, 300);
@@ -122,7 +122,7 @@ TEST(Meter, TakesAnotherRanksCalibration) {
   EXPECT_EQ(second.measure(1, longer, {})->source, Source::calibrated);
 }
 
-TEST(Meter, HybridTakesHardwareAndFallsBackByItself) {
+TEST(Meter, hybrid_takes_hardware_and_falls_back_by_itself) {
   FlopMeter meter({.mode = HybridMode{}, .model = small()});
   StepShape shape = StepShape::of(4, 128);
   Result<MeasuredFlop> without = meter.measure(0, shape, std::chrono::seconds(2));
@@ -141,7 +141,7 @@ TEST(Meter, HybridTakesHardwareAndFallsBackByItself) {
   EXPECT_EQ(strict.measure(1, shape, {})->source, Source::estimated);
 }
 
-TEST(Meter, SaysWhatIsMissing) {
+TEST(Meter, says_what_is_missing) {
   FlopMeter meter({.mode = EstimateMode{}});
   EXPECT_NE(meter.measure(0, StepShape::of(1, 8), {}).error().message.find("config.json"),
             std::string::npos);
@@ -149,14 +149,14 @@ TEST(Meter, SaysWhatIsMissing) {
   EXPECT_NE(with.measure(0, {}, {}).error().message.find("no tokens"), std::string::npos);
 }
 
-TEST(Modes, AreParsedWithNearNames) {
+TEST(Modes, are_parsed_with_near_names) {
   EXPECT_EQ(name_of(*parse_mode("hybrid")), "hybrid");
   EXPECT_NE(parse_mode("samrt").error().message.find("did you mean 'smart'"), std::string::npos);
   EXPECT_EQ(*parse_training_phase("finetune"), TrainingPhase::finetune);
   EXPECT_FALSE(parse_training_phase("").has_value());
 }
 
-TEST(Schedule, IsByPhaseUnlessFixedAndZeroIsNever) {
+TEST(Schedule, is_by_phase_unless_fixed_and_zero_is_never) {
   Schedule schedule;
   EXPECT_EQ(schedule.period(TrainingPhase::warmup), 1000u);
   EXPECT_EQ(schedule.period(TrainingPhase::main), 500u);

@@ -9,7 +9,7 @@
 namespace mfu {
 namespace {
 
-TEST(TokenTracker, LosesNoTokenBetweenPeriods) {
+TEST(TokenTracker, loses_no_token_between_periods) {
   TokenTracker tokens;
   constexpr std::uint64_t kThreads = 6, kEach = 20'000;
   std::vector<std::thread> threads;
@@ -33,7 +33,7 @@ TEST(TokenTracker, LosesNoTokenBetweenPeriods) {
   EXPECT_EQ(tokens.take().generated, 0u);
 }
 
-TEST(TokenTracker, MeasuresItsPeriodsByTheClock) {
+TEST(TokenTracker, measures_its_periods_by_the_clock) {
   FakeClock clock;
   TokenTracker tokens(clock);
   clock.advance(std::chrono::seconds(10));
@@ -48,7 +48,7 @@ TEST(TokenTracker, MeasuresItsPeriodsByTheClock) {
   EXPECT_EQ(tokens.take().elapsed, std::chrono::seconds(1));
 }
 
-TEST(Generation, CountsPrefillAndDecodeAsTheModelNeedsThem) {
+TEST(Generation, counts_prefill_and_decode_as_the_model_needs_them) {
   FakeClock clock;
   TokenTracker tokens(clock);
   ModelSpec model = small();
@@ -72,7 +72,7 @@ TEST(Generation, CountsPrefillAndDecodeAsTheModelNeedsThem) {
   EXPECT_EQ(use->moved->count, 3 * (*bytes.step_read + *bytes.step_written));
 }
 
-TEST(Generation, SaysWhyNot) {
+TEST(Generation, says_why_not) {
   EXPECT_FALSE(generation_use({.generated = 5}, {}).has_value());
   EXPECT_FALSE(generation_use({.elapsed = std::chrono::seconds(1)}, {}).has_value());
   Result<GenerationUse> bare =

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "mfu/workload.h"
-#include "model/load.h"
 #include "model/parameters.h"
+#include "model/resolved_work.h"
 
 namespace mfu {
 namespace {
@@ -72,7 +72,7 @@ double experts_reached(const Projection& work, std::uint64_t rows) {
 }
 
 std::uint64_t read_bytes(const ModelSpec& model, const Stage& stage, const Component& component,
-                         const Load& load) {
+                         const ResolvedWork& load) {
   if (component.part == Part::embedding) {
     // A lookup reads its rows; a tied head reads the table where it stands.
     std::uint64_t rows = std::min(load.sums.tokens, model.vocab);
@@ -102,7 +102,7 @@ std::uint64_t kept(const Mask& mask, std::uint64_t tokens) {
 }
 
 struct Traffic {
-  const Load& load;
+  const ResolvedWork& load;
   ByteNeed need;
   std::uint64_t read = 0, written = 0;
 
@@ -139,12 +139,6 @@ void Traffic::add_state(std::uint64_t bytes, std::uint64_t layers) {
   written += all;
 }
 
-bool runs_in(const Stage& stage, const Load& load, bool mtp) {
-  if (stage.mtp) return mtp;
-  if (stage.stream == Stream::vision) return load.images != 0;
-  return stage.stream != Stream::encoder || load.phase != Phase::decode;
-}
-
 void add_component(Traffic& traffic, const ModelSpec& model, const Stage& stage,
                    const Component& component, std::uint64_t layers) {
   traffic.read += read_bytes(model, stage, component, traffic.load) * layers;
@@ -160,7 +154,7 @@ void add_component(Traffic& traffic, const ModelSpec& model, const Stage& stage,
 }  // namespace
 
 Result<ByteNeed> bytes_per_step(const ModelSpec& model, const Workload& work) {
-  Load load = MFU_TRY(resolve_load(model, work));
+  ResolvedWork load = MFU_TRY(resolve_work(model, work));
   Traffic traffic{.load = load, .need = {}};
   for (const Stage& stage : model.stages) {
     std::vector<std::uint64_t> layers(stage.kinds.size());

@@ -21,7 +21,7 @@ const std::map<std::string, std::uint64_t> kOtherRule = {
     {"llama-4-scout", 107769861120},                 // published: with the vision tower
 };
 
-TEST(Config, ParametersEqualThePublishedOnesToTheLastDigit) {
+TEST(Config, parameters_equal_the_published_ones_to_the_last_digit) {
   auto text = read_file(kShared + "/configs/expected_params.csv");
   if (!text) GTEST_SKIP() << "no shared folder beside the source";
   auto table = parse_csv(*text, "expected_params.csv");
@@ -40,7 +40,7 @@ TEST(Config, ParametersEqualThePublishedOnesToTheLastDigit) {
   EXPECT_GE(compared, 26);
 }
 
-TEST(Config, CountsWithoutAPublishedOneAreThoseOfTheHuggingFaceClass) {
+TEST(Config, counts_without_a_published_one_are_those_of_the_hugging_face_class) {
   if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
   const std::map<std::string, std::uint64_t> counts = {
       {"dbrx-132b", 131596523520},
@@ -59,7 +59,7 @@ constexpr std::string_view kSmall =
     R"({"model_type":"llama","hidden_size":8,"num_hidden_layers":2,"num_attention_heads":2,)"
     R"("num_key_value_heads":1,"intermediate_size":16,"vocab_size":10})";
 
-TEST(Config, ASmallLlamaCountsAsByHand) {
+TEST(Config, a_small_llama_counts_as_by_hand) {
   // Embedding and head 10·8 each; a layer: q 8·8, k and v 8·4 each, o 8·8, MLP 3·8·16, norms 2·8;
   // the last norm 8.
   auto model = parse(kSmall);
@@ -70,13 +70,13 @@ TEST(Config, ASmallLlamaCountsAsByHand) {
   EXPECT_EQ(count.by_part[Part::mlp], 2u * 384);
 }
 
-TEST(Config, AnOverrideChangesTheModelAsTheFieldWould) {
+TEST(Config, an_override_changes_the_model_as_the_field_would) {
   auto model = parse(kSmall, {.overrides = {{"num_hidden_layers", "3"}}});
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(count_parameters(*model).total, 2u * 80 + 3 * 592 + 8);
 }
 
-TEST(Config, WhatCannotBeMeantIsRefusedWithFileAndField) {
+TEST(Config, what_cannot_be_meant_is_refused_with_file_and_field) {
   const std::map<std::string, std::string> bad = {
       {"num_hidden_layers", "1000000000"}, {"hidden_size", "-8"},  {"hidden_size", "\"abc\""},
       {"num_attention_heads", "0"},        {"vocab_size", "NaN"},  {"intermediate_size", "1e300"},
@@ -90,7 +90,7 @@ TEST(Config, WhatCannotBeMeantIsRefusedWithFileAndField) {
   }
 }
 
-TEST(Config, SizesThatMultiplyBeyondBoundsAreRefused) {
+TEST(Config, sizes_that_multiply_beyond_bounds_are_refused) {
   auto model = parse(kSmall, {.overrides = {{"hidden_size", "2147483648"},
                                             {"intermediate_size", "2147483648"},
                                             {"num_hidden_layers", "100000"}}});
@@ -98,7 +98,7 @@ TEST(Config, SizesThatMultiplyBeyondBoundsAreRefused) {
   EXPECT_EQ(model.error().code, ErrorCode::malformed);
 }
 
-TEST(Config, AnUnknownTypeIsRefusedWithTheFieldsItLacks) {
+TEST(Config, an_unknown_type_is_refused_with_the_fields_it_lacks) {
   auto model = parse(R"({"model_type":"quux","hidden_size":8})");
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, ErrorCode::unsupported);
@@ -106,7 +106,7 @@ TEST(Config, AnUnknownTypeIsRefusedWithTheFieldsItLacks) {
   EXPECT_NE(model.error().message.find("quux"), std::string::npos);
 }
 
-TEST(Config, TruncatedAndDeepJsonAreMalformed) {
+TEST(Config, truncated_and_deep_json_are_malformed) {
   EXPECT_FALSE(parse(kSmall.substr(0, 40)));
   EXPECT_FALSE(parse(std::string(1'000'000, '[')));
   EXPECT_FALSE(parse("[]"));
@@ -114,7 +114,7 @@ TEST(Config, TruncatedAndDeepJsonAreMalformed) {
   EXPECT_FALSE(parse("{}"));
 }
 
-TEST(Config, MutatedConfigsAreReadOrRefusedAndTheirStepsCounted) {
+TEST(Config, mutated_configs_are_read_or_refused_and_their_steps_counted) {
   if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
   std::mt19937_64 random(99);
   Workload work{.phase = Phase::train, .batch = 2, .sequence = 64};
@@ -141,7 +141,7 @@ TEST(Config, MutatedConfigsAreReadOrRefusedAndTheirStepsCounted) {
   }
 }
 
-TEST(Config, EveryKnownTypeReadsAnEmptyConfigOrSaysWhatItLacks) {
+TEST(Config, every_known_type_reads_an_empty_config_or_says_what_it_lacks) {
   for (const std::string& type : known_model_types()) {
     auto model = parse("{\"model_type\":\"" + type + "\",\"_class_name\":\"" + type + "\"}");
     if (!model) {

@@ -53,7 +53,7 @@ struct Terms {
 
 struct Inputs {
   ModelFacts facts;
-  const Load& load;
+  const ResolvedWork& load;
 };
 
 FlopCount tokens(const Inputs& in) {
@@ -225,7 +225,7 @@ Terms terms_of(Convention convention, const Inputs& in) {
   }
 }
 
-ConventionCount walked(const ModelSpec& model, const Workload& work, const Load& load,
+ConventionCount walked(const ModelSpec& model, const Workload& work, const ResolvedWork& load,
                        Counting counting, const TrainingPlan* plan) {
   FlopNeed need = walk_model(
       model, load,
@@ -260,7 +260,7 @@ Result<Convention> parse_convention(std::string_view name) {
 Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workload& work,
                                            Convention convention,
                                            const ConventionOptions& options) {
-  Load load = MFU_TRY(resolve_load(model, work));
+  ResolvedWork load = MFU_TRY(resolve_work(model, work));
   if (convention == Convention::exact) {
     return walked(model, work, load, Counting::needed, options.plan);
   }

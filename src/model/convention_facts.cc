@@ -109,7 +109,7 @@ ModelFacts facts_of(const ModelSpec& model) {
   return facts;
 }
 
-FlopCount attention_forward(const ModelFacts& facts, const Load& load, Area area) {
+FlopCount attention_forward(const ModelFacts& facts, const ResolvedWork& load, Area area) {
   FlopCount total;
   bool simple = area == Area::square || area == Area::causal;
   for (const AttentionFacts& layer : facts.attention) {
@@ -128,7 +128,7 @@ FlopCount attention_forward(const ModelFacts& facts, const Load& load, Area area
   return total;
 }
 
-FlopCount square_area(const Load& load) {
+FlopCount square_area(const ResolvedWork& load) {
   FlopCount cached = FlopCount(load.sums.tokens) * load.spans.front().context;
   return FlopCount::from_wide(load.sums.squares) + cached;
 }

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/load.h"
+#include "model/resolved_work.h"
 
 namespace mfu {
 
@@ -35,9 +35,9 @@ enum class Area : std::uint8_t {
   clamped,       // s·min(s, w)
   clamped_half,  // half of that
 };
-FlopCount attention_forward(const ModelFacts& facts, const Load& load, Area area);
+FlopCount attention_forward(const ModelFacts& facts, const ResolvedWork& load, Area area);
 
 // Σ over sequences of new tokens x tokens they could see.
-FlopCount square_area(const Load& load);
+FlopCount square_area(const ResolvedWork& load);
 
 }  // namespace mfu

@@ -93,7 +93,7 @@ std::uint64_t explained_difference(const Row& row) {
   return 0;
 }
 
-TEST(Convention, FlopcounterEqualsTorchOnEveryEagerRow) {
+TEST(Convention, flopcounter_equals_torch_on_every_eager_row) {
   std::vector<Row> rows = read_rows("/oracles/flopcounter.csv");
   if (rows.empty()) GTEST_SKIP() << "no shared folder beside the source";
   int compared = 0;
@@ -121,7 +121,7 @@ TEST(Convention, FlopcounterEqualsTorchOnEveryEagerRow) {
   EXPECT_GE(compared, 130);
 }
 
-TEST(Convention, TenSystemsGiveTheirTenAnswersForLlama8B) {
+TEST(Convention, ten_systems_give_their_ten_answers_for_llama_8_b) {
   auto model = read("llama-3.1-8b");
   if (!model) GTEST_SKIP() << "no shared folder beside the source";
   struct Expected {
@@ -201,7 +201,7 @@ bool agrees(double got, const std::string& printed) {
          std::abs(std::floor(got / unit) * unit - published) < unit / 4;
 }
 
-TEST(Convention, PublishedUtilizationsFollowFromPublishedThroughput) {
+TEST(Convention, published_utilizations_follow_from_published_throughput) {
   std::vector<Row> rows = read_rows("/oracles/published_mfu.csv");
   if (rows.empty()) GTEST_SKIP() << "no shared folder beside the source";
   int within = 0, compared = 0;
@@ -231,7 +231,7 @@ TEST(Convention, PublishedUtilizationsFollowFromPublishedThroughput) {
   EXPECT_GE(within, 167) << missed;  // one MaxText row is 0.506% off by its own figures
 }
 
-TEST(Convention, OnesThatDoNotDefineAModelSayWhy) {
+TEST(Convention, ones_that_do_not_define_a_model_say_why) {
   auto none = [](const ModelSpec& model, Convention convention) {
     auto count = flop_by_convention(model, {.sequence = 16}, convention, {});
     return count && !count->model_flop && !count->note.empty();
@@ -260,7 +260,7 @@ std::string vit_config(std::uint64_t hidden, std::uint64_t layers, std::uint64_t
       hidden, layers, heads, ffn, patch, image);
 }
 
-TEST(Convention, PublishedForwardCountsFollowFromTheShapes) {
+TEST(Convention, published_forward_counts_follow_from_the_shapes) {
   const std::map<std::string, std::string> configs = {
       {"timm-vit_tiny_patch16_224", vit_config(192, 12, 3, 768, 16, 224)},
       {"timm-vit_small_patch16_224", vit_config(384, 12, 6, 1536, 16, 224)},

@@ -7,16 +7,16 @@ FlopCount wide(Uint128 count) {
   return FlopCount::from_wide(count);
 }
 
-std::uint64_t rows_of(const Load& load, Counting counting, Rows rows) {
+std::uint64_t rows_of(const ResolvedWork& load, Counting counting, Rows rows) {
   return load.rows(counting)[static_cast<std::size_t>(rows)];
 }
 
-FlopCount projection_flop(const Projection& work, const Load& load, Counting counting) {
+FlopCount projection_flop(const Projection& work, const ResolvedWork& load, Counting counting) {
   std::uint64_t active = counting == Counting::needed ? work.active : work.executed;
   return FlopCount(2) * rows_of(load, counting, work.rows) * active * work.in * work.out;
 }
 
-FlopCount tower_pairs(const Attention& attention, const Load& load, Counting counting) {
+FlopCount tower_pairs(const Attention& attention, const ResolvedWork& load, Counting counting) {
   const ImageGrid& grid = load.grid;
   if (attention.mask.kind == MaskKind::pooled) {  // no work that a model needs: an average
     std::uint64_t outputs =
@@ -38,14 +38,14 @@ FlopCount tower_pairs(const Attention& attention, const Load& load, Counting cou
   return FlopCount(length) * length * sequences;
 }
 
-FlopCount encoder_pairs(const Attention& attention, const Load& load) {
+FlopCount encoder_pairs(const Attention& attention, const ResolvedWork& load) {
   if (load.phase == Phase::decode) return 0;
   Span span{load.encoder_length, 0, 1};
   return wide(attended_pairs(attention.mask, span, 0)) * load.sums.sequences;
 }
 
 // With only Σs and Σs² known, causal and bidirectional areas are exact; others use mean lengths.
-FlopCount text_pairs_of_sums(const Attention& attention, const Load& load, bool square) {
+FlopCount text_pairs_of_sums(const Attention& attention, const ResolvedWork& load, bool square) {
   FlopCount squares = wide(load.sums.squares);
   FlopCount cached = FlopCount(load.sums.tokens) * load.spans.front().context;
   if (square || attention.mask.kind == MaskKind::bidirectional) return squares + cached;
@@ -53,7 +53,7 @@ FlopCount text_pairs_of_sums(const Attention& attention, const Load& load, bool 
 }
 
 // A training step does not say where its prompts end: their pictures are known.
-Mask resolved(const Mask& mask, const Load& load) {
+Mask resolved(const Mask& mask, const ResolvedWork& load) {
   if (mask.kind != MaskKind::prefix || mask.size != kPromptPrefix) return mask;
   if (load.phase == Phase::decode) return {MaskKind::causal, 0};
   if (load.phase == Phase::prefill) return {MaskKind::bidirectional, 0};
@@ -62,13 +62,13 @@ Mask resolved(const Mask& mask, const Load& load) {
 }
 
 // What a picture's tokens see of those that follow them: half of its square.
-FlopCount picture_pairs(const Attention& attention, const Load& load) {
+FlopCount picture_pairs(const Attention& attention, const ResolvedWork& load) {
   if (!attention.pictures_whole || load.images == 0 || load.phase == Phase::decode) return 0;
   std::uint64_t each = load.needed[static_cast<std::size_t>(Rows::merged)] / load.images;
   return wide(Uint128(each) * (each - 1) / 2) * load.images;
 }
 
-FlopCount text_pairs(const Attention& given, const Load& load, Counting counting) {
+FlopCount text_pairs(const Attention& given, const ResolvedWork& load, Counting counting) {
   Attention attention = given;
   attention.mask = resolved(given.mask, load);
   bool square = counting != Counting::needed;
@@ -94,14 +94,14 @@ FlopCount text_pairs(const Attention& given, const Load& load, Counting counting
 struct Widths {
   std::uint64_t scores = 0, values = 0;
 };
-Widths widths_of(const Attention& attention, const Load& load, Counting counting) {
+Widths widths_of(const Attention& attention, const ResolvedWork& load, Counting counting) {
   if (attention.latent_dim != 0 && load.absorbed && counting == Counting::needed) {
     return {attention.latent_dim + attention.rope_dim, attention.latent_dim};
   }
   return {attention.qk_dim, attention.v_dim};
 }
 
-FlopCount attention_flop(const Attention& attention, const Load& load, Counting counting) {
+FlopCount attention_flop(const Attention& attention, const ResolvedWork& load, Counting counting) {
   Widths widths = widths_of(attention, load, counting);
   return total_pairs(attention, load, counting) * 2 * attention.heads *
          (widths.scores + widths.values);
@@ -109,8 +109,8 @@ FlopCount attention_flop(const Attention& attention, const Load& load, Counting 
 
 // dV = Pᵀ·dO and dP = dO·Vᵀ are as wide as the values, dQ and dK as the scores; a fused kernel
 // computes the scores once more.
-FlopCount attention_backward(const Attention& attention, const Load& load, Counting counting,
-                             std::uint8_t wires) {
+FlopCount attention_backward(const Attention& attention, const ResolvedWork& load,
+                             Counting counting, std::uint8_t wires) {
   Widths widths = widths_of(attention, load, counting);
   bool query = wires & wire::query, key = wires & wire::key, value = wires & wire::value;
   if (!query && !key && !value) return 0;
@@ -131,7 +131,7 @@ std::uint64_t convolution_outputs(const Convolution& convolution, const Span& sp
   return inputs + k - 1;
 }
 
-FlopCount convolution_flop(const Convolution& work, const Load& load, Counting counting) {
+FlopCount convolution_flop(const Convolution& work, const ResolvedWork& load, Counting counting) {
   FlopCount outputs = load.sums.tokens;
   if (counting != Counting::needed) {
     outputs = 0;
@@ -189,7 +189,7 @@ FlopCount recurrence_executed(const Recurrence& work, const Span& span) {
   return 0;
 }
 
-FlopCount recurrence_flop(const Recurrence& work, const Load& load, Counting counting) {
+FlopCount recurrence_flop(const Recurrence& work, const ResolvedWork& load, Counting counting) {
   if (counting == Counting::needed) {
     return FlopCount(load.sums.tokens) * recurrence_flop_per_token(work);
   }
@@ -198,7 +198,7 @@ FlopCount recurrence_flop(const Recurrence& work, const Load& load, Counting cou
   return total;
 }
 
-FlopCount recurrence_backward(const Recurrence& work, const Load& load, Counting counting) {
+FlopCount recurrence_backward(const Recurrence& work, const ResolvedWork& load, Counting counting) {
   if (counting == Counting::needed || work.kind != RecurrenceKind::delta_rule) {
     return recurrence_flop(work, load, counting) * 2;
   }
@@ -232,7 +232,7 @@ std::uint64_t recurrence_flop_per_token(const Recurrence& recurrence) {
   return 0;
 }
 
-FlopCount total_pairs(const Attention& attention, const Load& load, Counting counting) {
+FlopCount total_pairs(const Attention& attention, const ResolvedWork& load, Counting counting) {
   switch (attention.rows) {
     case Rows::tower:
       return tower_pairs(attention, load, counting);
@@ -245,7 +245,7 @@ FlopCount total_pairs(const Attention& attention, const Load& load, Counting cou
   }
 }
 
-FlopCount forward_flop(const Component& component, const Load& load, Counting counting) {
+FlopCount forward_flop(const Component& component, const ResolvedWork& load, Counting counting) {
   return std::visit(
       Overloaded{
           [](const Weights&) { return FlopCount(0); },
@@ -257,7 +257,7 @@ FlopCount forward_flop(const Component& component, const Load& load, Counting co
       component.work);
 }
 
-FlopCount backward_flop(const Component& component, const Load& load, Counting counting,
+FlopCount backward_flop(const Component& component, const ResolvedWork& load, Counting counting,
                         const BackwardNeed& need) {
   if (component.without_gradient) return 0;
   bool input = (component.reads & need.wires) != 0;
@@ -283,7 +283,7 @@ FlopCount backward_flop(const Component& component, const Load& load, Counting c
   return 0;
 }
 
-AdapterFlop adapter_flop(const Projection& projection, const Load& load, Counting counting,
+AdapterFlop adapter_flop(const Projection& projection, const ResolvedWork& load, Counting counting,
                          std::uint64_t rank, bool input_gradient) {
   std::uint64_t active = counting == Counting::needed ? projection.active : projection.executed;
   FlopCount unit = FlopCount(2) * rows_of(load, counting, projection.rows) * active * rank;

@@ -151,11 +151,11 @@ void build_qwen3_vl_moe(const Fields& config, ModelSpec& model) {
   add_qwen3_vision(config, model, true);
   add_text_decoder(config, model, "qwen3_vl_moe_text", false);
 }
-void build_qwen3_5(const Fields& config, ModelSpec& model) {
+void build_qwen3_5_seeing(const Fields& config, ModelSpec& model) {
   add_qwen3_vision(config, model, false);
   add_text_decoder(config, model, "qwen3_5_text", false);
 }
-void build_qwen3_5_moe(const Fields& config, ModelSpec& model) {
+void build_qwen3_5_moe_seeing(const Fields& config, ModelSpec& model) {
   add_qwen3_vision(config, model, false);
   add_text_decoder(config, model, "qwen3_5_moe_text", false);
 }
@@ -169,7 +169,7 @@ void add_picture_tower(ModelSpec& model, Tower& tower) {
 
 // Patches are averaged down to mm_tokens_per_image before one matrix. In the text, the tokens of a
 // picture see each other.
-void build_gemma3(const Fields& config, ModelSpec& model) {
+void build_gemma3_seeing(const Fields& config, ModelSpec& model) {
   std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 2304);
   if (has_vision(config, model)) {
     Fields vision = config.section({"vision_config"});
@@ -308,7 +308,7 @@ void build_mistral3(const Fields& config, ModelSpec& model) {
 }
 
 // Patches unfold into the tower, then pixels shuffle into fewer, wider tokens.
-void build_llama4(const Fields& config, ModelSpec& model) {
+void build_llama4_seeing(const Fields& config, ModelSpec& model) {
   if (has_vision(config, model)) {
     Fields vision = config.section({"vision_config"});
     Tower tower;
@@ -352,13 +352,13 @@ std::span<const Family> multimodal_families() {
       {"qwen2_5_vl", build_qwen2_5_vl},
       {"qwen3_vl", build_qwen3_vl},
       {"qwen3_vl_moe", build_qwen3_vl_moe},
-      {"qwen3_5", build_qwen3_5},
-      {"qwen3_5_moe", build_qwen3_5_moe},
-      {"gemma3", build_gemma3},
+      {"qwen3_5", build_qwen3_5_seeing},
+      {"qwen3_5_moe", build_qwen3_5_moe_seeing},
+      {"gemma3", build_gemma3_seeing},
       {"llava", build_llava},
       {"llava_next", build_llava},
       {"paligemma", build_paligemma},
-      {"llama4", build_llama4},
+      {"llama4", build_llama4_seeing},
       {"mistral3", build_mistral3},
       {"llava_onevision", build_llava_onevision},
       {"vipllava", build_vipllava},

@@ -41,7 +41,7 @@ bool needs_each_length(const ModelSpec& model) {
 
 Result<FlopNeed> count_needed(const ModelSpec& model, const Workload& work,
                               const TrainingPlan* plan) {
-  Load load = MFU_TRY(resolve_load(model, work));
+  ResolvedWork load = MFU_TRY(resolve_work(model, work));
   FlopNeed need = walk_model(
       model, load,
       {.counting = Counting::needed, .plan = plan, .recompute = work.recompute, .mtp = work.mtp});

@@ -41,7 +41,7 @@ std::uint64_t counted(const Mask& mask, const Span& span, std::uint64_t encoder)
   return pairs;
 }
 
-TEST(Mask, ClosedFormsEqualCellByCellCounting) {
+TEST(Mask, closed_forms_equal_cell_by_cell_counting) {
   std::mt19937_64 random(20260101);
   for (int trial = 0; trial < 4000; ++trial) {
     Mask mask{static_cast<MaskKind>(random() % 9), 1 + random() % 40};
@@ -55,7 +55,7 @@ TEST(Mask, ClosedFormsEqualCellByCellCounting) {
   }
 }
 
-TEST(Mask, PairsOfTwoPartsAddUpWhereTheSecondFindsTheFirstInTheCache) {
+TEST(Mask, pairs_of_two_parts_add_up_where_the_second_finds_the_first_in_the_cache) {
   std::mt19937_64 random(7);
   for (int trial = 0; trial < 1000; ++trial) {
     for (MaskKind kind : {MaskKind::causal, MaskKind::window, MaskKind::chunked, MaskKind::top_k}) {
@@ -67,7 +67,7 @@ TEST(Mask, PairsOfTwoPartsAddUpWhereTheSecondFindsTheFirstInTheCache) {
   }
 }
 
-TEST(Mask, BlockPairsEqualCellByCellCounting) {
+TEST(Mask, block_pairs_equal_cell_by_cell_counting) {
   std::mt19937_64 random(11);
   for (int trial = 0; trial < 500; ++trial) {
     std::uint64_t height = 1 + random() % 12, width = 1 + random() % 12, side = 1 + random() % 9;
@@ -81,7 +81,7 @@ TEST(Mask, BlockPairsEqualCellByCellCounting) {
   }
 }
 
-TEST(Mask, ASlidingCacheHoldsOneLessThanTheWindowAndTheNewTokens) {
+TEST(Mask, a_sliding_cache_holds_one_less_than_the_window_and_the_new_tokens) {
   EXPECT_EQ(held_keys({MaskKind::window, 128}, {1, 512}, 0), 128u);
   EXPECT_EQ(held_keys({MaskKind::window, 1024}, {1, 512}, 0), 513u);
   EXPECT_EQ(held_keys({MaskKind::causal, 0}, {1, 512}, 0), 513u);

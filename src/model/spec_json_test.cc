@@ -21,7 +21,7 @@ void expect_same(const KeptModel& kept) {
   EXPECT_EQ(count_parameters(read->model).total, count_parameters(kept.model).total);
 }
 
-TEST(KeptModel, IsTheSameModel) {
+TEST(KeptModel, is_the_same_model) {
   ModelSpec dense = *model_of_shape({.layers = 5, .hidden = 256, .heads = 8, .vocab = 1000});
   expect_same({.model = dense});
   expect_same({.model = *model_of_shape({.layers = 4,
@@ -36,7 +36,7 @@ TEST(KeptModel, IsTheSameModel) {
   expect_same({.model = dense, .training = *plan});
 }
 
-TEST(KeptModel, OfEveryConfigAtHandIsTheSame) {
+TEST(KeptModel, of_every_config_at_hand_is_the_same) {
   std::string folder = MFU_SHARED_DIR "/configs";
   if (!std::filesystem::is_directory(folder)) GTEST_SKIP() << "no configs at hand";
   std::size_t models = 0;
@@ -54,7 +54,7 @@ TEST(KeptModel, OfEveryConfigAtHandIsTheSame) {
   EXPECT_GT(models, 0u);
 }
 
-TEST(KeptModel, WhatIsDamagedIsRefused) {
+TEST(KeptModel, what_is_damaged_is_refused) {
   std::string text =
       keep_model({.model = *model_of_shape({.layers = 2, .hidden = 64, .heads = 4, .vocab = 10})});
   for (std::size_t at = 0; at < text.size(); at += 7) {

@@ -36,7 +36,7 @@ std::string little_endian(std::uint64_t value, int bytes) {
   return text;
 }
 
-TEST(Safetensors, ShapesAreCountedAndSaidToBeALowerBound) {
+TEST(Safetensors, shapes_are_counted_and_said_to_be_a_lower_bound) {
   std::string path = temporary("small.safetensors", little_endian(kHeader.size(), 8) + kHeader);
   Diagnostics diagnostics;
   auto model = read_model(path, {}, diagnostics);
@@ -50,7 +50,7 @@ TEST(Safetensors, ShapesAreCountedAndSaidToBeALowerBound) {
   EXPECT_EQ(bytes_per_step(*model, {.phase = Phase::forward, .sequence = 3})->weights, 448u);
 }
 
-TEST(Safetensors, ExpertsStoredOneByOneBecomeCopies) {
+TEST(Safetensors, experts_stored_one_by_one_become_copies) {
   std::string header = R"({"model.layers.0.mlp.experts.0.up_proj.weight":{"dtype":"F32",)"
                        R"("shape":[4,8],"data_offsets":[0,128]},)"
                        R"("model.layers.0.mlp.experts.1.up_proj.weight":{"dtype":"F32",)"
@@ -64,7 +64,7 @@ TEST(Safetensors, ExpertsStoredOneByOneBecomeCopies) {
   EXPECT_EQ(count_parameters(*model).active, 32u);
 }
 
-TEST(Safetensors, HeadersThatCannotBeAreMalformed) {
+TEST(Safetensors, headers_that_cannot_be_are_malformed) {
   Diagnostics diagnostics;
   for (const std::string& bytes : {std::string("short"), little_endian(1ull << 60, 8) + "{}",
                                    little_endian(500, 8) + "{}", little_endian(0, 8)}) {
@@ -82,7 +82,7 @@ TEST(Safetensors, HeadersThatCannotBeAreMalformed) {
   }
 }
 
-TEST(Safetensors, TensorsThatShareBytesAreMalformed) {
+TEST(Safetensors, tensors_that_share_bytes_are_malformed) {
   auto header = [](std::string_view from, std::string_view to) {
     return R"({"a":{"dtype":"BF16","shape":[2],"data_offsets":[0,4]},"b":{"dtype":"BF16","shape":[2],)"
            R"("data_offsets":[)" +
@@ -125,7 +125,7 @@ std::string small_gguf(std::uint64_t layers = 1) {
   return bytes;
 }
 
-TEST(Gguf, ShapesTypesAndHeadsAreRead) {
+TEST(Gguf, shapes_types_and_heads_are_read) {
   Diagnostics diagnostics;
   auto model = read_model(temporary("small.gguf", small_gguf()), {}, diagnostics);
   ASSERT_TRUE(model) << model.error().message;
@@ -138,7 +138,7 @@ TEST(Gguf, ShapesTypesAndHeadsAreRead) {
             640u + 576 + 128 + 340);
 }
 
-TEST(Gguf, MoreLayersThanTheTensorsDescribeAreSaidOrRefused) {
+TEST(Gguf, more_layers_than_the_tensors_describe_are_said_or_refused) {
   Diagnostics diagnostics;
   for (std::uint64_t absurd : {0ull, 1'000'000'000ull}) {
     auto model = read_model(temporary("absurd.gguf", small_gguf(absurd)), {}, diagnostics);
@@ -150,7 +150,7 @@ TEST(Gguf, MoreLayersThanTheTensorsDescribeAreSaidOrRefused) {
   EXPECT_NE(part->notes[0].find("1 of 80 layers are in this file"), std::string::npos);
 }
 
-TEST(Gguf, CutAndMutatedHeadersNeverCrash) {
+TEST(Gguf, cut_and_mutated_headers_never_crash) {
   std::string whole = small_gguf();
   for (std::size_t length = 0; length < whole.size(); ++length) {
     EXPECT_FALSE(parse_gguf_header(whole.substr(0, length), "x"));

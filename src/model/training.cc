@@ -194,6 +194,14 @@ Result<TrainingPlan> plan_training(const ModelSpec& model, const TrainingOptions
   if (options.lora_rank > 1u << 20) {
     return fail(ErrorCode::invalid_argument, "LoRA rank beyond 2^20: give a small one");
   }
+  for (const Stage& stage : model.stages) {
+    for (const LayerKind& kind : stage.kinds) {
+      if (kind.components.size() <= 64) continue;  // what is trained is marked in bits of a word
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{}: a layer of {} parts, and what is trained can be told of 64",
+                              stage.prefix, kind.components.size()));
+    }
+  }
   Planner planner{model, options, {}, {}, {}};
   planner.plan.lora_rank = options.lora_rank;
   planner.frozen_used.assign(options.frozen.size(), false);

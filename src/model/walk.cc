@@ -23,7 +23,7 @@ std::uint8_t wires_after(const LayerKind& kind, const LayerPlan& plan, std::uint
 }
 
 struct Walk {
-  const Load& load;
+  const ResolvedWork& load;
   const WalkOptions& options;
   FlopNeed need;
   FlopCount recomputed;
@@ -112,16 +112,9 @@ void Walk::walk_stage(const Stage& stage, const std::vector<LayerPlan>* plan) {
   add_waiting();
 }
 
-bool runs_in(const Stage& stage, const Load& load, bool mtp) {
-  if (stage.mtp && !mtp) return false;
-  if (stage.stream == Stream::vision) return load.images != 0;
-  if (stage.stream == Stream::encoder) return load.phase != Phase::decode;
-  return true;
-}
-
 }  // namespace
 
-FlopNeed walk_model(const ModelSpec& model, const Load& load, const WalkOptions& options) {
+FlopNeed walk_model(const ModelSpec& model, const ResolvedWork& load, const WalkOptions& options) {
   Walk walk{.load = load, .options = options, .need = {}, .recomputed = {}};
   for (std::size_t i = 0; i < model.stages.size(); ++i) {
     const Stage& stage = model.stages[i];

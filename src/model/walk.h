@@ -12,6 +12,6 @@ struct WalkOptions {
   Recompute recompute = Recompute::none;
   bool mtp = false;
 };
-FlopNeed walk_model(const ModelSpec& model, const Load& load, const WalkOptions& options);
+FlopNeed walk_model(const ModelSpec& model, const ResolvedWork& load, const WalkOptions& options);
 
 }  // namespace mfu

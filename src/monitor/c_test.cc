@@ -11,7 +11,7 @@
 
 namespace {
 
-TEST(C, LogsStepsAndReadsThemBack) {
+TEST(C, logs_steps_and_reads_them_back) {
   std::string folder = testing::TempDir() + "c." + std::to_string(::getpid());
   mfu_options options = mfu_options_unknown();
   options.yaml = "monitoring: {mfu_calculation_mode: profiler, mfu_calculation_freq: 1}";
@@ -46,7 +46,7 @@ TEST(C, LogsStepsAndReadsThemBack) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(C, SaysWhatIsWrongAndTakesNothing) {
+TEST(C, says_what_is_wrong_and_takes_nothing) {
   mfu_options options = mfu_options_unknown();
   options.yaml = "monitoring: {flops_profile_frq: 5}";
   EXPECT_EQ(mfu_monitor_open(&options), nullptr);

@@ -44,7 +44,7 @@ class ExportTest : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(ExportTest, WritesWholeFilesAndSaysWhich) {
+TEST_F(ExportTest, writes_whole_files_and_says_which) {
   RecordedSteps recorded{.reports = steps({}, 0, 5000), .dropped = 2, .notes = {}};
   Result<ExportReport> done = export_steps(recorded, {.jsonl = at("log.json"),
                                                       .csv = at("deep/er/steps.csv"),
@@ -63,7 +63,7 @@ TEST_F(ExportTest, WritesWholeFilesAndSaysWhich) {
   EXPECT_EQ(json->find("notes")->elements().size(), 1u);
 }
 
-TEST_F(ExportTest, ReplacesOnlyWhereItIsTold) {
+TEST_F(ExportTest, replaces_only_where_it_is_told) {
   RecordedSteps recorded;
   recorded.reports = steps({}, 0, 3);
   ASSERT_TRUE(export_steps(recorded, {.jsonl = at("log"), .tensorboard = at("board")}).has_value());
@@ -85,7 +85,7 @@ TEST_F(ExportTest, ReplacesOnlyWhereItIsTold) {
   EXPECT_EQ(done->notes.size(), 1u);
 }
 
-TEST_F(ExportTest, GivesEachRankAFolderAndASample) {
+TEST_F(ExportTest, gives_each_rank_a_folder_and_a_sample) {
   RecordedSteps recorded;
   recorded.reports = steps(0, 0, 4);
   for (StepReport& each : steps(1, 0, 6)) recorded.reports.push_back(each);
@@ -102,7 +102,7 @@ TEST_F(ExportTest, GivesEachRankAFolderAndASample) {
   EXPECT_EQ(metrics.find("# TYPE mfu_step gauge"), metrics.rfind("# TYPE mfu_step gauge"));
 }
 
-TEST_F(ExportTest, AFailureLeavesWhatWasThere) {
+TEST_F(ExportTest, a_failure_leaves_what_was_there) {
   ASSERT_TRUE(write_file(at("log"), "old\n").has_value());
   RecordedSteps recorded;
   recorded.reports = steps({}, 0, 3);

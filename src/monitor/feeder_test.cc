@@ -55,7 +55,7 @@ class Feeder : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(Feeder, TriesAgainWithGrowingPausesAndSaysSoOnce) {
+TEST_F(Feeder, tries_again_with_growing_pauses_and_says_so_once) {
   SinkFeeder feeder = make(1);
   behaviour_.refuse = 3;
   feeder.offer(report(1));
@@ -72,7 +72,7 @@ TEST_F(Feeder, TriesAgainWithGrowingPausesAndSaysSoOnce) {
   EXPECT_NE(warnings_[0].find("moody: not now"), std::string::npos);
 }
 
-TEST_F(Feeder, KeepsOrderAndBoundsWhatItHolds) {
+TEST_F(Feeder, keeps_order_and_bounds_what_it_holds) {
   SinkFeeder feeder = make(1);
   behaviour_.refuse = 1'000'000;
   for (std::uint64_t i = 0; i < SinkFeeder::kMostWaiting + 10; ++i) {
@@ -89,7 +89,7 @@ TEST_F(Feeder, KeepsOrderAndBoundsWhatItHolds) {
   }
 }
 
-TEST_F(Feeder, GathersBatchesAndHandsTheRestOverAtTheEnd) {
+TEST_F(Feeder, gathers_batches_and_hands_the_rest_over_at_the_end) {
   SinkFeeder feeder = make(3);
   for (std::uint64_t i = 0; i < 5; ++i) {
     feeder.offer(report(i));
@@ -106,7 +106,7 @@ TEST_F(Feeder, GathersBatchesAndHandsTheRestOverAtTheEnd) {
   EXPECT_EQ(behaviour_.written.size(), 5u);
 }
 
-TEST_F(Feeder, ASinkWithAPaceIsWrittenNoMoreOftenUnlessToldToOrTooMuchWaits) {
+TEST_F(Feeder, a_sink_with_a_pace_is_written_no_more_often_unless_told_to_or_too_much_waits) {
   behaviour_.pace = std::chrono::seconds(1);
   SinkFeeder feeder = make(1);
   std::uint64_t step = 0;
@@ -128,7 +128,7 @@ TEST_F(Feeder, ASinkWithAPaceIsWrittenNoMoreOftenUnlessToldToOrTooMuchWaits) {
   EXPECT_EQ(feeder.lost(), 0u);
 }
 
-TEST_F(Feeder, CountsWhatASinkThatNeverCameBackLost) {
+TEST_F(Feeder, counts_what_a_sink_that_never_came_back_lost) {
   SinkFeeder feeder = make(1);
   behaviour_.refuse = 100;
   feeder.offer(report(1));

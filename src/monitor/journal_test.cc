@@ -14,7 +14,7 @@ namespace {
 
 using JournalTest = RegionTest;
 
-TEST_F(JournalTest, FactsReadBackTheSame) {
+TEST_F(JournalTest, facts_read_back_the_same) {
   JournalFacts facts{
       .host = "h", .pid = 7, .queue = "/x", .pipeline = {}, .model_json = kSmallLlama};
   facts.pipeline.meter.mode = SmartMode{.initial_profiling = false, .recalibration_frequency = 3};
@@ -36,7 +36,7 @@ TEST_F(JournalTest, FactsReadBackTheSame) {
   EXPECT_FALSE(parse_facts("{", "facts").has_value());
 }
 
-TEST_F(JournalTest, DamageCostsWhatWasDamaged) {
+TEST_F(JournalTest, damage_costs_what_was_damaged) {
   Result<Journal> journal = Journal::create(folder_, "steps-a-1-0", {.host = "a", .ended = true});
   ASSERT_TRUE(journal.has_value()) << journal.error().message;
   std::vector<JournalEntry> entries(10);
@@ -55,7 +55,7 @@ TEST_F(JournalTest, DamageCostsWhatWasDamaged) {
   EXPECT_EQ(read->entries[4].step.step, 5u);
 }
 
-TEST_F(JournalTest, AReplayedRunGivesTheSameReports) {
+TEST_F(JournalTest, a_replayed_run_gives_the_same_reports) {
   std::string log = folder_ + "/log.jsonl";
   {
     FakeClock clock;
@@ -95,7 +95,7 @@ TEST_F(JournalTest, AReplayedRunGivesTheSameReports) {
   EXPECT_TRUE(steps->notes.empty()) << steps->notes[0];
 }
 
-TEST_F(JournalTest, AModelThatCameFromNoConfigIsReplayedToo) {
+TEST_F(JournalTest, a_model_that_came_from_no_config_is_replayed_too) {
   ModelSpec shaped = *model_of_shape({.layers = 2, .hidden = 64, .heads = 4, .vocab = 1000});
   Result<TrainingPlan> adapters = plan_training(shaped, {.lora_rank = 8});
   ASSERT_TRUE(adapters.has_value()) << adapters.error().message;
@@ -124,7 +124,7 @@ TEST_F(JournalTest, AModelThatCameFromNoConfigIsReplayedToo) {
   }
 }
 
-TEST_F(JournalTest, SaysWhatIsNoRun) {
+TEST_F(JournalTest, says_what_is_no_run) {
   EXPECT_EQ(read_recorded_steps(folder_ + "/nowhere").error().code, ErrorCode::not_found);
   EXPECT_EQ(read_recorded_steps(folder_).error().code, ErrorCode::not_found);
   ASSERT_TRUE(write_file(folder_ + "/steps-x-1-0.json", "{}").has_value());

@@ -168,7 +168,7 @@ void expect_whole_export(const std::string& run, const RecordedSteps& steps) {
   for (std::size_t i = 0; i < left.size(); ++i) ASSERT_EQ(left[i], all[i]) << "record " << i;
 }
 
-TEST_F(KillTest, NoStepThatWasLoggedIsLostToAKill) {
+TEST_F(KillTest, no_step_that_was_logged_is_lost_to_a_kill) {
   constexpr int kRounds = 200;
   std::mt19937 random(7);
   std::uint64_t recovered = 0;

@@ -20,7 +20,7 @@ TEST(MetricsAddress, knows_a_port_that_is_none_from_a_path) {
   }
 }
 
-TEST(MetricsAddress, IsToldFromAPath) {
+TEST(MetricsAddress, is_told_from_a_path) {
   EXPECT_EQ(parse_metrics_address(":9464")->address, "127.0.0.1");
   EXPECT_EQ(parse_metrics_address(":9464")->port, 9464);
   EXPECT_EQ(parse_metrics_address("localhost:80")->address, "127.0.0.1");
@@ -32,7 +32,7 @@ TEST(MetricsAddress, IsToldFromAPath) {
   }
 }
 
-TEST(MetricsAddress, RanksOfAMachineHavePortsOfTheirOwn) {
+TEST(MetricsAddress, ranks_of_a_machine_have_ports_of_their_own) {
   ::unsetenv("LOCAL_RANK");
   EXPECT_EQ(local_rank_port(9464), 9464);
   ::setenv("LOCAL_RANK", "3", 1);
@@ -94,7 +94,7 @@ std::unique_ptr<Monitor> monitor_at(const std::string& prometheus) {
   return monitor;
 }
 
-TEST(MetricsEndpoint, HasTheNewestStep) {
+TEST(MetricsEndpoint, has_the_newest_step) {
   std::uint16_t port = free_port();
   std::unique_ptr<Monitor> monitor = monitor_at(":" + std::to_string(port));
   std::string answer = fetch(port, "/metrics");
@@ -109,7 +109,7 @@ TEST(MetricsEndpoint, HasTheNewestStep) {
   EXPECT_EQ(fetch(port, "/metrics"), "");
 }
 
-TEST(MetricsEndpoint, APortThatIsTakenIsSaidOnceAndTriedAgain) {
+TEST(MetricsEndpoint, a_port_that_is_taken_is_said_once_and_tried_again) {
   std::uint16_t port = free_port();
   std::unique_ptr<Monitor> first = monitor_at(":" + std::to_string(port));
   std::unique_ptr<Monitor> second = monitor_at(":" + std::to_string(port));
@@ -118,7 +118,7 @@ TEST(MetricsEndpoint, APortThatIsTakenIsSaidOnceAndTriedAgain) {
   EXPECT_EQ(second->status().reported, 3u);
 }
 
-TEST(MetricsEndpoint, BeyondLoopbackItWantsAToken) {
+TEST(MetricsEndpoint, beyond_loopback_it_wants_a_token) {
   std::uint16_t port = free_port();
   std::string at = "0.0.0.0:" + std::to_string(port);
   ::unsetenv("MFU_METRICS_TOKEN");

@@ -16,7 +16,7 @@ std::string problem(std::string_view text) {
   return config.has_value() ? "none" : config.error().message;
 }
 
-TEST(MonitorConfig, ARunDirectoryIsKeptUnlessToldNotTo) {
+TEST(MonitorConfig, a_run_directory_is_kept_unless_told_not_to) {
   EXPECT_TRUE(good("monitoring: {output_dir: o}").keep_run);
   for (const char* none : {"none", "false", "off", "No"}) {
     MonitorConfig config = good(std::string("monitoring: {output_dir: o, run_dir: ") + none + "}");
@@ -27,13 +27,13 @@ TEST(MonitorConfig, ARunDirectoryIsKeptUnlessToldNotTo) {
   EXPECT_TRUE(good("monitoring: {run_dir: r}").keep_run);
 }
 
-TEST(MonitorConfig, APortThatIsNoneIsNoFile) {
+TEST(MonitorConfig, a_port_that_is_none_is_no_file) {
   EXPECT_NE(problem("monitoring: {sinks: {prometheus: \":99999\"}}").find("1 to 65535"),
             std::string::npos);
   EXPECT_EQ(good("monitoring: {sinks: {prometheus: \"mfu.prom\"}}").prometheus, "mfu.prom");
 }
 
-TEST(MonitorConfig, TheDocumentsFilesMeanWhatTheySay) {
+TEST(MonitorConfig, the_documents_files_mean_what_they_say) {
   EXPECT_EQ(good("monitoring:\n  # every 500 steps\n  flops_profile_freq: 500\n").schedule.fixed,
             500u);
   EXPECT_EQ(good("monitor:\n  freq:\n    flops_profile_freq: 50  # E\n").schedule.fixed, 50u);
@@ -64,7 +64,7 @@ monitoring:
   EXPECT_FALSE(std::get<HybridMode>(hybrid.mode).fallback_to_profiler);
 }
 
-TEST(MonitorConfig, EverySpellingIsTheSameSetting) {
+TEST(MonitorConfig, every_spelling_is_the_same_setting) {
   for (const char* text :
        {"monitoring: {training_log_freq: 7}", "monitor: {training_log_freq: 7}",
         "monitoring: {freq: {training_log_freq: 7}}", "monitor: {freq: {training_log_freq: 7}}"}) {
@@ -89,7 +89,7 @@ TEST(MonitorConfig, EverySpellingIsTheSameSetting) {
   EXPECT_EQ(good("monitoring:\n").schedule.main, 500u);
 }
 
-TEST(MonitorConfig, WrongTypesSayLineAndColumn) {
+TEST(MonitorConfig, wrong_types_say_line_and_column) {
   EXPECT_EQ(problem("monitoring:\n  flops_profile_freq: often\n"),
             "f.yaml:2:23: monitoring.flops_profile_freq: 'often' where a whole number of 0 or more "
             "was expected");
@@ -108,7 +108,7 @@ TEST(MonitorConfig, WrongTypesSayLineAndColumn) {
   EXPECT_NE(problem("- 1\n").find("sections"), std::string::npos);
 }
 
-TEST(MonitorConfig, UnknownKeysGetADidYouMean) {
+TEST(MonitorConfig, unknown_keys_get_a_did_you_mean) {
   EXPECT_EQ(problem("monitoring:\n  flops_profile_frq: 5\n"),
             "f.yaml:2:3: there is no setting 'monitoring.flops_profile_frq'; did you mean "
             "'monitoring.flops_profile_freq'?");
@@ -120,7 +120,7 @@ TEST(MonitorConfig, UnknownKeysGetADidYouMean) {
   EXPECT_NE(problem("monitoring:\n  zebra: 5\n").find("docs/monitor.md"), std::string::npos);
 }
 
-TEST(MonitorConfig, TwoSpellingsThatDisagreeAreSaid) {
+TEST(MonitorConfig, two_spellings_that_disagree_are_said) {
   EXPECT_EQ(problem("monitoring:\n  flops_profile_freq: 5\n  freq: {flops_profile_freq: 5}\n"),
             "none");
   std::string two =
@@ -128,7 +128,7 @@ TEST(MonitorConfig, TwoSpellingsThatDisagreeAreSaid) {
   EXPECT_NE(two.find("line 2"), std::string::npos) << two;
 }
 
-TEST(MonitorConfig, SaysWhatEachSettingMeansNowAndKeepsWhatIsGood) {
+TEST(MonitorConfig, says_what_each_setting_means_now_and_keeps_what_is_good) {
   Result<ConfigReading> reading = read_monitor_config(
       "monitoring:\n  mfu_calculation_mode: estimate\n  flops_profile_freq: 5\n  typo_here: 1\n"
       "  smart_mode: {initial_profiling: true}\n",

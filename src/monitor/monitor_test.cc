@@ -65,7 +65,7 @@ class MonitorTest : public testing::Test {
   MonitorOptions options_;
 };
 
-TEST_F(MonitorTest, ReportsWhatTheLoopLogged) {
+TEST_F(MonitorTest, reports_what_the_loop_logged) {
   std::unique_ptr<Monitor> monitor = open();
   for (std::uint64_t step = 0; step < 5; ++step) {
     clock_.advance(seconds(2));
@@ -87,7 +87,7 @@ TEST_F(MonitorTest, ReportsWhatTheLoopLogged) {
   EXPECT_FALSE(monitor->flush(seconds(1)));  // closed
 }
 
-TEST_F(MonitorTest, CountsGenerationByPeriods) {
+TEST_F(MonitorTest, counts_generation_by_periods) {
   options_.config.generation_every = 2;
   options_.flop_per_token = 1e9;
   std::unique_ptr<Monitor> monitor = open();
@@ -110,7 +110,7 @@ TEST_F(MonitorTest, CountsGenerationByPeriods) {
   EXPECT_DOUBLE_EQ(*last->value("mfu/mfu_percentage"), 100);
 }
 
-TEST_F(MonitorTest, NeverBlocksDropsAndCountsWhereNobodyDrains) {
+TEST_F(MonitorTest, never_blocks_drops_and_counts_where_nobody_drains) {
   options_.queue_capacity = 16;
   options_.config.enabled = true;
   std::unique_ptr<Monitor> monitor = open();
@@ -129,7 +129,7 @@ TEST_F(MonitorTest, NeverBlocksDropsAndCountsWhereNobodyDrains) {
   EXPECT_EQ(status.reported, status.logged);
 }
 
-TEST_F(MonitorTest, ABrokenSinkReachesNobodyElse) {
+TEST_F(MonitorTest, a_broken_sink_reaches_nobody_else) {
   kept_->broken = true;
   options_.config.output_dir = folder_;
   options_.config.csv = "/proc/nowhere/steps.csv";
@@ -153,7 +153,7 @@ TEST_F(MonitorTest, ABrokenSinkReachesNobodyElse) {
   EXPECT_EQ(monitor->warnings(), said);
 }
 
-TEST_F(MonitorTest, DashboardsGetTheirFrequencyAndLogsEverything) {
+TEST_F(MonitorTest, dashboards_get_their_frequency_and_logs_everything) {
   options_.config.perf_log_every = 2;
   options_.config.training_log_every = 3;
   options_.config.output_dir = folder_;
@@ -172,7 +172,7 @@ TEST_F(MonitorTest, DashboardsGetTheirFrequencyAndLogsEverything) {
   EXPECT_EQ(split(*read_file(folder_ + "/training_log.json"), '\n').size(), 7u);
 }
 
-TEST_F(MonitorTest, SaysWhenAMeasurementIsDue) {
+TEST_F(MonitorTest, says_when_a_measurement_is_due) {
   options_.config.mode = SmartMode{};
   std::unique_ptr<Monitor> monitor = open();
   EXPECT_TRUE(monitor->measurement_due(3));  // nothing is calibrated yet
@@ -189,14 +189,14 @@ TEST_F(MonitorTest, SaysWhenAMeasurementIsDue) {
   EXPECT_EQ(monitor->status().logged, 1u);
 }
 
-TEST_F(MonitorTest, NeverMeansNeverAlsoInSmartMode) {
+TEST_F(MonitorTest, never_means_never_also_in_smart_mode) {
   options_.config.mode = SmartMode{};
   options_.config.schedule.fixed = 0;
   std::unique_ptr<Monitor> monitor = open();
   EXPECT_FALSE(monitor->measurement_due(0));
 }
 
-TEST_F(MonitorTest, HybridTakesHardwareSamplesAndFallsBack) {
+TEST_F(MonitorTest, hybrid_takes_hardware_samples_and_falls_back) {
   class Source : public CounterSource {
    public:
     explicit Source(const Clock& clock) : clock_(clock) {}
@@ -232,7 +232,7 @@ TEST_F(MonitorTest, HybridTakesHardwareSamplesAndFallsBack) {
   EXPECT_NE(monitor->warnings()[0].find("gone"), std::string::npos);
 }
 
-TEST_F(MonitorTest, DoesNothingWhereItIsSwitchedOffOrInAForkedChild) {
+TEST_F(MonitorTest, does_nothing_where_it_is_switched_off_or_in_a_forked_child) {
   options_.config.enabled = false;
   std::unique_ptr<Monitor> off = open();
   off->log_step({.step = 1});
@@ -256,7 +256,7 @@ TEST_F(MonitorTest, DoesNothingWhereItIsSwitchedOffOrInAForkedChild) {
   EXPECT_EQ(monitor->status().logged, 1u);
 }
 
-TEST_F(MonitorTest, WhatIsMissingIsAWarningAndTheRestGoesOn) {
+TEST_F(MonitorTest, what_is_missing_is_a_warning_and_the_rest_goes_on) {
   options_.model.reset();
   options_.config.model = "/nowhere/config.json";
   options_.peak.reset();
@@ -275,7 +275,7 @@ TEST_F(MonitorTest, WhatIsMissingIsAWarningAndTheRestGoesOn) {
 }
 
 // Estimates of a model that the settings name, by what of it is trained.
-TEST_F(MonitorTest, WhatIsTrainedHoldsForAModelOfTheSettingsToo) {
+TEST_F(MonitorTest, what_is_trained_holds_for_a_model_of_the_settings_too) {
   std::filesystem::create_directories(folder_);
   ASSERT_TRUE(write_file(folder_ + "/config.json",
                          R"({"model_type":"llama","architectures":["LlamaForCausalLM"],)"
@@ -304,7 +304,7 @@ TEST_F(MonitorTest, WhatIsTrainedHoldsForAModelOfTheSettingsToo) {
   }
 }
 
-TEST_F(MonitorTest, APatternThatFitsNothingLeavesTheEstimateOutAndSaysSo) {
+TEST_F(MonitorTest, a_pattern_that_fits_nothing_leaves_the_estimate_out_and_says_so) {
   options_.trained.frozen = {"no.such.weight"};
   std::unique_ptr<Monitor> monitor = open();
   monitor->log_step({.step = 1, .duration_s = 1, .shape = StepShape::of(1, 8)});
@@ -343,7 +343,7 @@ class HangingSink : public Sink {
   std::shared_ptr<Gate> gate_;
 };
 
-TEST_F(MonitorTest, ASinkThatHangsKeepsNobodyFromEnding) {
+TEST_F(MonitorTest, a_sink_that_hangs_keeps_nobody_from_ending) {
   auto gate = std::make_shared<Gate>();
   options_.sinks.push_back(std::make_unique<HangingSink>(gate));
   options_.config.run_dir = folder_ + "/run";
@@ -374,7 +374,7 @@ TEST_F(MonitorTest, ASinkThatHangsKeepsNobodyFromEnding) {
 }
 
 // Half the tensor pipes' time at 1755 of the 1830 MHz behind the H100's peak.
-TEST_F(MonitorTest, HybridModeTakesAGpusCounters) {
+TEST_F(MonitorTest, hybrid_mode_takes_a_gpus_counters) {
   ::setenv("MFU_NVML", MFU_FAKE_DIR "/fake_nvml.so", 1);
   MonitorOptions options;
   options.config.mode = HybridMode{};
@@ -395,7 +395,7 @@ TEST_F(MonitorTest, HybridModeTakesAGpusCounters) {
   monitor->close();
 }
 
-TEST_F(MonitorTest, HybridModeSaysWhyAGpuHasNoCounters) {
+TEST_F(MonitorTest, hybrid_mode_says_why_a_gpu_has_no_counters) {
   ::setenv("MFU_NVML", "/nowhere.so", 1);
   MonitorOptions options;
   options.config.mode = HybridMode{};

@@ -111,7 +111,7 @@ class MutationTest : public RegionTest {
   std::vector<Original> originals_;
 };
 
-TEST_F(MutationTest, ADamagedRunDirectoryIsReadAsFarAsItGoes) {
+TEST_F(MutationTest, a_damaged_run_directory_is_read_as_far_as_it_goes) {
   std::uint64_t seed = setting("MFU_SEED", 1), most = setting("MFU_MUTATIONS", 2000), read = 0;
   for (std::uint64_t round = 0; round < most; ++round) {
     Random random(seed + round);

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "mfu/sink.h"
+
 namespace mfu {
 
 namespace {
@@ -225,8 +227,9 @@ StepReport StepPipeline::report(const LoggedStep& logged) {
          "give its peak in FLOP/s");
   }
   StepReport made = report_step(input, basis_);
-  for (const std::string& contradiction : made.contradictions) {
-    warn("contradiction", fmt::format("step {}: {}", logged.step, contradiction));
+  for (const Note& contradiction : made.contradictions) {
+    warn("contradiction",
+         fmt::format("step {}: {}", logged.step, words_of(contradiction, Voice::python)));
   }
   return made;
 }

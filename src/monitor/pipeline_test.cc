@@ -37,7 +37,7 @@ class Pipeline : public testing::Test {
   std::vector<std::string> warnings_;
 };
 
-TEST_F(Pipeline, MeasuresFromOneStepToTheNext) {
+TEST_F(Pipeline, measures_from_one_step_to_the_next) {
   StepPipeline pipeline = make(EstimateMode{});
   EXPECT_FALSE(pipeline.take(step(1))->value("perf/step_time").has_value());
   std::optional<StepReport> second = pipeline.take(step(2));
@@ -49,7 +49,7 @@ TEST_F(Pipeline, MeasuresFromOneStepToTheNext) {
   EXPECT_TRUE(warnings_.empty()) << warnings_[0];
 }
 
-TEST_F(Pipeline, LeavesOutWhatABadTimeWouldMakeAndSaysSoOnce) {
+TEST_F(Pipeline, leaves_out_what_a_bad_time_would_make_and_says_so_once) {
   StepPipeline pipeline = make(EstimateMode{});
   std::uint64_t number = 1;
   for (double bad : {0.0, -1.0, std::numeric_limits<double>::quiet_NaN(),
@@ -66,7 +66,7 @@ TEST_F(Pipeline, LeavesOutWhatABadTimeWouldMakeAndSaysSoOnce) {
   EXPECT_TRUE(warned("seconds"));
 }
 
-TEST_F(Pipeline, StepsThatGoBackHaveNoTime) {
+TEST_F(Pipeline, steps_that_go_back_have_no_time) {
   StepPipeline pipeline = make(EstimateMode{});
   pipeline.take(step(5));
   EXPECT_TRUE(pipeline.take(step(3))->metrics.empty());
@@ -79,7 +79,7 @@ TEST_F(Pipeline, StepsThatGoBackHaveNoTime) {
   EXPECT_TRUE(warned("where it ends"));
 }
 
-TEST_F(Pipeline, NumbersThatAreNoneAreLeftOut) {
+TEST_F(Pipeline, numbers_that_are_none_are_left_out) {
   StepPipeline pipeline = make(EstimateMode{});
   LoggedStep logged = step(1);
   logged.has = has_loss | has_grad_norm | has_learning_rate;
@@ -93,7 +93,7 @@ TEST_F(Pipeline, NumbersThatAreNoneAreLeftOut) {
   EXPECT_EQ(warnings_.size(), 2u);
 }
 
-TEST_F(Pipeline, ShapesThatCannotBeAreSaid) {
+TEST_F(Pipeline, shapes_that_cannot_be_are_said) {
   struct Case {
     StepShape shape;
     const char* said;
@@ -116,7 +116,7 @@ TEST_F(Pipeline, ShapesThatCannotBeAreSaid) {
   }
 }
 
-TEST_F(Pipeline, WithoutSquaresLengthsAreEqual) {
+TEST_F(Pipeline, without_squares_lengths_are_equal) {
   StepPipeline pipeline = make(EstimateMode{});
   pipeline.take(step(1));
   LoggedStep logged = step(2);
@@ -125,7 +125,7 @@ TEST_F(Pipeline, WithoutSquaresLengthsAreEqual) {
             flop_per_step(small(), {.batch = 4, .sequence = 128})->model_flop);
 }
 
-TEST_F(Pipeline, ReadingsCalibrateWhatFollows) {
+TEST_F(Pipeline, readings_calibrate_what_follows) {
   StepPipeline pipeline = make(SmartMode{});
   EXPECT_TRUE(pipeline.wants_reading(0));
   FlopCount twice = flop_per_step(small(), {.batch = 4, .sequence = 128})->model_flop * 2u;
@@ -140,7 +140,7 @@ TEST_F(Pipeline, ReadingsCalibrateWhatFollows) {
   EXPECT_FALSE(pipeline.wants_reading(3));
 }
 
-TEST_F(Pipeline, WhatIsKeptBesideStepsReadsBackTheSame) {
+TEST_F(Pipeline, what_is_kept_beside_steps_reads_back_the_same) {
   StepPipeline first = make(SmartMode{}), second = make(SmartMode{});
   FlopReading reading{.step = 1, .shape = StepShape::of(4, 128), .flop = 50'000'000'000u};
   reading.attention_flop = 7'000'000'000u;
@@ -155,7 +155,7 @@ TEST_F(Pipeline, WhatIsKeptBesideStepsReadsBackTheSame) {
   EXPECT_EQ(second.calibration().linear, first.calibration().linear);
 }
 
-TEST_F(Pipeline, APeriodOfGenerationIsInTheNextReport) {
+TEST_F(Pipeline, a_period_of_generation_is_in_the_next_report) {
   StepPipeline pipeline = make(EstimateMode{});
   pipeline.take(logged_period({.elapsed = std::chrono::seconds(2), .generated = 100}));
   std::optional<StepReport> report = pipeline.take(step(1));
@@ -164,7 +164,7 @@ TEST_F(Pipeline, APeriodOfGenerationIsInTheNextReport) {
   EXPECT_FALSE(pipeline.take(step(2))->value("mfu/tokens_per_second").has_value());
 }
 
-TEST_F(Pipeline, CountedNothingIsAWarningNotANumber) {
+TEST_F(Pipeline, counted_nothing_is_a_warning_not_a_number) {
   StepPipeline pipeline = make(ProfilerMode{});
   LoggedStep logged = step(1);
   logged.has = has_flop;
@@ -172,7 +172,7 @@ TEST_F(Pipeline, CountedNothingIsAWarningNotANumber) {
   EXPECT_TRUE(warned("0 FLOP"));
 }
 
-TEST_F(Pipeline, WithoutAPeakItSaysWhatToGive) {
+TEST_F(Pipeline, without_a_peak_it_says_what_to_give) {
   options_.basis.peak.reset();
   StepPipeline pipeline = make(EstimateMode{});
   pipeline.take(step(1));

@@ -32,7 +32,7 @@ class ShareTest : public FolderTest {
                     .most_share = 0.2};
 };
 
-TEST_F(ShareTest, OthersGetWhatRankZeroMade) {
+TEST_F(ShareTest, others_get_what_rank_zero_made) {
   CalibrationShare first(folder_, 0, clock_), second(folder_, 1, clock_);
   EXPECT_FALSE(second.news());  // there is no file yet
   clock_.advance(seconds(3));
@@ -56,7 +56,7 @@ TEST_F(ShareTest, OthersGetWhatRankZeroMade) {
   EXPECT_FALSE(second.lost());
 }
 
-TEST_F(ShareTest, WhatAnEarlierRunLeftIsNoNews) {
+TEST_F(ShareTest, what_an_earlier_run_left_is_no_news) {
   CalibrationShare earlier(folder_, 0, clock_);
   ASSERT_TRUE(earlier.publish(made_).has_value());
   clock_.advance(seconds(100));
@@ -70,7 +70,7 @@ TEST_F(ShareTest, WhatAnEarlierRunLeftIsNoNews) {
   EXPECT_TRUE(second.news());
 }
 
-TEST_F(ShareTest, ASilentRankZeroIsMissedOnce) {
+TEST_F(ShareTest, a_silent_rank_zero_is_missed_once) {
   CalibrationShare first(folder_, 0, clock_), second(folder_, 1, clock_), third(folder_, 2, clock_);
   ASSERT_TRUE(first.publish(made_).has_value());
   second.news();
@@ -89,7 +89,7 @@ TEST_F(ShareTest, ASilentRankZeroIsMissedOnce) {
   EXPECT_FALSE(third.lost());  // it said goodbye
 }
 
-TEST_F(ShareTest, AFileThatIsNoneIsLeftAside) {
+TEST_F(ShareTest, a_file_that_is_none_is_left_aside) {
   CalibrationShare second(folder_, 1, clock_);
   for (const char* text :
        {"", "{", "[]", "{\"schema\":\"x\"}", "{\"schema\":\"mfu.calibration/1\"}"}) {
@@ -99,7 +99,7 @@ TEST_F(ShareTest, AFileThatIsNoneIsLeftAside) {
   }
 }
 
-TEST_F(ShareTest, MonitorsOfOneRunShareByTheDirectory) {
+TEST_F(ShareTest, monitors_of_one_run_share_by_the_directory) {
   std::unique_ptr<Monitor> zero = monitor_of(0), one = monitor_of(1);
   EXPECT_TRUE(zero->measurement_due(0));
   EXPECT_FALSE(one->measurement_due(0));  // rank 0 measures
@@ -129,7 +129,7 @@ TEST_F(ShareTest, MonitorsOfOneRunShareByTheDirectory) {
   EXPECT_TRUE(found);
 }
 
-TEST_F(ShareTest, WithoutRankZeroAMonitorKeepsItsEstimateAndSaysSo) {
+TEST_F(ShareTest, without_rank_zero_a_monitor_keeps_its_estimate_and_says_so) {
   std::unique_ptr<Monitor> alone = monitor_of(3);
   for (std::uint64_t step = 0; step < 5; ++step) {
     clock_.advance(seconds(30));
@@ -141,7 +141,7 @@ TEST_F(ShareTest, WithoutRankZeroAMonitorKeepsItsEstimateAndSaysSo) {
   EXPECT_NE(alone->warnings()[0].find("rank 0"), std::string::npos);
 }
 
-TEST_F(ShareTest, WhoGetsACalibrationOtherwiseMissesNobody) {
+TEST_F(ShareTest, who_gets_a_calibration_otherwise_misses_nobody) {
   std::unique_ptr<Monitor> monitor = monitor_of(3);
   monitor->add_calibration(made_);
   for (std::uint64_t step = 0; step < 5; ++step) {

@@ -22,7 +22,7 @@ bool push(StepQueue& queue, std::uint64_t step) {
   return true;
 }
 
-TEST(StepQueue, KeepsOrderAndDropsWhenFull) {
+TEST(StepQueue, keeps_order_and_drops_when_full) {
   Result<StepQueue> made = StepQueue::create("", 4);
   StepQueue& queue = made.value();
   for (std::uint64_t i = 0; i < 6; ++i) EXPECT_EQ(push(queue, i), i < 4);
@@ -35,7 +35,7 @@ TEST(StepQueue, KeepsOrderAndDropsWhenFull) {
   EXPECT_EQ(queue.at(5), nullptr);
 }
 
-TEST(StepQueue, IsCrowdedWhereHalfOfItIsTakenAndOnlyThen) {
+TEST(StepQueue, is_crowded_where_half_of_it_is_taken_and_only_then) {
   Result<StepQueue> made = StepQueue::create("", 8);
   StepQueue& queue = made.value();
   std::vector<std::uint64_t> crowded;
@@ -50,13 +50,13 @@ TEST(StepQueue, IsCrowdedWhereHalfOfItIsTakenAndOnlyThen) {
   EXPECT_EQ(crowded, (std::vector<std::uint64_t>{23}));
 }
 
-TEST(StepQueue, TakesAPowerOfTwo) {
+TEST(StepQueue, takes_a_power_of_two) {
   for (std::size_t bad : {0u, 1u, 3u, 1000u}) {
     EXPECT_EQ(StepQueue::create("", bad).error().code, ErrorCode::invalid_argument);
   }
 }
 
-TEST(StepQueue, LosesNothingThatItTookFromManyThreads) {
+TEST(StepQueue, loses_nothing_that_it_took_from_many_threads) {
   Result<StepQueue> made = StepQueue::create("", 256);
   StepQueue& queue = made.value();
   constexpr std::uint64_t kThreads = 4, kEach = 20'000;
@@ -87,7 +87,7 @@ TEST(StepQueue, LosesNothingThatItTookFromManyThreads) {
   EXPECT_EQ(seen + queue.dropped(), kThreads * kEach);
 }
 
-TEST(StepQueue, CanBeReadByAnotherAfterItsProcess) {
+TEST(StepQueue, can_be_read_by_another_after_its_process) {
   std::string path = testing::TempDir() + "queue." + std::to_string(::getpid());
   std::filesystem::remove(path);
   {

@@ -85,7 +85,7 @@ class SurvivalTest : public RegionTest {
   std::string out_ = folder_ + "/out";
 };
 
-TEST_F(SurvivalTest, AnOutputFolderKeepsARunWithoutAnyOption) {
+TEST_F(SurvivalTest, an_output_folder_keeps_a_run_without_any_option) {
   {
     std::unique_ptr<Monitor> monitor = open(options());
     log(*monitor, 0, 10);
@@ -100,7 +100,7 @@ TEST_F(SurvivalTest, AnOutputFolderKeepsARunWithoutAnyOption) {
   EXPECT_FALSE(fs::exists(folder_ + "/without/mfu-run"));
 }
 
-TEST_F(SurvivalTest, AProcessStartedAgainUnderTheSameNumberLosesNothing) {
+TEST_F(SurvivalTest, a_process_started_again_under_the_same_number_loses_nothing) {
   for (std::uint64_t round = 0; round < 3; ++round) {
     killed(100 * round, 100 * round + 100);
     give_it_our_number();
@@ -114,7 +114,7 @@ TEST_F(SurvivalTest, AProcessStartedAgainUnderTheSameNumberLosesNothing) {
   EXPECT_EQ(steps_in(out_), counted(0, 400));
 }
 
-TEST_F(SurvivalTest, AQueueIsRecoveredOnceAndNeverWhileItsProcessLives) {
+TEST_F(SurvivalTest, a_queue_is_recovered_once_and_never_while_its_process_lives) {
   std::unique_ptr<Monitor> alive = open(options());
   log(*alive, 0, 50);
   recover_journals(out_ + "/mfu-run");
@@ -130,7 +130,7 @@ TEST_F(SurvivalTest, AQueueIsRecoveredOnceAndNeverWhileItsProcessLives) {
   EXPECT_EQ(steps_in(out_), counted(0, 60));
 }
 
-TEST_F(SurvivalTest, AForkedChildDoesNotHoldTheLockOfItsDeadParent) {
+TEST_F(SurvivalTest, a_forked_child_does_not_hold_the_lock_of_its_dead_parent) {
   std::string path = regions_ + "/queue";
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe(ends), 0);
@@ -158,7 +158,7 @@ TEST_F(SurvivalTest, AForkedChildDoesNotHoldTheLockOfItsDeadParent) {
   ::close(ends[0]);
 }
 
-TEST_F(SurvivalTest, ADeletedDirectoryIsMadeAgainWithEveryStep) {
+TEST_F(SurvivalTest, a_deleted_directory_is_made_again_with_every_step) {
   std::unique_ptr<Monitor> monitor = open(options());
   log(*monitor, 0, 100);
   ASSERT_TRUE(monitor->flush(seconds(60)));
@@ -172,7 +172,7 @@ TEST_F(SurvivalTest, ADeletedDirectoryIsMadeAgainWithEveryStep) {
   EXPECT_EQ(monitor->status().dropped, 0u);
 }
 
-TEST_F(SurvivalTest, ADirectoryDeletedAfterTheLastStepIsMadeAgainAtTheEnd) {
+TEST_F(SurvivalTest, a_directory_deleted_after_the_last_step_is_made_again_at_the_end) {
   std::unique_ptr<Monitor> monitor = open(options());
   log(*monitor, 0, 100);
   ASSERT_TRUE(monitor->flush(seconds(60)));
@@ -181,7 +181,7 @@ TEST_F(SurvivalTest, ADirectoryDeletedAfterTheLastStepIsMadeAgainAtTheEnd) {
   EXPECT_EQ(steps_in(out_), counted(0, 100));
 }
 
-TEST_F(SurvivalTest, ARenamedDirectoryKeepsItsStepsAndTheRestGoOnUnderTheName) {
+TEST_F(SurvivalTest, a_renamed_directory_keeps_its_steps_and_the_rest_go_on_under_the_name) {
   MonitorOptions with = options();
   with.config.csv = out_ + "/steps.csv";
   with.config.tensorboard = out_ + "/board";
@@ -198,7 +198,7 @@ TEST_F(SurvivalTest, ARenamedDirectoryKeepsItsStepsAndTheRestGoOnUnderTheName) {
   EXPECT_EQ(std::distance(fs::directory_iterator(out_ + "/board"), fs::directory_iterator()), 1);
 }
 
-TEST_F(SurvivalTest, ADiskThatRefusesCostsTheOldestStepsAndStopsNoSink) {
+TEST_F(SurvivalTest, a_disk_that_refuses_costs_the_oldest_steps_and_stops_no_sink) {
   MonitorOptions with = options();
   with.queue_capacity = 64;
   with.config.jsonl = folder_ + "/elsewhere.jsonl";
@@ -229,7 +229,7 @@ TEST_F(SurvivalTest, ADiskThatRefusesCostsTheOldestStepsAndStopsNoSink) {
   EXPECT_EQ(read_recorded_steps(out_)->dropped, status.dropped);
 }
 
-TEST_F(SurvivalTest, ASinkThatHangsStopsNeitherTheOthersNorTheEnd) {
+TEST_F(SurvivalTest, a_sink_that_hangs_stops_neither_the_others_nor_the_end) {
   std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   MonitorOptions with = options();
@@ -258,7 +258,7 @@ TEST_F(SurvivalTest, ASinkThatHangsStopsNeitherTheOthersNorTheEnd) {
   ::close(reader);
 }
 
-TEST_F(SurvivalTest, DroppedStepsAreWarnedOfOnceAndKeptInTheRun) {
+TEST_F(SurvivalTest, dropped_steps_are_warned_of_once_and_kept_in_the_run) {
   MonitorOptions with = options();
   with.queue_capacity = 16;
   std::unique_ptr<Monitor> monitor = open(std::move(with));
@@ -275,7 +275,7 @@ TEST_F(SurvivalTest, DroppedStepsAreWarnedOfOnceAndKeptInTheRun) {
   EXPECT_EQ(read_recorded_steps(out_)->dropped, status.dropped);
 }
 
-TEST_F(SurvivalTest, WithoutMemoryThatOutlivesItTheRunDirectoryIsWrittenStill) {
+TEST_F(SurvivalTest, without_memory_that_outlives_it_the_run_directory_is_written_still) {
   ::setenv("MFU_REGION_DIR", "/nowhere", 1);
   std::unique_ptr<Monitor> monitor = open(options());
   EXPECT_TRUE(said(*monitor, "the steps of the last 100 ms will not survive"));
@@ -284,7 +284,7 @@ TEST_F(SurvivalTest, WithoutMemoryThatOutlivesItTheRunDirectoryIsWrittenStill) {
   EXPECT_EQ(steps_in(out_), counted(0, 10));
 }
 
-TEST_F(SurvivalTest, AStepWhoseNumbersAreLateKeepsItsPlaceAndSurvivesWithoutThem) {
+TEST_F(SurvivalTest, a_step_whose_numbers_are_late_keeps_its_place_and_survives_without_them) {
   std::unique_ptr<Monitor> monitor = open(options());
   log(*monitor, 0, 1);
   StepInfo late{.step = 1, .learning_rate = 0.1, .duration_s = 0.5};
@@ -316,7 +316,7 @@ TEST_F(SurvivalTest, AStepWhoseNumbersAreLateKeepsItsPlaceAndSurvivesWithoutThem
             std::string::npos);  // 2 x 16 in half a second
 }
 
-TEST_F(SurvivalTest, ADeviceThatNeverAnswersHoldsUpHalfAQueueAndNoEnd) {
+TEST_F(SurvivalTest, a_device_that_never_answers_holds_up_half_a_queue_and_no_end) {
   MonitorOptions with = options();
   with.queue_capacity = 16;
   std::unique_ptr<Monitor> monitor = open(std::move(with));
@@ -344,7 +344,7 @@ class OldRunTest : public SurvivalTest {
   }
 };
 
-TEST_F(OldRunTest, IsReadAsItWasWritten) {
+TEST_F(OldRunTest, is_read_as_it_was_written) {
   Result<RecordedSteps> ended = read_recorded_steps(folder_ + "/old/ended/run");
   ASSERT_TRUE(ended.has_value()) << ended.error().message;
   EXPECT_TRUE(ended->notes.empty()) << ended->notes[0];
@@ -365,7 +365,7 @@ TEST_F(OldRunTest, IsReadAsItWasWritten) {
   }
 }
 
-TEST_F(OldRunTest, IsRecoveredWhereItsProcessIsDead) {
+TEST_F(OldRunTest, is_recovered_where_its_process_is_dead) {
   std::string run = folder_ + "/old/killed/run";
   EXPECT_EQ(steps_in(run), counted(0, 13));  // eight in the journal, five in the queue
   std::string facts = facts_files(run)[0];
@@ -383,7 +383,7 @@ TEST_F(OldRunTest, IsRecoveredWhereItsProcessIsDead) {
   EXPECT_EQ(steps_in(run), counted(0, 13));
 }
 
-TEST_F(OldRunTest, ItsLogsAreGoneOnWith) {
+TEST_F(OldRunTest, its_logs_are_gone_on_with) {
   MonitorOptions with = options();
   with.config.output_dir = folder_ + "/old/ended";
   with.config.csv = folder_ + "/old/ended/steps.csv";

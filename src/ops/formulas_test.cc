@@ -7,14 +7,14 @@
 namespace mfu {
 namespace {
 
-TEST(OpsFormulas, AMatrixMultiplyIsTwiceItsProducts) {
+TEST(OpsFormulas, a_matrix_multiply_is_twice_its_products) {
   EXPECT_EQ(matmul_flop(2, 3, 4), 48u);  // 2·2·3·4
   EXPECT_EQ(batched_matmul_flop(5, 2, 3, 4), 240u);
   EXPECT_EQ(matmul_flop(0, 3, 4), 0u);
   EXPECT_EQ(matmul_flop(-1, 3, 4), 0u);
 }
 
-TEST(OpsFormulas, WhatDoesNotFitSaturates) {
+TEST(OpsFormulas, what_does_not_fit_saturates) {
   constexpr std::int64_t kHuge = std::int64_t{1} << 40;
   EXPECT_EQ(matmul_flop(kHuge, kHuge, 2), kMostFlop);
   EXPECT_EQ(plus(kMostFlop, 1), kMostFlop);
@@ -37,7 +37,7 @@ std::uint64_t drawn_pairs(std::int64_t queries, std::int64_t keys, const Attenti
   return pairs;
 }
 
-TEST(OpsFormulas, VisiblePairsAreTheDrawnOnes) {
+TEST(OpsFormulas, visible_pairs_are_the_drawn_ones) {
   for (std::int64_t queries = 0; queries < 8; ++queries) {
     for (std::int64_t keys = 0; keys < 8; ++keys) {
       for (int flags = 0; flags < 4; ++flags) {
@@ -57,7 +57,7 @@ TEST(OpsFormulas, VisiblePairsAreTheDrawnOnes) {
   }
 }
 
-TEST(OpsFormulas, CausalPairsOfALongSequenceInClosedForm) {
+TEST(OpsFormulas, causal_pairs_of_a_long_sequence_in_closed_form) {
   constexpr std::int64_t kLength = 1 << 20;
   std::uint64_t expected = static_cast<std::uint64_t>(kLength) * (kLength + 1) / 2;
   EXPECT_EQ(visible_pairs(kLength, kLength, {.causal = true}), expected);
@@ -65,7 +65,7 @@ TEST(OpsFormulas, CausalPairsOfALongSequenceInClosedForm) {
   EXPECT_EQ(visible_pairs(1, kLength, {.causal = true}), 1u);
 }
 
-TEST(OpsFormulas, AttentionBackwardIsFiveMatmulsOfWhichTheModelNeedsFour) {
+TEST(OpsFormulas, attention_backward_is_five_matmuls_of_which_the_model_needs_four) {
   AttentionShape shape{
       .batch = 2, .heads = 3, .queries = 5, .keys = 7, .width_qk = 4, .width_v = 4};
   std::uint64_t pairs = 2 * 3 * 5 * 7;
@@ -95,7 +95,7 @@ std::uint64_t looped_products(std::int64_t batch, std::span<const std::int64_t> 
   return products;
 }
 
-TEST(OpsFormulas, AConvolutionIsItsLoopsCounted) {
+TEST(OpsFormulas, a_convolution_is_its_loops_counted) {
   for (std::int64_t length = 3; length < 12; ++length) {
     for (std::int64_t stride = 1; stride < 4; ++stride) {
       for (std::int64_t dilation = 1; dilation < 3; ++dilation) {

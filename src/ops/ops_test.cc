@@ -22,7 +22,7 @@ Result<OperatorCost> cost(std::string_view name, ArgumentList& arguments) {
   return cost_of(*op, arguments.view());
 }
 
-TEST(Ops, EveryRowIsUniqueAndSaysWhatItNeeds) {
+TEST(Ops, every_row_is_unique_and_says_what_it_needs) {
   std::set<std::string_view> names;
   for (const Operator& op : all_operators()) {
     EXPECT_TRUE(names.insert(op.name).second) << op.name;
@@ -34,7 +34,7 @@ TEST(Ops, EveryRowIsUniqueAndSaysWhatItNeeds) {
   EXPECT_GT(names.size(), 200u);
 }
 
-TEST(Ops, OverloadsAndInPlaceFormsShareARow) {
+TEST(Ops, overloads_and_in_place_forms_share_a_row) {
   const Operator* addmm = find_operator("aten::addmm");
   ASSERT_NE(addmm, nullptr);
   EXPECT_EQ(find_operator("aten::addmm.out"), addmm);
@@ -47,7 +47,7 @@ TEST(Ops, OverloadsAndInPlaceFormsShareARow) {
   }
 }
 
-TEST(Ops, ElementTypesAsEveryoneSpellsThem) {
+TEST(Ops, element_types_as_everyone_spells_them) {
   for (std::string_view name : {"c10::BFloat16", "BFloat16", "torch.bfloat16", "bf16"}) {
     EXPECT_EQ(parse_element_type(name), ElementType::bf16) << name;
   }
@@ -67,7 +67,7 @@ TEST(Ops, ElementTypesAsEveryoneSpellsThem) {
   }
 }
 
-TEST(Ops, AnExampleWithItsBytes) {
+TEST(Ops, an_example_with_its_bytes) {
   ArgumentList arguments;
   arguments.add_tensor(ElementType::bf16, {128, 256});
   arguments.add_tensor(ElementType::bf16, {256, 512});
@@ -79,7 +79,7 @@ TEST(Ops, AnExampleWithItsBytes) {
   EXPECT_EQ(found->compute_type, ElementType::bf16);
 }
 
-TEST(Ops, ArgumentsAsKinetoWritesThem) {
+TEST(Ops, arguments_as_kineto_writes_them) {
   ArgumentList list;
   std::array<std::int64_t, 2> sizes{4, 8};
   list.add_recorded("c10::Half", sizes, "");
@@ -110,7 +110,7 @@ TEST(Ops, ArgumentsAsKinetoWritesThem) {
   EXPECT_TRUE(list.view().empty());
 }
 
-TEST(Ops, AnOldTraceWithoutConcreteInputs) {
+TEST(Ops, an_old_trace_without_concrete_inputs) {
   ArgumentList list;
   std::array<std::int64_t, 4> input{32, 3, 224, 224}, weight{64, 3, 7, 7}, output{32, 64, 112, 112};
   list.add_recorded("float", input, "");
@@ -134,7 +134,7 @@ TEST(Ops, AnOldTraceWithoutConcreteInputs) {
   EXPECT_FALSE(describe(backward->assumption).empty());
 }
 
-TEST(Ops, ShapesThatContradictEachOther) {
+TEST(Ops, shapes_that_contradict_each_other) {
   auto code = [](std::string_view name, ArgumentList& list) {
     auto found = cost(name, list);
     return found ? std::string("counted") : std::string(name_of(found.error().code));
@@ -160,7 +160,7 @@ TEST(Ops, ShapesThatContradictEachOther) {
 }
 
 // Any operator with any arguments: an answer or an error that names it, never a crash.
-TEST(Ops, WhateverTheArgumentsAre) {
+TEST(Ops, whatever_the_arguments_are) {
   std::mt19937_64 random(20);
   auto pick = [&](std::int64_t most) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(most));
@@ -217,7 +217,7 @@ TEST(Ops, WhateverTheArgumentsAre) {
   EXPECT_GT(counted, 300u);
 }
 
-TEST(Ops, FusedAttentionNamesItsAssumption) {
+TEST(Ops, fused_attention_names_its_assumption) {
   ArgumentList list;
   for (int i = 0; i < 3; ++i) list.add_tensor(ElementType::bf16, {2, 4, 16, 8});
   list.add_number(0);
@@ -228,7 +228,7 @@ TEST(Ops, FusedAttentionNamesItsAssumption) {
   EXPECT_EQ(found->hardware_flop, FlopCount(4 * 2 * 4 * 16 * 16 * 8));
 }
 
-TEST(Ops, GoldenLinesOfTorch) {
+TEST(Ops, golden_lines_of_torch) {
   std::ifstream file(std::filesystem::path(MFU_SOURCE_DIR) / "src/ops/golden.jsonl");
   std::string line;
   std::size_t lines = 0;
@@ -246,7 +246,7 @@ TEST(Ops, GoldenLinesOfTorch) {
 }
 
 // TraceLens counts a bias as m·n more; the products are ours.
-TEST(Ops, ShapesOfRealTraces) {
+TEST(Ops, shapes_of_real_traces) {
   std::filesystem::path path =
       std::filesystem::path(MFU_SHARED_DIR) / "traces/expected/tracelens_gemm_tflops.csv";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not here";

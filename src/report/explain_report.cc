@@ -58,7 +58,7 @@ ExplainReport report_explanation(Attribution attribution) {
     RankReport& entry = report.ranks.emplace_back();
     entry.rows = rows_of(rank.ledger, rank.window.duration_ns());
     entry.rating = rating_of_share(rank.mfu);
-    for (const std::string& note : rank.notes) {
+    for (const Note& note : rank.notes) {
       bool said = std::find(report.notes.begin(), report.notes.end(), note) != report.notes.end();
       if (!said) report.notes.push_back(note);
     }

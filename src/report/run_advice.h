@@ -7,8 +7,9 @@
 
 namespace mfu {
 
-// Best first, by the MFU that would be reached if all of it went away. `tf32_possible`: fp32
-// matmuls ran on a device whose TF32 unit was not allowed.
-std::vector<Suggestion> suggestions_for(const RunReport& report, bool tf32_possible);
+// Ranked as a trace's findings are. `tf32_possible`: fp32 matmuls ran on a device whose TF32 unit
+// was not allowed. `step_time`: of all ranks, warm-up left out.
+std::vector<Finding> findings_of_run(const RunReport& report, bool tf32_possible,
+                                     std::chrono::nanoseconds step_time);
 
 }  // namespace mfu

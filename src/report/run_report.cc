@@ -94,16 +94,16 @@ void note_peak(const RunQuestion& question, const RunType& line, RunReport& repo
   if (!line.peak.rate) {
     if (counts && question.device.device) {
       report.notes.push_back(
-          fmt::format("no peak for {} on {}: give --peak", line.type, question.device.name));
+          {"no_peak_for_type", {{"dtype", line.type}, {"device", question.device.name}}});
     }
     return;
   }
   if (!line.peak.against || name_of(*line.peak.against) == line.type) return;
-  report.notes.push_back(fmt::format(
-      "{} matmuls are held against the {} peak{}", line.type, name_of(*line.peak.against),
-      question.precision                             ? " (--dtype)"
-      : line.peak.reason == PeakReason::tf32_allowed ? ": TF32 was allowed"
-                                                     : ": the device has no unit for them"));
+  report.notes.push_back(
+      {question.precision                             ? "held_against_asked"
+       : line.peak.reason == PeakReason::tf32_allowed ? "held_against_tf32"
+                                                      : "held_against_wider",
+       {{"dtype", line.type}, {"against", std::string(name_of(*line.peak.against))}}});
 }
 
 void add_peaks(const RunRecord& record, const RunQuestion& question, RunReport& report) {
@@ -299,7 +299,7 @@ std::optional<std::uint32_t> slowest_of(const std::vector<RunRankReport>& ranks)
 void take_off_square(const ModelSpec& model, const std::vector<Rank>& ranks, Kept& kept,
                      RunReport& report) {
   if (!plain_attention(report)) {
-    report.notes.push_back("--model changes nothing: attention did not run as plain matmuls");
+    report.notes.push_back({"model_changes_nothing", {}});
     return;
   }
   FlopCount all, of_kept;
@@ -318,63 +318,53 @@ void take_off_square(const ModelSpec& model, const std::vector<Rank>& ranks, Kep
   take_off(report.by_type[0].flop.model_flop, all);
   take_off(kept.flop[report.by_type[0].type].model_flop, of_kept);
   take_off(kept.model_flop, of_kept);
-  report.notes.push_back(
-      fmt::format("attention ran as plain matmuls over the full square; by {} "
-                  "its exact area is {} FLOP less, taken off model_flop",
-                  model.name, all.to_string()));
+  report.notes.push_back({"square_taken_off", {{"model", model.name}, {"flop", all.to_string()}}});
 }
 
 void add_notes(const RunRecord& record, const RunQuestion& question, const std::vector<Rank>& ranks,
                RunReport& report) {
-  auto note = [&](std::string text) { report.notes.push_back(std::move(text)); };
-  report.notes.insert(report.notes.end(), record.unobserved.begin(), record.unobserved.end());
+  auto note = [&](Note each) { report.notes.push_back(std::move(each)); };
+  for (const std::string& each : record.unobserved) note(each);
   if (record.processes.empty() && record.unobserved.empty()) {
-    note(
-        "no process of this command imported torch: nothing was counted (is it another "
-        "interpreter, started with -I or -E, or in a container?)");
+    note({"no_torch", {}});
   } else if (!report.flop) {
-    note("no process was observed: nothing was counted");
+    note({"nothing_observed", {}});
   } else if (ranks.empty()) {
-    note(
-        "no optimizer step was seen, so there is no step time and no MFU of steps: name what "
-        "ends a step with --step-marker");
+    note({"no_step_seen", {}});
   }
   if (!ranks.empty()) {
-    note(fmt::format("warm-up: the first {} step{} of {} left out of mfu, hfu and step_ns{}",
-                     report.warmup, report.warmup == 1 ? "" : "s",
-                     ranks.size() == 1 ? "the run" : "each rank (at most)",
-                     question.warmup ? " (--warmup)" : ""));
+    note({question.warmup ? "warmup_asked" : "warmup",
+          {{"steps", static_cast<std::int64_t>(report.warmup)},
+           {"whose", ranks.size() == 1 ? "the run" : "each rank (at most)"}}});
   }
   for (const ProcessRecord& process : record.processes) {
     if (process.steps_dropped > 0) {
       report.partial = true;
-      note(
-          fmt::format("{} steps of process {} have no record: the disk or the drainer did not "
-                      "keep up (their FLOPs are in the totals)",
-                      process.steps_dropped, process.pid));
+      note({"steps_dropped",
+            {{"steps", static_cast<std::int64_t>(process.steps_dropped)},
+             {"pid", std::int64_t{process.pid}}}});
     }
     for (const Fact& fact : process.facts) {
       if (fact.key != "note") continue;
-      if (std::find(report.notes.begin(), report.notes.end(), fact.value) == report.notes.end()) {
-        note(fact.value);
+      Note said(fact.value);
+      if (std::find(report.notes.begin(), report.notes.end(), said) == report.notes.end()) {
+        note(std::move(said));
       }
     }
   }
-  if (!question.model && plain_attention(report)) {
-    note(
-        "if the batched matmuls are attention, they are counted over the full square, as "
-        "executed: --model CONFIG takes the exact area");
-  }
-  if (!report.peak && report.flop) note("no peak, no MFU: give --device NAME or --peak FLOP_PER_S");
+  if (!question.model && plain_attention(report)) note({"square_attention", {}});
+  if (!report.peak && report.flop) note({"no_peak", {}});
 }
 
 void add_contradictions(RunReport& report) {
   auto check = [&](const char* what, const std::optional<Fraction>& share) {
     if (!share || share->value <= 1) return;
-    report.contradictions.push_back(
-        fmt::format("{} is {:.1f}%, which cannot be. Suspect: the peak ({}), or the number of "
-                    "devices ({})",
-                    what, share->value * 100, report.peak_source, report.devices));
+    report.contradictions.push_back({"above_peak",
+                                     {{"what", what},
+                                      {"fraction", share->value},
+                                      {"suspect", "peak_or_devices"},
+                                      {"peak_source", report.peak_source},
+                                      {"devices", static_cast<std::int64_t>(report.devices)}}});
   };
   check("MFU", report.mfu);
   check("HFU", report.hfu);
@@ -386,7 +376,7 @@ RunReport report_run(const RunRecord& record, const RunQuestion& question) {
   RunReport report;
   report.run = record.run;
   report.partial = record.partial;
-  report.notes = record.notes;
+  report.notes.assign(record.notes.begin(), record.notes.end());
   report.notes.insert(report.notes.end(), question.device.notes.begin(),
                       question.device.notes.end());
   std::vector<Rank> ranks = ranks_of(record, question);
@@ -411,7 +401,7 @@ RunReport report_run(const RunRecord& record, const RunQuestion& question) {
   bool tf32_possible = report.dtype == "fp32" && !tf32_of(record).matmul &&
                        question.device.device && question.device.device->kind == "gpu" &&
                        question.device.device->peak(Precision::tf32) != nullptr;
-  report.suggestions = suggestions_for(report, tf32_possible);
+  report.findings = findings_of_run(report, tf32_possible, kept.duration);
   return report;
 }
 

@@ -14,7 +14,7 @@ std::shared_ptr<UtilizationBasis> basis() {
       .precision = Precision::bf16, .peak = FlopRate{1e12}, .peak_source = "given", .devices = 2});
 }
 
-TEST(StepReport, WorksEveryDocumentedNumberOut) {
+TEST(StepReport, works_every_documented_number_out) {
   // 5e11 FLOP in 0.5 s are 1e12 a second, of 2 × 1e12: a half.
   StepInput input{.step = 9, .loss = 2.5, .duration = milliseconds(500), .tokens = 4096};
   input.samples = 8;
@@ -30,7 +30,7 @@ TEST(StepReport, WorksEveryDocumentedNumberOut) {
   EXPECT_TRUE(report.contradictions.empty());
 }
 
-TEST(StepReport, LeavesOutWhatIsNotKnownUnlessZeroIsAskedFor) {
+TEST(StepReport, leaves_out_what_is_not_known_unless_zero_is_asked_for) {
   StepInput input{.step = 1, .duration = milliseconds(500)};
   EXPECT_FALSE(report_step(input, basis()).value("perf/mfu").has_value());
   EXPECT_FALSE(report_step(input, basis()).value("perf/tokens_per_second").has_value());
@@ -45,7 +45,7 @@ TEST(StepReport, LeavesOutWhatIsNotKnownUnlessZeroIsAskedFor) {
   EXPECT_TRUE(report_step(input, basis()).metrics.empty());
 }
 
-TEST(StepReport, IsNeverClampedAndNamesTheSuspect) {
+TEST(StepReport, is_never_clamped_and_names_the_suspect) {
   StepInput input{.step = 1, .duration = milliseconds(500)};
   input.flop = MeasuredFlop{.flop = 4'000'000'000'000u};
   StepReport report = report_step(input, basis());
@@ -53,7 +53,7 @@ TEST(StepReport, IsNeverClampedAndNamesTheSuspect) {
   ASSERT_EQ(report.contradictions.size(), 1u);
 }
 
-TEST(StepReport, HasTheFiveMetricsOfGeneration) {
+TEST(StepReport, has_the_five_metrics_of_generation) {
   auto document = std::make_shared<UtilizationBasis>(
       UtilizationBasis{.peak = FlopRate{312e12}, .bandwidth = ByteRate{2e12}});
   StepInput input{.step = 10};
@@ -78,7 +78,7 @@ TEST(StepReport, HasTheFiveMetricsOfGeneration) {
   }
 }
 
-TEST(StepReport, TwiceTheTimeIsHalfTheUtilization) {
+TEST(StepReport, twice_the_time_is_half_the_utilization) {
   for (int i = 1; i < 200; ++i) {
     StepInput once{.step = 1, .duration = milliseconds(i)};
     once.flop = MeasuredFlop{.flop = static_cast<std::uint64_t>(i * i) * 1'000'000u};

@@ -8,7 +8,7 @@ namespace {
 
 // Quoted where RFC 4180 asks for it; a cell that a spreadsheet would run as a formula gets a quote
 // mark before it.
-std::string cell(std::string_view text) {
+std::string safe_cell(std::string_view text) {
   std::string out;
   bool quoted = false;
   if (!text.empty() && std::string_view("=+-@\t").find(text.front()) != std::string_view::npos) {
@@ -28,9 +28,9 @@ struct Row {
 };
 
 std::string line_of(const RankAttribution& rank, const Row& row) {
-  return fmt::format("{},{},{},{},{},{},{},{},{}\n", cell(rank.path),
-                     rank.rank ? std::to_string(*rank.rank) : "", row.table, cell(row.name),
-                     cell(row.detail), row.calls, row.duration, row.fraction, row.flop);
+  return fmt::format("{},{},{},{},{},{},{},{},{}\n", safe_cell(rank.path),
+                     rank.rank ? std::to_string(*rank.rank) : "", row.table, safe_cell(row.name),
+                     safe_cell(row.detail), row.calls, row.duration, row.fraction, row.flop);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "base/json.h"
 #include "mfu/sink.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -20,18 +21,6 @@ void write_ledger(JsonWriter& json, const Ledger& ledger) {
     json.member(name_of(line), ledger[line]);
   }
   json.end_object();
-}
-
-void write_findings(JsonWriter& json, const std::vector<Finding>& findings) {
-  json.objects("findings", findings, [&](const Finding& finding) {
-    json.member("id", finding.id);
-    json.member("cause", name_of(finding.cause));
-    json.member("title", finding.title);
-    json.strings("evidence", finding.evidence);
-    json.member("fix", finding.fix);
-    json.member("gain_ceiling_mfu", finding.gain_ceiling_mfu);
-    json.member("gain_ceiling_ns", finding.gain_ceiling_ns);
-  });
 }
 
 void write_device(JsonWriter& json, const RankAttribution& rank) {
@@ -104,6 +93,7 @@ void write_operators(JsonWriter& json, const std::vector<OperatorLine>& operator
     json.member("flop_per_s", line.rate ? std::optional(line.rate->per_s) : std::nullopt);
     json.member("peak_fraction",
                 line.peak_fraction ? std::optional(line.peak_fraction->value) : std::nullopt);
+    json.known("above_peak", std::string(above_peak(line)));
     json.known("code", line.code);
   });
 }
@@ -154,7 +144,7 @@ void write_rating(JsonWriter& json, const std::optional<Rating>& rating) {
   rating ? json.value(name_of(*rating)) : json.null();
 }
 
-void write_rank(JsonWriter& json, const RankReport& report) {
+void write_rank(JsonWriter& json, const RankReport& report, Voice voice) {
   const RankAttribution& rank = report.found;
   json.begin_object();
   json.member("path", rank.path);
@@ -170,22 +160,22 @@ void write_rank(JsonWriter& json, const RankReport& report) {
   write_rating(json, report.rating);
   json.member("communication_wait_ns", rank.communication_wait_ns);
   write_coverage(json, rank.coverage);
-  write_findings(json, rank.findings);
+  write_findings(json, "findings", rank.findings, voice);
   write_operators(json, rank.operators);
   write_kernels(json, rank.kernels);
   write_steps(json, rank.steps);
   write_idle(json, rank);
-  json.strings("notes", rank.notes);
+  write_notes(json, rank.notes, voice);
   json.end_object();
 }
 
 }  // namespace
 
-std::string to_json(const ExplainReport& report) {
+std::string to_json(const ExplainReport& report, Voice voice) {
   JsonWriter json;
   json.begin_object().member("schema", "mfu.explain/1");
   json.key("ranks").begin_array();
-  for (const RankReport& rank : report.ranks) write_rank(json, rank);
+  for (const RankReport& rank : report.ranks) write_rank(json, rank, voice);
   json.end_array();
   json.key("summary").begin_object();
   write_rows(json, "ledger", report.rows);
@@ -194,7 +184,7 @@ std::string to_json(const ExplainReport& report) {
   write_rating(json, report.rating);
   json.member("slowest_rank",
               report.slowest ? report.ranks[*report.slowest].found.rank : std::nullopt);
-  write_findings(json, report.findings);
+  write_findings(json, "findings", report.findings, voice);
   json.objects("published", report.like, [&](const PublishedRun& run) {
     json.member("model", run.model);
     json.member("device", run.device);
@@ -204,7 +194,7 @@ std::string to_json(const ExplainReport& report) {
   });
   json.end_object();
   json.member("partial", report.partial);
-  json.strings("notes", report.notes);
+  write_notes(json, report.notes, voice);
   return json.end_object().text();
 }
 

@@ -77,7 +77,7 @@ void write_peak(JsonWriter& json, const ChosenPeak& peak) {
   json.member("peak_reason", name_of(peak.reason));
 }
 
-void write_utilization(JsonWriter& json, const NeedReport& report) {
+void write_utilization(JsonWriter& json, const NeedReport& report, Voice voice) {
   json.key("utilization");
   if (!report.utilization) {
     json.null();
@@ -94,7 +94,7 @@ void write_utilization(JsonWriter& json, const NeedReport& report) {
   json.member("devices", used.devices);
   json.key("rating");
   used.contradictions.empty() ? json.value(name_of(used.rating)) : json.null();
-  json.strings("contradictions", used.contradictions);
+  json.strings("contradictions", all_words(used.contradictions, voice));
   json.end_object();
 }
 
@@ -140,7 +140,7 @@ void write_tree(JsonWriter& json, const std::vector<TreeLine>& tree) {
 
 }  // namespace
 
-std::string to_json(const NeedReport& report) {
+std::string to_json(const NeedReport& report, Voice voice) {
   JsonWriter json;
   json.begin_object().member("schema", "mfu.flops/1");
   write_model(json, report);
@@ -159,7 +159,7 @@ std::string to_json(const NeedReport& report) {
   json.end_object();
   write_conventions(json, report);
   write_bytes(json, report.bytes);
-  write_utilization(json, report);
+  write_utilization(json, report, voice);
   write_roofline(json, report.roofline);
   write_rl(json, report.rl);
   write_tree(json, report.tree);

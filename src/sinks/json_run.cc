@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/secrets.h"
 #include "mfu/sink.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -134,7 +135,7 @@ void write_coverage(JsonWriter& json, const RunReport& report) {
 
 }  // namespace
 
-std::string to_json(const RunReport& report) {
+std::string to_json(const RunReport& report, Voice voice) {
   JsonWriter json;
   json.begin_object()
       .member("schema", "mfu.run/1")
@@ -155,16 +156,12 @@ std::string to_json(const RunReport& report) {
   write_utilization(json, report);
   write_coverage(json, report);
   write_ranks(json, report);
-  json.key("suggestions").begin_array();
-  for (const Suggestion& each : report.suggestions) {
-    json.begin_object().member("cause", each.cause).member("title", each.title);
-    json.member("fix", each.fix);
-    write_share(json, "gain_ceiling_mfu", each.gain_ceiling_mfu);
-    json.end_object();
-  }
-  json.end_array().member("partial", report.partial);
-  json.strings("contradictions", report.contradictions);
-  return json.strings("notes", report.notes).end_object().text();
+  write_findings(json, "findings", report.findings, voice);
+  write_findings(json, "suggestions", report.findings, voice);
+  json.member("partial", report.partial);
+  json.strings("contradictions", all_words(report.contradictions, voice));
+  write_notes(json, report.notes, voice);
+  return json.end_object().text();
 }
 
 }  // namespace mfu

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "sinks/line_file.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -59,7 +60,7 @@ std::string to_json(const StepReport& report) {
   json.member("devices", basis.devices);
   if (basis.rank) json.member("rank", static_cast<std::uint64_t>(*basis.rank));
   if (report.calibration) write_calibration(json, report);
-  std::vector<std::string> notes = report.contradictions;
+  std::vector<std::string> notes = all_words(report.contradictions, Voice::command_line);
   if (!report.note.empty()) notes.insert(notes.begin(), report.note);
   if (!notes.empty()) json.strings("notes", notes);
   json.end_object();

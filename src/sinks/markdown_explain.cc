@@ -71,19 +71,19 @@ std::string to_markdown(const ExplainReport& report) {
   if (report.findings.empty()) text += "Nothing stands out.\n";
   std::size_t number = 0;
   for (const Finding& finding : report.findings) {
-    text += fmt::format("{}. **{}**\n", ++number, markdown_escaped(finding.title));
+    FindingWords words = finding_words(finding);
+    text += fmt::format("{}. **{}**\n", ++number, markdown_escaped(words.title));
     std::string gain = duration_text(static_cast<double>(finding.gain_ceiling_ns));
     if (finding.gain_ceiling_mfu) {
       gain += fmt::format(", {:.1f} points of MFU", *finding.gain_ceiling_mfu * 100);
     }
     text += fmt::format("   - at most: {}\n", gain);
-    for (const std::string& line : finding.evidence)
-      text += "   - " + markdown_escaped(line) + "\n";
-    text += "   - fix: " + markdown_escaped(finding.fix) + "\n";
+    for (const std::string& line : words.evidence) text += "   - " + markdown_escaped(line) + "\n";
+    text += "   - fix: " + markdown_escaped(words.fix) + "\n";
   }
   if (report.ranks.size() == 1) text += operator_table(report.ranks.front().found);
   if (!report.notes.empty()) text += "\n### Notes\n\n";
-  for (const std::string& note : report.notes) text += "- " + markdown_escaped(note) + "\n";
+  for (const Note& note : report.notes) text += "- " + markdown_escaped(words_of(note)) + "\n";
   if (report.partial) text += "- partial: the file ends early\n";
   return text;
 }

@@ -70,6 +70,8 @@ std::string bytes_text(Bytes bytes) {
 }
 
 std::string duration_text(double ns) {
+  if (std::fabs(ns) >= 7200e9) return fmt::format("{:.1f} h", ns / 3600e9);
+  if (std::fabs(ns) >= 120e9) return fmt::format("{:.1f} min", ns / 60e9);
   if (std::fabs(ns) >= 1e9) return fmt::format("{:.3g} s", ns * 1e-9);
   if (std::fabs(ns) >= 1e8) return fmt::format("{:.0f} ms", ns * 1e-6);
   if (std::fabs(ns) >= 1e6) return fmt::format("{:.3g} ms", ns * 1e-6);

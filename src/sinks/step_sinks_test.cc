@@ -52,7 +52,7 @@ class StepSinks : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(StepSinks, JsonLinesHaveTheDocumentedNamesAndHowTheyWereMade) {
+TEST_F(StepSinks, json_lines_have_the_documented_names_and_how_they_were_made) {
   std::string path = folder_ + "/training_log.json";
   write(make_jsonl_sink(path), 0, 2);
   write(make_jsonl_sink(path), 2, 1);  // a run that goes on
@@ -75,7 +75,7 @@ TEST_F(StepSinks, JsonLinesHaveTheDocumentedNamesAndHowTheyWereMade) {
   EXPECT_EQ(line->find("grad_norm"), nullptr);
 }
 
-TEST_F(StepSinks, CsvReadsBackWithOneHeader) {
+TEST_F(StepSinks, csv_reads_back_with_one_header) {
   std::string path = folder_ + "/steps.csv";
   write(make_csv_sink(path), 0, 2);
   write(make_csv_sink(path), 2, 1);
@@ -117,7 +117,7 @@ std::vector<std::string> tf_records(std::string_view bytes) {
   return records;
 }
 
-TEST_F(StepSinks, TensorBoardFilesAreFramedRecords) {
+TEST_F(StepSinks, tensor_board_files_are_framed_records) {
   write(make_tensorboard_sink(folder_), 0, 3);
   std::vector<std::filesystem::path> files;
   for (const auto& entry : std::filesystem::directory_iterator(folder_)) files.push_back(entry);
@@ -131,7 +131,7 @@ TEST_F(StepSinks, TensorBoardFilesAreFramedRecords) {
   EXPECT_EQ(records[2].find("convention exact"), std::string::npos);
 }
 
-TEST_F(StepSinks, PrometheusTextNamesTypesAndLabels) {
+TEST_F(StepSinks, prometheus_text_names_types_and_labels) {
   std::string path = folder_ + "/mfu.prom";
   write(make_prometheus_sink(path), 41, 2);
   std::string text = *read_file(path);
@@ -148,7 +148,7 @@ TEST_F(StepSinks, PrometheusTextNamesTypesAndLabels) {
   }
 }
 
-TEST_F(StepSinks, BodiesForTheWebAreJson) {
+TEST_F(StepSinks, bodies_for_the_web_are_json) {
   std::vector<StepReport> two = {report(1), report(2)};
   Result<Json> otlp = parse_json(otlp_body(two, "trainer"), "otlp");
   ASSERT_TRUE(otlp.has_value());
@@ -170,14 +170,14 @@ TEST_F(StepSinks, BodiesForTheWebAreJson) {
   EXPECT_EQ(first.find("timestamp")->count(), 1'700'000'000'000u);
 }
 
-TEST_F(StepSinks, ALineForPeopleSaysWhereTheNumberComesFrom) {
+TEST_F(StepSinks, a_line_for_people_says_where_the_number_comes_from) {
   EXPECT_EQ(console_line(report(7)),
             "step 7  loss 2.5  MFU 40.0% (calibrated)  4000 tokens/s  0.25 s  generated 150 "
             "tokens/s (MFU 0.21%)");
 }
 
 // Files as other tools leave them: no byte of them may be lost.
-TEST_F(StepSinks, AFileOfAnotherToolIsSetAsideWhole) {
+TEST_F(StepSinks, a_file_of_another_tool_is_set_aside_whole) {
   std::string long_one = "{\"a\": \"" + std::string(27'890, 'x') + "\"}";
   std::vector<std::string> json = {
       long_one,
@@ -219,7 +219,7 @@ TEST_F(StepSinks, AFileOfAnotherToolIsSetAsideWhole) {
   check({"notes of mine\n", "# HELP other_metric\n"}, make_prometheus_sink, "# HELP mfu_");
 }
 
-TEST_F(StepSinks, AHalfLineOfOursIsCutAndTheRestGoneOnWith) {
+TEST_F(StepSinks, a_half_line_of_ours_is_cut_and_the_rest_gone_on_with) {
   std::string path = folder_ + "/log", line = to_json(report(1)) + '\n';
   for (std::size_t kept : {1u, 8u, 9u, 12u, 100u}) {
     ASSERT_TRUE(write_file(path, line + line.substr(0, kept)).has_value());
@@ -234,7 +234,7 @@ TEST_F(StepSinks, AHalfLineOfOursIsCutAndTheRestGoneOnWith) {
   EXPECT_EQ(*read_file(path), table + row);
 }
 
-TEST_F(StepSinks, AFileThatWasDeletedOrRenamedIsMadeAgain) {
+TEST_F(StepSinks, a_file_that_was_deleted_or_renamed_is_made_again) {
   std::string path = folder_ + "/log.csv";
   std::unique_ptr<Sink> sink = make_csv_sink(path), board = make_tensorboard_sink(folder_ + "/b");
   StepReport one = report(1);
@@ -251,7 +251,7 @@ TEST_F(StepSinks, AFileThatWasDeletedOrRenamedIsMadeAgain) {
   std::filesystem::remove_all(folder_ + ".1");
 }
 
-TEST_F(StepSinks, FailWithAMessageWhereTheDiskIsFullOrNotOurs) {
+TEST_F(StepSinks, fail_with_a_message_where_the_disk_is_full_or_not_ours) {
   StepReport one = report(1);
   for (auto make : {make_jsonl_sink, make_csv_sink}) {
     std::unique_ptr<Sink> full = make("/dev/full");

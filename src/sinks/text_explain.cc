@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "mfu/sink.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -108,15 +109,16 @@ std::string findings_text(const std::vector<Finding>& findings, std::optional<do
   std::size_t number = 0;
   for (const Finding& finding : findings) {
     std::string head = fmt::format("{}. ", ++number);
+    FindingWords words = finding_words(finding);
     text += inked(head, Ink::bold, style) +
-            inked(wrapped(finding.title, style.width, head.size()), Ink::bold, style) + "\n";
+            inked(wrapped(words.title, style.width, head.size()), Ink::bold, style) + "\n";
     text += "   " + inked(gain_text(finding, mfu), Ink::dim, style) + "\n";
-    for (const std::string& line : finding.evidence) {
+    for (const std::string& line : words.evidence) {
       text +=
           "   " + std::string(style.unicode ? "· " : "- ") + wrapped(line, style.width, 5) + "\n";
     }
     text +=
-        "   " + inked("fix", Ink::green, style) + " " + wrapped(finding.fix, style.width, 7) + "\n";
+        "   " + inked("fix", Ink::green, style) + " " + wrapped(words.fix, style.width, 7) + "\n";
   }
   return text;
 }
@@ -179,6 +181,11 @@ std::string device_text(const RankAttribution& rank) {
   return fmt::format("{}, {} peak {}", name, name_of(type), rate_text(*rank.peak, type));
 }
 
+std::string_view above_peak_mark(const OperatorLine& line) {
+  if (above_peak(line).empty()) return "";
+  return above_peak(line) == "contradiction" ? "cannot be: " : "multiplies less: ";
+}
+
 std::string operators_text(const RankAttribution& rank, const TextStyle& style) {
   constexpr std::size_t kShown = 5;
   Table table({{"operator"},
@@ -191,7 +198,9 @@ std::string operators_text(const RankAttribution& rank, const TextStyle& style) 
     const OperatorLine& line = rank.operators[i];
     table.add({line.name.substr(0, 36), line.dtype, grouped(line.calls),
                duration_text(static_cast<double>(line.duration_ns)),
-               line.peak_fraction ? fmt::format("{:.0f}%", line.peak_fraction->value * 100) : "-",
+               line.peak_fraction ? fmt::format("{}{:.0f}%", above_peak_mark(line),
+                                                line.peak_fraction->value * 100)
+                                  : "-",
                line.shapes});
   }
   return table.empty() ? "" : "\n" + table.text(style);
@@ -269,7 +278,7 @@ std::string to_text(const ExplainReport& report, const TextStyle& style) {
   if (report.partial) {
     text += labelled("partial:", "the file ends early; this is of what could be read", style);
   }
-  for (const std::string& note : report.notes) text += labelled("note:", note, style);
+  for (const Note& note : report.notes) text += labelled("note:", words_of(note), style);
   return text;
 }
 

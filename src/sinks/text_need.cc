@@ -154,9 +154,9 @@ std::string utilization_text(const NeedReport& report, const TextStyle& style) {
                               describe(report.convention).name),
                   style.width, 0) +
           "\n";
-  for (const std::string& contradiction : used.contradictions) {
+  for (const Note& contradiction : used.contradictions) {
     text += inked("contradiction", Ink::red, style) + " " +
-            wrapped(contradiction, style.width, 14) + "\n";
+            wrapped(words_of(contradiction), style.width, 14) + "\n";
   }
   for (const PublishedRun& run : report.like) {
     text += paragraph("published",

@@ -16,13 +16,8 @@ std::string run_percent(double share) {
   return fmt::format("{:.1f}%", share * 100);
 }
 
-std::string duration_text(std::chrono::nanoseconds duration) {
-  double seconds = static_cast<double>(duration.count()) / 1e9;
-  if (seconds < 1e-3) return fmt::format("{:.0f} µs", seconds * 1e6);
-  if (seconds < 1) return fmt::format("{:.1f} ms", seconds * 1e3);
-  if (seconds < 120) return fmt::format("{:.2f} s", seconds);
-  if (seconds < 7200) return fmt::format("{:.1f} min", seconds / 60);
-  return fmt::format("{:.1f} h", seconds / 3600);
+std::string time_shown(std::chrono::nanoseconds duration) {
+  return duration_text(static_cast<double>(duration.count()));
 }
 
 std::string run_line(std::string_view label, const std::string& text, const TextStyle& style) {
@@ -66,9 +61,9 @@ std::string steps_text(const RunReport& report) {
   std::string text = fmt::format("{} step{}", grouped(report.steps), report.steps == 1 ? "" : "s");
   if (report.ranks > 1) text += fmt::format(" on {} ranks", report.ranks);
   if (report.step) {
-    text += fmt::format(", {} each (p10 {}, p90 {}, p99 {})", duration_text(report.step->median),
-                        duration_text(report.step->p10), duration_text(report.step->p90),
-                        duration_text(report.step->p99));
+    text += fmt::format(", {} each (p10 {}, p90 {}, p99 {})", time_shown(report.step->median),
+                        time_shown(report.step->p10), time_shown(report.step->p90),
+                        time_shown(report.step->p99));
   }
   if (report.tokens_per_s) {
     text += fmt::format(", {} tokens/s",
@@ -117,8 +112,8 @@ std::string ranks_table(const RunReport& report, const TextStyle& style) {
   for (const RunRankReport& each : report.by_rank) {
     bool slow = each.rank && each.rank == report.slowest_rank;
     table.add({each.rank ? fmt::format("{}", *each.rank) : fmt::format("pid {}", each.pid),
-               each.step ? duration_text(each.step->median) : "-",
-               each.own ? duration_text(*each.own) : "-",
+               each.step ? time_shown(each.step->median) : "-",
+               each.own ? time_shown(*each.own) : "-",
                share(each.phase[static_cast<std::size_t>(StepPhase::communication)]),
                share(each.phase[static_cast<std::size_t>(StepPhase::data_wait)]),
                slow ? "slowest" : each.host});
@@ -153,25 +148,28 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     text += run_line("coverage", coverage_text(report), style);
   }
   if (report.by_rank.size() > 1) text += ranks_table(report, style);
-  if (!report.suggestions.empty()) {
-    const Suggestion& first = report.suggestions[0];
-    std::string line = first.title + ". " + first.fix;
-    if (first.gain_ceiling_mfu && report.mfu && first.gain_ceiling_mfu->value > report.mfu->value) {
-      line += fmt::format(" (MFU {} at most)", run_percent(first.gain_ceiling_mfu->value));
+  if (!report.findings.empty()) {
+    const Finding& first = report.findings[0];
+    FindingWords words = finding_words(first);
+    std::string line = words.title + ". " + words.fix;
+    if (report.mfu && first.gain_ceiling_mfu.value_or(0) > 0) {
+      line += fmt::format(" (MFU {} at most)",
+                          run_percent(report.mfu->value + *first.gain_ceiling_mfu));
     }
     text += run_line("first", line, style);
   }
-  for (const std::string& each : report.contradictions) {
-    text += inked("contradiction", Ink::red, style) + " " + wrapped(each, style.width, 14) + "\n";
+  for (const Note& each : report.contradictions) {
+    text += inked("contradiction", Ink::red, style) + " " +
+            wrapped(words_of(each), style.width, 14) + "\n";
   }
-  for (const std::string& each : report.notes) text += run_line("note", each, style);
+  for (const Note& each : report.notes) text += run_line("note", words_of(each), style);
   return text;
 }
 
 std::string live_line(const RunReport& report) {
   if (report.steps == 0) return report.ranks == 0 ? "no step yet" : "";
   std::string text = fmt::format("step {}", grouped(report.steps));
-  if (report.step) text += fmt::format("  {}", duration_text(report.step->median));
+  if (report.step) text += fmt::format("  {}", time_shown(report.step->median));
   if (report.tokens_per_s) {
     text += fmt::format("  {} tokens/s",
                         grouped(static_cast<std::uint64_t>(std::llround(*report.tokens_per_s))));

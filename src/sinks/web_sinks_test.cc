@@ -78,7 +78,7 @@ StepReport report() {
   return report_step(input, std::make_shared<UtilizationBasis>());
 }
 
-TEST(WebSinks, PostToWhereTheirServersListen) {
+TEST(WebSinks, post_to_where_their_servers_listen) {
   ASSERT_TRUE(require_http().has_value()) << require_http().error().message;
   StepReport one = report();
   Answers collector(std::vector<Answers::Reply>{{"200 OK", ""}});
@@ -98,7 +98,7 @@ TEST(WebSinks, PostToWhereTheirServersListen) {
 }
 
 // The first request arrived and its reply did not: MLflow is asked what it has, and gets the rest.
-TEST(WebSinks, MlflowGetsEachPointOnceAlsoWhereAReplyIsLost) {
+TEST(WebSinks, mlflow_gets_each_point_once_also_where_a_reply_is_lost) {
   ASSERT_TRUE(require_http().has_value()) << require_http().error().message;
   std::vector<StepReport> two = {report(), report()};
   two[1].step = 4;
@@ -125,13 +125,13 @@ TEST(WebSinks, MlflowGetsEachPointOnceAlsoWhereAReplyIsLost) {
 }
 
 // A request that never left is sent again whole: nothing of it can have arrived.
-TEST(WebSinks, ANobodyThereIsNotAsked) {
+TEST(WebSinks, a_nobody_there_is_not_asked) {
   Posted posted = post({.url = "http://127.0.0.1:1", .headers = {}, .body = "x"});
   EXPECT_FALSE(posted.result.has_value());
   EXPECT_FALSE(posted.perhaps_taken);
 }
 
-TEST(WebSinks, SayWhoRefusedAndWhy) {
+TEST(WebSinks, say_who_refused_and_why) {
   ASSERT_TRUE(require_http().has_value()) << require_http().error().message;
   StepReport one = report();
   Answers broken(std::vector<Answers::Reply>{{"503 Service Unavailable", "no\n"}});

@@ -1,16 +1,176 @@
 #include "sinks/words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sinks/sentences.h"
 
 namespace mfu {
 
+namespace {
+
+const NoteValue* value_named(const NoteValues& values, std::string_view name) {
+  auto found = std::find_if(values.begin(), values.end(),
+                            [&](const auto& each) { return each.first == name; });
+  return found == values.end() ? nullptr : &found->second;
+}
+
+std::string text_named(const NoteValues& values, std::string_view name) {
+  const NoteValue* value = value_named(values, name);
+  const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+  return text == nullptr ? "" : *text;
+}
+
+double number_of(const NoteValue& value) {
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) return static_cast<double>(*whole);
+  const auto* number = std::get_if<double>(&value);
+  return number == nullptr ? 0 : *number;
+}
+
+std::string list_text(const std::vector<NotedItem>& items) {
+  std::string list;
+  for (const NotedItem& each : items) {
+    list += fmt::format("{}{} {}", list.empty() ? "" : ", ", each.name,
+                        duration_text(static_cast<double>(each.duration_ns)));
+    if (each.calls > 0) list += fmt::format(" ({}×)", each.calls);
+  }
+  return list;
+}
+
+std::string shown(const NoteValue& value, std::string_view as) {
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  if (const auto* items = std::get_if<std::vector<NotedItem>>(&value)) return list_text(*items);
+  double number = number_of(value);
+  if (as == "time") return duration_text(number);
+  if (as == "percent") return fmt::format("{:.1f}%", 100 * number);
+  if (as == "whole_percent") return fmt::format("{:.0f}%", 100 * number);
+  if (as == "tera") return fmt::format("{:.1f}", number / 1e12);
+  if (as == "steps") return fmt::format("{:.0f} step{}", number, number == 1 ? "" : "s");
+  return std::holds_alternative<std::int64_t>(value) ? fmt::format("{:.0f}", number)
+                                                     : fmt::format("{:g}", number);
+}
+
+// A sentence with its places filled in: {name}, {name:time}, {@option}, {#sentence}.
+std::string filled(std::string_view sentence, const NoteValues& values, Voice voice) {
+  std::string text;
+  while (!sentence.empty()) {
+    std::size_t open = sentence.find('{');
+    text += sentence.substr(0, open);
+    if (open == std::string_view::npos) break;
+    std::size_t close = sentence.find('}', open);
+    std::string_view place = sentence.substr(open + 1, close - open - 1);
+    sentence.remove_prefix(close + 1);
+    if (place.starts_with('@')) {
+      text += sentence_of(voice == Voice::python ? "python" : "option", place.substr(1));
+    } else if (place.starts_with('#')) {
+      text +=
+          filled(sentence_of(place.substr(1), text_named(values, place.substr(1))), values, voice);
+    } else {
+      std::size_t colon = std::min(place.find(':'), place.size());
+      const NoteValue* value = value_named(values, place.substr(0, colon));
+      if (value != nullptr) {
+        text += shown(*value, colon == place.size() ? "" : place.substr(colon + 1));
+      }
+    }
+  }
+  return text;
+}
+
+void write_values(JsonWriter& json, const NoteValues& values) {
+  json.key("values").begin_object();
+  for (const auto& [name, value] : values) {
+    if (const auto* text = std::get_if<std::string>(&value)) {
+      json.member(name, *text);
+    } else if (const auto* whole = std::get_if<std::int64_t>(&value)) {
+      json.member(name, *whole);
+    } else if (const auto* number = std::get_if<double>(&value)) {
+      json.member(name, *number);
+    } else {
+      json.objects(name, std::get<std::vector<NotedItem>>(value), [&](const NotedItem& each) {
+        json.member("name", each.name);
+        json.member("duration_ns", each.duration_ns);
+        if (each.calls > 0) json.member("calls", each.calls);
+      });
+    }
+  }
+  json.end_object();
+}
+
+}  // namespace
+
+std::string words_of(const Note& note, Voice voice) {
+  return filled(sentence_of("note", note.code), note.values, voice);
+}
+
+FindingWords finding_words(const Finding& finding, Voice voice) {
+  FindingWords words;
+  std::string of = text_named(finding.values, "of");
+  for (const std::string& code : {finding.code + "@" + text_named(finding.values, "on"),
+                                  finding.code + "/" + of, finding.code}) {
+    std::string_view title = sentence_of("title", code);
+    if (title.empty()) continue;
+    words.title = filled(title, finding.values, voice);
+    break;
+  }
+  for (const Note& each : finding.evidence) {
+    words.evidence.push_back(filled(sentence_of("evidence", each.code), each.values, voice));
+  }
+  std::vector<std::string> fixes;
+  for (const std::string& each : finding.fixes) {
+    fixes.push_back(filled(sentence_of("fix", each), finding.values, voice));
+  }
+  words.fix = fmt::format("{}.", fmt::join(fixes, "; "));
+  return words;
+}
+
+std::vector<std::string> all_words(const std::vector<Note>& notes, Voice voice) {
+  std::vector<std::string> all;
+  for (const Note& each : notes) all.push_back(words_of(each, voice));
+  return all;
+}
+
+std::string_view above_peak(const OperatorLine& line) {
+  if (!line.peak_fraction || line.peak_fraction->value <= 1) return {};
+  bool convolution = line.name.find("conv") != std::string::npos;
+  return convolution ? "fewer_multiplications" : "contradiction";
+}
+
+void write_findings(JsonWriter& json, std::string_view key, const std::vector<Finding>& findings,
+                    Voice voice) {
+  json.objects(key, findings, [&](const Finding& finding) {
+    FindingWords words = finding_words(finding, voice);
+    json.member("id", finding.code);
+    json.member("code", finding.code);
+    json.member("cause", name_of(finding.cause));
+    write_values(json, finding.values);
+    json.member("title", words.title);
+    json.strings("evidence", words.evidence);
+    json.member("fix", words.fix);
+    json.strings("fixes", finding.fixes);
+    json.member("gain_ceiling_mfu", finding.gain_ceiling_mfu);
+    json.member("gain_ceiling_ns", finding.gain_ceiling_ns);
+  });
+}
+
+void write_notes(JsonWriter& json, const std::vector<Note>& notes, Voice voice) {
+  json.strings("notes", all_words(notes, voice));
+  json.objects("note_codes", notes, [&](const Note& note) {
+    json.member("code", note.code);
+    write_values(json, note.values);
+  });
+}
+
 std::vector<std::string> with_peak(std::vector<std::string> notes, const ChosenPeak& peak) {
   if (peak.reason == PeakReason::wider_unit) {
-    notes.push_back(fmt::format("the device has no unit for {}: its {} peak is taken",
-                                name_of(*peak.precision), name_of(*peak.against)));
+    notes.push_back(words_of({"peak_is_wider",
+                              {{"dtype", std::string(name_of(*peak.precision))},
+                               {"against", std::string(name_of(*peak.against))}}}));
   }
   if (peak.confidence == Confidence::unverified) {
-    notes.emplace_back("the peak is not verified in any source we found");
+    notes.push_back(words_of({"peak_unverified", {}}));
   }
   return notes;
 }

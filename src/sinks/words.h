@@ -4,11 +4,24 @@
 #include <string>
 #include <vector>
 
-#include "mfu/report.h"
+#include "base/json.h"
+#include "mfu/sink.h"
 
 namespace mfu {
 
 // Notes, and what is worth saying of the peak: nothing where it is the type's own and sure.
 std::vector<std::string> with_peak(std::vector<std::string> notes, const ChosenPeak& peak);
+
+std::vector<std::string> all_words(const std::vector<Note>& notes, Voice voice);
+
+// Why an operator's rate is above the peak, as a code: a convolution's algorithm may multiply less
+// than is counted; anything else contradicts the peak. Empty where it is not above.
+std::string_view above_peak(const OperatorLine& line);
+
+// "findings" with code, cause, values and words; "notes" with words, "note_codes" with codes and
+// values.
+void write_findings(JsonWriter& json, std::string_view key, const std::vector<Finding>& findings,
+                    Voice voice);
+void write_notes(JsonWriter& json, const std::vector<Note>& notes, Voice voice);
 
 }  // namespace mfu

@@ -14,7 +14,7 @@ constexpr std::size_t kMostRows = kNone - 1;
 // A file with more threads or streams than this is not a trace of anything that ran.
 constexpr std::size_t kMostThreads = 1u << 14;
 // Records of collectives are kept in memory.
-constexpr std::size_t kMostCollectives = 1u << 20;
+constexpr std::size_t kMostBuiltCollectives = 1u << 20;
 
 std::int64_t id_of(const EventText& event, Key key) {
   return event.has(key) ? parse_id(event.value(key)).value_or(kNoId) : kNoId;
@@ -294,7 +294,7 @@ std::uint32_t TraceBuilder::collective_of(const EventText& event) {
   auto text_of = [&](Key key) {
     return event.has(key) ? trace_.texts->intern_raw(event.inside(key)) : kNone;
   };
-  if (trace_.collectives.size() >= kMostCollectives) return kNone;
+  if (trace_.collectives.size() >= kMostBuiltCollectives) return kNone;
   trace_.collectives.push_back({.name = text_of(Key::collective),
                                 .group = text_of(Key::group),
                                 .ranks = text_of(Key::ranks),

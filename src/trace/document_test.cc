@@ -49,7 +49,7 @@ const std::string kSmall =
   {"ph": "i", "name": "c"}
  ], "traceName": "t.json"})";
 
-TEST(Document, IsTheSameInPiecesOfAnySize) {
+TEST(Document, is_the_same_in_pieces_of_any_size) {
   for (std::size_t piece = 1; piece < kSmall.size() + 2; ++piece) {
     Outcome outcome = read_in_pieces(kSmall, piece);
     EXPECT_EQ(outcome.names, (Names{"a", "b\\\"}{", "c"})) << piece;
@@ -59,7 +59,7 @@ TEST(Document, IsTheSameInPiecesOfAnySize) {
   }
 }
 
-TEST(Document, TruncatedAtAnyByteGivesTheEventsBefore) {
+TEST(Document, truncated_at_any_byte_gives_the_events_before) {
   for (std::size_t length = 0; length < kSmall.size(); ++length) {
     Outcome outcome = read_in_pieces(kSmall.substr(0, length), 7);
     EXPECT_NE(outcome.end, DocumentEnd::whole) << length;
@@ -72,14 +72,14 @@ TEST(Document, TruncatedAtAnyByteGivesTheEventsBefore) {
   }
 }
 
-TEST(Document, TakesABareListWithOrWithoutItsEnd) {
+TEST(Document, takes_a_bare_list_with_or_without_its_end) {
   EXPECT_EQ(read_in_pieces("[{\"name\": \"a\"},{\"name\": \"b\"}]", 5).end, DocumentEnd::whole);
   Outcome open = read_in_pieces("[{\"name\": \"a\"},\n{\"name\": \"b\"},\n", 5);
   EXPECT_EQ(open.end, DocumentEnd::open_list);
   EXPECT_EQ(open.names, (Names{"a", "b"}));
 }
 
-TEST(Document, SaysWhatIsNoTrace) {
+TEST(Document, says_what_is_no_trace) {
   EXPECT_EQ(read_in_pieces("", 4).end, DocumentEnd::empty);
   EXPECT_EQ(read_in_pieces(" \n\t ", 1).end, DocumentEnd::empty);
   EXPECT_EQ(read_in_pieces("hello", 4).end, DocumentEnd::no_document);
@@ -94,7 +94,7 @@ TEST(Document, SaysWhatIsNoTrace) {
   }
 }
 
-TEST(Document, MendsANameWithABareQuote) {
+TEST(Document, mends_a_name_with_a_bare_quote) {
   Outcome outcome = read_in_pieces(
       R"([{"ph":"X","name":"a "quoted" name","ts":1},{"ph":"X","name":"x", y","ts":2},{"name":"z"}])",
       9);
@@ -103,7 +103,7 @@ TEST(Document, MendsANameWithABareQuote) {
   EXPECT_EQ(outcome.counts.malformed, 0u);
 }
 
-TEST(Document, MendingNeverReachesIntoTheNextEvent) {
+TEST(Document, mending_never_reaches_into_the_next_event) {
   Outcome outcome = read_in_pieces(
       "[{\"name\":\"a\",\"args\":{5}},{\"ph\":\"X\",\"name\":\"b\"},\n"
       "{\"name\":\"c\"d,\n\"ts\":1},{\"ph\":\"X\",\"name\":\"e\"}]",
@@ -113,7 +113,7 @@ TEST(Document, MendingNeverReachesIntoTheNextEvent) {
   EXPECT_EQ(outcome.counts.malformed, 2u);
 }
 
-TEST(Document, GoesOnAfterAnEventThatIsNone) {
+TEST(Document, goes_on_after_an_event_that_is_none) {
   for (const char* broken :
        {"{\"ph\" \"X\"}", "{1: 2}", "17", "\"text\"", "{\"ph\":}", "[[]]", "{,}", "nonsense"}) {
     std::string text = std::string("[{\"name\":\"a\"},") + broken + ",{\"name\":\"b\"}]";
@@ -124,7 +124,7 @@ TEST(Document, GoesOnAfterAnEventThatIsNone) {
   }
 }
 
-TEST(Document, AMissingBracketDoesNotSwallowTheRest) {
+TEST(Document, a_missing_bracket_does_not_swallow_the_rest) {
   std::string text =
       "{\"traceEvents\":[{\"ph\":\"X\",\"name\":\"a\",\"args\":{\"Input Dims\":[[1,2],\"x\":1}},\n";
   for (int i = 0; i < 1000; ++i) text += "{\"ph\":\"X\",\"name\":\"b\"},\n";
@@ -133,7 +133,7 @@ TEST(Document, AMissingBracketDoesNotSwallowTheRest) {
   EXPECT_EQ(outcome.names.back(), "c");
 }
 
-TEST(Document, AMillionLevelsOfNestingAreANumber) {
+TEST(Document, a_million_levels_of_nesting_are_a_number) {
   std::string deep(1000000, '[');
   Outcome outcome = read_in_pieces("[{\"name\":\"a\",\"args\":{\"x\":" + deep +
                                        std::string(1000000, ']') + "}},{\"name\":\"b\"}]",
@@ -145,7 +145,7 @@ TEST(Document, AMillionLevelsOfNestingAreANumber) {
   EXPECT_EQ(read_in_pieces(deep, 4096).end, DocumentEnd::truncated);
 }
 
-TEST(Document, MembersTooLargeToHoldAreSteppedOver) {
+TEST(Document, members_too_large_to_hold_are_stepped_over) {
   std::string large = "{\"INFO\": [\"" + std::string(3 << 20, 'x') +
                       "\\\"]\"], \"traceEvents\": [{\"name\":\"a\"}]}";
   Outcome outcome = read_in_pieces(large, 1 << 18);
@@ -153,7 +153,7 @@ TEST(Document, MembersTooLargeToHoldAreSteppedOver) {
   EXPECT_EQ(outcome.end, DocumentEnd::whole);
 }
 
-TEST(Scan, SkipsValuesWhole) {
+TEST(Scan, skips_values_whole) {
   for (const std::string value :
        {"1", "-1.5e3", "\"a\\\"b\\\\\"", "[1,[2,\"]\"]]", "{\"a\":{\"b\":\"}\"}}", "null", "NaN"}) {
     std::string text = value + ", rest of the text that is longer than a stride";

@@ -50,7 +50,7 @@ std::string any_event(std::mt19937& random) {
   return event + space() + any({"}", "}", "}", ""}) + kBehind;
 }
 
-TEST(Layouts, ChangeNothingOfWhatAnEventSays) {
+TEST(Layouts, change_nothing_of_what_an_event_says) {
   std::mt19937 random(7);
   Layouts layouts;
   for (int i = 0; i < 20000; ++i) {
@@ -62,7 +62,7 @@ TEST(Layouts, ChangeNothingOfWhatAnEventSays) {
   }
 }
 
-TEST(Layouts, MoreSpaceThanBeforeIsNoPartOfTheValue) {
+TEST(Layouts, more_space_than_before_is_no_part_of_the_value) {
   Layouts layouts;
   std::string first = R"({"ts": 1, "name": "a"})" + kBehind;
   std::string wider = R"({"ts":   1, "name":  "a"})" + kBehind;
@@ -71,7 +71,7 @@ TEST(Layouts, MoreSpaceThanBeforeIsNoPartOfTheValue) {
   EXPECT_EQ(outcome(wider, layouts), outcome(wider, fresh));
 }
 
-TEST(Layouts, AKeyOfTheArgumentsIsNotOneOfTheEvent) {
+TEST(Layouts, a_key_of_the_arguments_is_not_one_of_the_event) {
   Layouts layouts;
   std::string inside = R"({"args": {"x": 1, "name": "a"}})" + kBehind;
   std::string outside = R"({"args": {"x": 1}, "name": "a"})" + kBehind;
@@ -83,7 +83,7 @@ TEST(Layouts, AKeyOfTheArgumentsIsNotOneOfTheEvent) {
   }
 }
 
-TEST(Layouts, AMendedNameIsMendedAgain) {
+TEST(Layouts, a_mended_name_is_mended_again) {
   Layouts layouts;
   std::string broken = "{\"name\": \"f<\"x\">()\", \"ts\": 1}" + kBehind;
   Layouts fresh;
@@ -92,7 +92,7 @@ TEST(Layouts, AMendedNameIsMendedAgain) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(outcome(broken, layouts), expected);
 }
 
-TEST(Layouts, WithoutAnyOrderOfKeysTheyBeginAgain) {
+TEST(Layouts, without_any_order_of_keys_they_begin_again) {
   Layouts layouts;
   std::string text;
   for (int i = 0; i < 5000; ++i) {

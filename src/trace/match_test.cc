@@ -33,7 +33,7 @@ Trace rank_of(const std::vector<Call>& calls, double clock_us) {
   return std::move(trace).value();
 }
 
-TEST(Match, PartsWaitFromTransferOnACommonClock) {
+TEST(Match, parts_wait_from_transfer_on_a_common_clock) {
   // Rank 1's clock is 5 s ahead. It comes 40 µs late to the first all-reduce, 25 µs early to the
   // second.
   std::vector<Trace> traces;
@@ -59,7 +59,7 @@ TEST(Match, PartsWaitFromTransferOnACommonClock) {
   EXPECT_EQ(match.collectives[1].parts[1].wait_ns, 25000);
 }
 
-TEST(Match, ARankThatBeganLaterIsShiftedBySize) {
+TEST(Match, a_rank_that_began_later_is_shifted_by_size) {
   std::vector<Trace> traces;
   traces.push_back(
       rank_of({{1000, 1100, 1}, {2000, 2100, 2}, {3000, 3100, 3}, {4000, 4100, 4}}, 0));
@@ -70,14 +70,14 @@ TEST(Match, ARankThatBeganLaterIsShiftedBySize) {
   EXPECT_EQ(match.collectives[1].parts[0].wait_ns, 20000);
 }
 
-TEST(Match, OneRankAloneMatchesNothing) {
+TEST(Match, one_rank_alone_matches_nothing) {
   std::vector<Trace> traces;
   traces.push_back(rank_of({{1000, 1100, 1}}, 0));
   EXPECT_TRUE(match_collectives(traces).collectives.empty());
   EXPECT_TRUE(match_collectives({}).collectives.empty());
 }
 
-TEST(Match, KindsAreTheSameBehindEveryName) {
+TEST(Match, kinds_are_the_same_behind_every_name) {
   EXPECT_EQ(collective_kind("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"), "allreduce");
   EXPECT_EQ(collective_kind("nccl:all_reduce"), "allreduce");
   EXPECT_EQ(collective_kind("_allgather_base"), "allgather");

@@ -13,7 +13,7 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-std::string_view unquoted(std::string_view token) {
+std::string_view bare_token(std::string_view token) {
   if (token.size() >= 2 && token.front() == '"' && token.back() == '"') {
     token = token.substr(1, token.size() - 2);
   }
@@ -112,7 +112,7 @@ std::optional<std::int64_t> parse_ns(std::string_view microseconds) {
       if (at == size) return static_cast<std::int64_t>(value * kScale[places]);
     }
   }
-  std::optional<Decimal> decimal = parse_decimal(unquoted(microseconds));
+  std::optional<Decimal> decimal = parse_decimal(bare_token(microseconds));
   if (!decimal) return std::nullopt;
   decimal->exponent += 3;
   if (decimal->exponent > kMostExponent && decimal->digits != 0) return std::nullopt;
@@ -131,7 +131,7 @@ std::optional<std::int64_t> parse_id(std::string_view token) {
     }
     if (plain) return static_cast<std::int64_t>(digits);
   }
-  token = unquoted(token);
+  token = bare_token(token);
   bool negative = !token.empty() && token[0] == '-';
   std::uint64_t value = 0;
   std::size_t at = negative ? 1 : 0;

@@ -8,7 +8,7 @@
 namespace mfu {
 namespace {
 
-TEST(ParseNs, ReadsWhatKinetoWrites) {
+TEST(ParseNs, reads_what_kineto_writes) {
   EXPECT_EQ(parse_ns("1695835542481129"), 1695835542481129000);
   EXPECT_EQ(parse_ns("1365627862814.773"), 1365627862814773);
   EXPECT_EQ(parse_ns("4.4"), 4400);
@@ -16,13 +16,13 @@ TEST(ParseNs, ReadsWhatKinetoWrites) {
   EXPECT_EQ(parse_ns("1712187102000000.5"), 1712187102000000500);
 }
 
-TEST(ParseNs, KeepsTheNanosecondThatADoubleLoses) {
+TEST(ParseNs, keeps_the_nanosecond_that_a_double_loses) {
   // 1.7e15 µs: a double is good to 0.25 µs there.
   EXPECT_EQ(parse_ns("1700000000000000.001"), 1700000000000000001);
   EXPECT_EQ(parse_ns("1700000000000000.999"), 1700000000000000999);
 }
 
-TEST(ParseNs, ReadsExponentsSignsAndStrings) {
+TEST(ParseNs, reads_exponents_signs_and_strings) {
   EXPECT_EQ(parse_ns("1.7e15"), 1700000000000000000);
   EXPECT_EQ(parse_ns("1.5E-3"), 2);  // 1.5 ns, half away from zero
   EXPECT_EQ(parse_ns("-2.25"), -2250);
@@ -32,14 +32,14 @@ TEST(ParseNs, ReadsExponentsSignsAndStrings) {
   EXPECT_EQ(parse_ns("0e999999999999"), 0);
 }
 
-TEST(ParseNs, RoundsBeyondTheNanosecond) {
+TEST(ParseNs, rounds_beyond_the_nanosecond) {
   EXPECT_EQ(parse_ns("1.2344"), 1234);
   EXPECT_EQ(parse_ns("1.2345"), 1235);
   EXPECT_EQ(parse_ns("-1.2345"), -1235);
   EXPECT_EQ(parse_ns("0.00049999"), 0);
 }
 
-TEST(ParseNs, RefusesWhatIsNoTime) {
+TEST(ParseNs, refuses_what_is_no_time) {
   for (const char* text :
        {"", "NaN", "Infinity", "-Infinity", "null", "abc", "1.2.3", "1e", "-", ".", "1e99",
         "99999999999999999999", "9300000000000000", "[1]", "{}", "true"}) {
@@ -47,7 +47,7 @@ TEST(ParseNs, RefusesWhatIsNoTime) {
   }
 }
 
-TEST(ParseNs, IsExactForEveryWayOfWritingIt) {
+TEST(ParseNs, is_exact_for_every_way_of_writing_it) {
   std::mt19937_64 random(7);
   for (int i = 0; i < 20000; ++i) {
     auto ns =
@@ -61,7 +61,7 @@ TEST(ParseNs, IsExactForEveryWayOfWritingIt) {
   }
 }
 
-TEST(ParseId, ReadsIdsOfAnySize) {
+TEST(ParseId, reads_ids_of_any_size) {
   EXPECT_EQ(parse_id("42"), 42);
   EXPECT_EQ(parse_id("-1"), -1);
   EXPECT_EQ(parse_id("\"7\""), 7);

@@ -41,7 +41,7 @@ const std::string kChain = R"(
  "args": {"device": 0, "stream": 7, "correlation": 77, "External id": 6, "grid": [4, 1, 1],
           "block": [128, 1, 1]}})";
 
-TEST(Reader, LinksKernelToLaunchToOperator) {
+TEST(Reader, links_kernel_to_launch_to_operator) {
   Trace trace = read(kChain);
   ASSERT_EQ(trace.device.size(), 1u);
   EXPECT_EQ(trace.device.start_ns[0], 200250);
@@ -65,7 +65,7 @@ TEST(Reader, LinksKernelToLaunchToOperator) {
   EXPECT_EQ(trace.coverage.linked_to_operator, 1u);
 }
 
-TEST(Reader, TakesTheCategoriesOf2021AndStreamsAsText) {
+TEST(Reader, takes_the_categories_of_2021_and_streams_as_text) {
   Trace trace = read(
       R"({"ph":"X","cat":"Operator","name":"aten::mm","pid":1,"tid":"25738","ts":1,"dur":9,"args":{"External id":4}},
          {"ph":"X","cat":"Runtime","name":"cudaLaunchKernel","pid":1,"tid":"25738","ts":2,
@@ -83,7 +83,7 @@ TEST(Reader, TakesTheCategoriesOf2021AndStreamsAsText) {
   EXPECT_EQ(trace.text(trace.host.name[trace.device.host[0]]), "aten::mm");
 }
 
-TEST(Reader, ATritonOperatorThatCarriesAStreamIsNoDeviceEvent) {
+TEST(Reader, a_triton_operator_that_carries_a_stream_is_no_device_event) {
   Trace trace = read(
       R"({"ph":"X","cat":"cpu_op","name":"triton_poi","pid":1,"tid":1,"ts":1,"dur":9,"args":{"stream":7,"grid":"g"}
 })");
@@ -91,7 +91,7 @@ TEST(Reader, ATritonOperatorThatCarriesAStreamIsNoDeviceEvent) {
   EXPECT_EQ(trace.host.size(), 1u);
 }
 
-TEST(Reader, FallsBackToArrowsAndExternalIds) {
+TEST(Reader, falls_back_to_arrows_and_external_ids) {
   // No correlation ids: the arrows lead from the launch to the first kernel; the second has an
   // external id only.
   Trace trace = read(
@@ -109,7 +109,7 @@ TEST(Reader, FallsBackToArrowsAndExternalIds) {
   EXPECT_EQ(trace.coverage.linked, 1u);
 }
 
-TEST(Reader, OneGraphLaunchHasManyKernels) {
+TEST(Reader, one_graph_launch_has_many_kernels) {
   Trace trace = read(
       R"({"ph":"X","cat":"cuda_runtime","name":"cudaGraphLaunch","pid":1,"tid":1,"ts":2,"dur":1,"args":{"correlation":8}},
          {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":20,"dur":2,
@@ -121,7 +121,7 @@ TEST(Reader, OneGraphLaunchHasManyKernels) {
   EXPECT_EQ(trace.device.graph_node[1], 12);
 }
 
-TEST(Reader, ClipsAndCountsWhatClocksGotWrong) {
+TEST(Reader, clips_and_counts_what_clocks_got_wrong) {
   Trace trace = read(
       R"({"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":25.5,"dur":1,"args":{"correlation":8}},
          {"ph":"X","cat":"kernel","name":"a","pid":0,"tid":7,"ts":20.5,"dur":1000000,
@@ -135,7 +135,7 @@ TEST(Reader, ClipsAndCountsWhatClocksGotWrong) {
   EXPECT_EQ(trace.clipped_duration_ns(1), 2000);
 }
 
-TEST(Reader, KnowsTheRuntimesOfOtherVendors) {
+TEST(Reader, knows_the_runtimes_of_other_vendors) {
   EXPECT_EQ(launch_kind("hipExtModuleLaunchKernel"), LaunchKind::kernel);
   EXPECT_EQ(launch_kind("cuLaunchKernelEx"), LaunchKind::kernel);
   EXPECT_EQ(launch_kind("cudaLaunchKernelExC"), LaunchKind::kernel);
@@ -152,7 +152,7 @@ TEST(Reader, KnowsTheRuntimesOfOtherVendors) {
   EXPECT_EQ(parse_category("mtia_ccp_events"), Category::kernel);
 }
 
-TEST(Reader, KnowsCommunicationByName) {
+TEST(Reader, knows_communication_by_name) {
   for (const char* name :
        {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "ncclKernel_SendRecv",
         "rcclGenericKernel", "void vllm::cross_device_reduce_1stage<__half, 8>",
@@ -165,7 +165,7 @@ TEST(Reader, KnowsCommunicationByName) {
   }
 }
 
-TEST(Reader, KnowsCommunicationByWhatWasRecorded) {
+TEST(Reader, knows_communication_by_what_was_recorded) {
   Trace trace = read(
       R"({"ph":"X","cat":"cpu_op","name":"record_param_comms","pid":1,"tid":1,"ts":1,"dur":9,"args":{"Collective name":"allreduce",
           "In msg nelems":1024,"Out msg nelems":1024,"Group size":8,"dtype":"BFloat16",
@@ -182,7 +182,7 @@ TEST(Reader, KnowsCommunicationByWhatWasRecorded) {
   EXPECT_EQ(trace.text(collective.ranks), "[0, 1]");
 }
 
-TEST(Reader, ReadsWhatTheFileSaysOfItself) {
+TEST(Reader, reads_what_the_file_says_of_itself) {
   auto trace = read_trace_bytes(
       R"({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA H100", "totalGlobalMem": 85018279936, "computeMajor": 9, "computeMinor": 0, "numSms": 132}],
          "distributedInfo": {"backend": "nccl", "rank": 3, "world_size": 8,
@@ -203,7 +203,7 @@ TEST(Reader, ReadsWhatTheFileSaysOfItself) {
   EXPECT_EQ(info.other.at(0).first, "with_stack");
 }
 
-TEST(Reader, NamesAreCleanAndKeptOnce) {
+TEST(Reader, names_are_clean_and_kept_once) {
   Trace trace = read(
       "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":"
       "\"a\\u0041\\n\x01\xff\xc3\xa9\\ud83d\\ude00\\ud800\",\"pid\":0,\"tid\":1,\"ts\":1,\"dur\":1}"
@@ -215,7 +215,7 @@ TEST(Reader, NamesAreCleanAndKeptOnce) {
   EXPECT_EQ(trace.device.name[1], trace.device.name[2]);
 }
 
-TEST(Reader, SkipsWhatHasNoTimeAndCounts) {
+TEST(Reader, skips_what_has_no_time_and_counts) {
   Trace trace = read(
       R"({"ph":"X","cat":"kernel","name":"a","ts":NaN,"dur":1},{"ph":"X","cat":"kernel","name":"a","ts":1,"dur":-1},
          {"ph":"X","cat":"kernel","name":"a","ts":1e300,"dur":1},{"ph":"X","cat":"kernel",
@@ -229,7 +229,7 @@ TEST(Reader, SkipsWhatHasNoTimeAndCounts) {
   EXPECT_EQ(trace.coverage.skipped_events, 7u);
 }
 
-TEST(Reader, SaysWhatIsNoTrace) {
+TEST(Reader, says_what_is_no_trace) {
   EXPECT_NE(error_of("").find("is empty"), std::string::npos);
   EXPECT_NE(error_of("hello").find("not a profiler trace"), std::string::npos);
   EXPECT_NE(error_of("{\"a\": 1}").find("traceEvents"), std::string::npos);
@@ -244,7 +244,7 @@ std::string whole_trace() {
   return "{\"schemaVersion\": 1, \"traceEvents\": [" + kChain + "\n]}\n";
 }
 
-TEST(Reader, CompressionChangesNothing) {
+TEST(Reader, compression_changes_nothing) {
   std::string text = whole_trace();
   std::string half = text.substr(0, text.size() / 2), rest = text.substr(text.size() / 2);
   for (const std::string& bytes :
@@ -259,7 +259,7 @@ TEST(Reader, CompressionChangesNothing) {
   }
 }
 
-TEST(Reader, TruncatedAnywhereItSaysSo) {
+TEST(Reader, truncated_anywhere_it_says_so) {
   std::string text = whole_trace();
   for (const std::string& bytes : {text, gzipped(text), zstd_compressed(text)}) {
     for (std::size_t size = 0; size < bytes.size() - 2; ++size) {
@@ -274,7 +274,7 @@ TEST(Reader, TruncatedAnywhereItSaysSo) {
   }
 }
 
-TEST(Reader, DamagedArchivesEndWhereTheyBreak) {
+TEST(Reader, damaged_archives_end_where_they_break) {
   std::string events;
   for (int i = 0; i < 20000; ++i) {
     events += "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k" + std::to_string(i % 97) +
@@ -293,14 +293,14 @@ TEST(Reader, DamagedArchivesEndWhereTheyBreak) {
   }
 }
 
-TEST(Reader, AnArchiveOfSpacesEndsAndTakesNoMemory) {
+TEST(Reader, an_archive_of_spaces_ends_and_takes_no_memory) {
   std::string bomb;
   std::string spaces = gzipped(std::string(16 << 20, ' '));
   for (int i = 0; i < 4; ++i) bomb += spaces;
   EXPECT_NE(error_of(bomb).find("is empty"), std::string::npos);
 }
 
-TEST(Reader, RandomTracesReadBackAsTheyWereWritten) {
+TEST(Reader, random_traces_read_back_as_they_were_written) {
   std::mt19937_64 random(11);
   for (int round = 0; round < 50; ++round) {
     struct Row {
@@ -342,7 +342,7 @@ TEST(Reader, RandomTracesReadBackAsTheyWereWritten) {
   }
 }
 
-TEST(Reader, ColumnsGoToDiskAndReadTheSame) {
+TEST(Reader, columns_go_to_disk_and_read_the_same) {
   std::string events;
   for (int i = 0; i < 60000; ++i) {
     events += "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":" +
@@ -359,14 +359,14 @@ TEST(Reader, ColumnsGoToDiskAndReadTheSame) {
                          on_disk->device.start_ns.begin()));
 }
 
-TEST(Reader, CanBeCancelledAndTellsHowFarItIs) {
+TEST(Reader, can_be_cancelled_and_tells_how_far_it_is) {
   std::atomic<bool> cancel{true};
   auto trace = read_trace_bytes(whole_trace(), "t", {.cancel = &cancel});
   ASSERT_FALSE(trace.has_value());
   EXPECT_NE(trace.error().message.find("cancelled"), std::string::npos);
 }
 
-TEST(Reader, ReadsDirectoriesInRankOrderAndLeavesStrangersOut) {
+TEST(Reader, reads_directories_in_rank_order_and_leaves_strangers_out) {
   std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("mfu_trace_test_" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
@@ -389,7 +389,7 @@ TEST(Reader, ReadsDirectoriesInRankOrderAndLeavesStrangersOut) {
   EXPECT_FALSE(read_traces({"/nonexistent-folder/x"}).has_value());
 }
 
-TEST(Reader, StepsAreNumbered) {
+TEST(Reader, steps_are_numbered) {
   Trace trace = read(
       R"({"ph":"X","cat":"user_annotation","name":"ProfilerStep#12","pid":1,"tid":1,"ts":10,"dur":9},
          {"ph":"X","cat":"Operator","name":"ProfilerStep#11","pid":1,"tid":1,"ts":1,"dur":9},
@@ -418,7 +418,7 @@ std::string inner(int at, const std::string& name, int sequence) {
          std::to_string(at) + R"(,"args":{)" + numbered + "}},\n";
 }
 
-TEST(Reader, ForwardOperatorsInsideABackwardAreRecomputation) {
+TEST(Reader, forward_operators_inside_a_backward_are_recomputation) {
   std::string events = inner(0, "forward", 50);
   for (int i = 0; i < 20; ++i) {
     int at = 1000 + i * 200;
@@ -436,7 +436,7 @@ TEST(Reader, ForwardOperatorsInsideABackwardAreRecomputation) {
   EXPECT_EQ(recomputed, 1);
 }
 
-TEST(Reader, ADoubleBackwardIsNoRecomputation) {
+TEST(Reader, a_double_backward_is_no_recomputation) {
   std::string events;
   for (int i = 0; i < 20; ++i) {
     int at = 1000 + i * 200;

@@ -68,7 +68,7 @@ std::int64_t ns(const std::string& microseconds) {
   return std::llround(std::stod(microseconds) * 1000);
 }
 
-TEST(RealTraces, IntervalsEqualTheReferenceToTheNanosecond) {
+TEST(RealTraces, intervals_equal_the_reference_to_the_nanosecond) {
   auto rows = reference();
   if (rows.empty()) GTEST_SKIP() << "the real traces are not here";
   EXPECT_EQ(rows.size(), 31u);
@@ -115,7 +115,7 @@ bool absent() {
   return !std::filesystem::exists(kTraces + "README.md");
 }
 
-TEST(RealTraces, RowsAreSortedNestedAndLinked) {
+TEST(RealTraces, rows_are_sorted_nested_and_linked) {
   if (absent()) GTEST_SKIP();
   for (const char* name :
        {"hta_a100_ws8_rank3_control.json.gz", "tl_mi300x_resnet_ckpt_ws8_rank0.json.gz",
@@ -147,7 +147,7 @@ TEST(RealTraces, RowsAreSortedNestedAndLinked) {
   }
 }
 
-TEST(RealTraces, CheckpointingIsRecognised) {
+TEST(RealTraces, checkpointing_is_recognised) {
   if (absent()) GTEST_SKIP();
   Trace trace = real("tl_mi300x_resnet_ckpt_ws8_rank0.json.gz");
   std::map<std::string, int> again, all;
@@ -177,7 +177,7 @@ TEST(RealTraces, CheckpointingIsRecognised) {
   }
 }
 
-TEST(RealTraces, BackwardOperatorsKnowTheirForward) {
+TEST(RealTraces, backward_operators_know_their_forward) {
   if (absent()) GTEST_SKIP();
   Trace trace = real("hta_v100_ns_rank0.json.gz");
   std::size_t linked = 0, nodes = 0;
@@ -195,7 +195,7 @@ TEST(RealTraces, BackwardOperatorsKnowTheirForward) {
   EXPECT_GT(linked * 10, nodes * 8);
 }
 
-TEST(RealTraces, EightRanksAreMatchedAndTheirWaitsFound) {
+TEST(RealTraces, eight_ranks_are_matched_and_their_waits_found) {
   if (absent()) GTEST_SKIP();
   auto traces = read_traces({kTraces + "param_v100_dlrm_8rank"});
   ASSERT_TRUE(traces.has_value()) << traces.error().message;

@@ -1,7 +1,5 @@
 #include "mfu/utilization.h"
 
-#include <fmt/format.h>
-
 namespace mfu {
 
 Rating rating_of(Fraction mfu) {
@@ -29,26 +27,18 @@ namespace {
 // Whoever is above the peak gave an input that is not so; which one is likeliest depends on how far
 // above.
 void note_contradictions(Utilization& used) {
-  auto check = [&](std::string_view what, const std::optional<Fraction>& share,
-                   std::string_view suspect) {
+  auto check = [&](const char* what, const std::optional<Fraction>& share, const char* suspect) {
     if (!share || share->value <= 1) return;
-    used.contradictions.push_back(fmt::format("{} is {:.1f}%, which cannot be. Suspect: {}", what,
-                                              share->value * 100, suspect));
+    used.contradictions.push_back(
+        {"above_peak", {{"what", what}, {"fraction", share->value}, {"suspect", suspect}}});
   };
   bool doubled = used.mfu.value <= 2.1 && used.mfu.value > 1;
-  check(
-      "MFU", used.mfu,
-      used.devices == 1
-          ? "the rate or time is of several devices (give --devices), or the peak is not in FLOP/s "
-            "(312e12, not 312) or of another data type"
-      : doubled
-          ? "the rate is of the whole job but the peak is too low: another form of the device "
-            "(PCIe for SXM), another data type, or a sparse run"
-          : "the number of devices, or a rate given per device and multiplied again");
-  if (used.mfu.value <= 1) {
-    check("HFU", used.hfu, "the recomputation policy: hardware FLOPs beyond what the time allows");
-  }
-  check("MBU", used.mbu, "the bandwidth, or a batch that shares its weight reads");
+  check("MFU", used.mfu,
+        used.devices == 1 ? "devices_or_peak"
+        : doubled         ? "peak_too_low"
+                          : "devices");
+  if (used.mfu.value <= 1) check("HFU", used.hfu, "recomputation");
+  check("MBU", used.mbu, "bandwidth");
 }
 
 }  // namespace

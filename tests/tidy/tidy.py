@@ -107,6 +107,8 @@ def name_problems(path):
             yield f"{name}:{number}: `flops`: flop is a count, flop_per_s a rate"
         if re.search(r"\b(TODO|FIXME|XXX)\b(?!.*#\d)", line):
             yield f"{name}:{number}: a TODO without an issue number"
+        if re.match(r"TEST(_[FP])?\(\w+, [A-Z]", line):
+            yield f"{name}:{number}: a test's name is a sentence_in_small_letters"
         if re.search(r"\b(Manager|Helper|Util)s?\b", code):
             yield f"{name}:{number}: a name that says nothing"
 
@@ -152,6 +154,41 @@ def twice_problems(headers):
                     yield f"{path.relative_to(ROOT)}:{number}: {name} is defined in {place.relative_to(ROOT)} too"
 
 
+HIDDEN = re.compile(r"(?:struct|class|enum class|union)\s+(\w+)(?!.*;\s*$)|(?:[\w:<>,&*\[\]() ]+?[\s&*])(\w+)(\(|\[|\{| =|;)")
+
+
+def hidden_names(path):
+    """What a source keeps in unnamed namespaces: types and constants by name, functions by name and types of parameters."""
+    inside, lines = False, re.sub(r'R"(\w*)\(.*?\)\1"', '""', path.read_text(), flags=re.S).splitlines()
+    for number, line in enumerate(lines):
+        if line in ("namespace {", "}  // namespace"):
+            inside = line == "namespace {"
+        elif inside and line[:1].isalpha() and not line.startswith(("template", "using", "return", "static_assert")) and (found := HIDDEN.match(line)):
+            name = found[1] or found[2]
+            if found[3] == "(":
+                head = " ".join(lines[number:number + 12]).split(name + "(", 1)[1]
+                depth, end = 1, 0
+                while depth and end < len(head):
+                    depth += {"(": 1, ")": -1}.get(head[end], 0)
+                    end += 1
+                name += "(" + ", ".join(re.sub(r"\s*\b\w+\s*(=.*)?$", "", part.strip()) for part in head[:end - 1].split(",")) + ")"
+            yield number + 1, name
+
+
+def unity_problems(sources):
+    """The build compiles several sources of a folder as one: a name that two of them hide would be defined twice, as soon as they share a batch."""
+    first = {}
+    for path in sources:
+        listing = path.parent / "CMakeLists.txt"
+        apart = re.findall(r"set_source_files_properties\(([^)]*)SKIP_UNITY", listing.read_text()) if listing.exists() else []
+        if path.name in " ".join(apart):
+            continue
+        for number, name in hidden_names(path):
+            place = first.setdefault((path.parent, name), path)
+            if place != path:
+                yield f"{path.relative_to(ROOT)}:{number}: {name} is in {place.name} too: they may be compiled as one"
+
+
 def cmake_problems():
     """Every source is listed by name in its folder's CMakeLists."""
     for listing in (ROOT / "src").glob("*/CMakeLists.txt"):
@@ -194,6 +231,9 @@ def tests():
     yield "tidy/headers open with what they are", over(header_problems, [path for path in sources if path.suffix == ".h"])
     ours = [path for path in sources if path.suffix == ".h" and "fake" not in path.parts and path.relative_to(ROOT).parts[0] in ("include", "src")]
     yield "tidy/one name, one type", "\n".join(twice_problems(ours)) or None
+    together = [path for path in sources if path.suffix == ".cc" and folder_of(path) in STAGES.keys() | {"apps", "python"} and "fake" not in path.parts
+                and not path.stem.endswith("_test") and path.stem not in ("probe", "reference")]
+    yield "tidy/names that sources hide are their own", "\n".join(unity_problems(together)) or None
     yield "tidy/sources are listed", "\n".join(cmake_problems()) or None
     yield "tidy/no path of one machine", over(machine_problems, text)
     yield "tidy/clang-format", "\n".join(format_problems(sources)) or None
@@ -219,8 +259,10 @@ def self_tests():
         "a division by a peak": (peak_problems, "src/report/x.cc", "double mfu = rate.per_s / peak->per_s;\n"),
         "a division by a peak in Python": (peak_problems, "python/mfu/x.py", "mfu = flop / seconds / peak\n"),
         "a bare flops": (name_problems, "src/base/x.cc", "int flops = 0;\n"),
+        "a test named LikeAType": (name_problems, "src/base/x_test.cc", "TEST(Text, SplitsWords) {\n"),
         "a flops in a name": (name_problems, "src/base/x.cc", "int total_flops = 0;\n"),
         "a type defined twice": (lambda path: twice_problems([ROOT / "include/mfu/result.h", path]), "src/base/x.h", "namespace mfu {\nstruct Error {\n"),
+        "a name that two sources hide": (lambda path: unity_problems([ROOT / "src/sinks/csv.cc", path]), "src/sinks/x.cc", "namespace {\nstd::string cell(std::string_view word) {\n"),
         "a path of one machine": (machine_problems, "docs/x.md", "see /ro" + "ot/x\n"),
     }
     for name, (check, relative, text) in cases.items():

@@ -1,4 +1,4 @@
-#include "model/load.h"
+#include "model/resolved_work.h"
 
 #include <fmt/format.h>
 
@@ -59,7 +59,7 @@ std::vector<Span> group_lengths(std::vector<std::uint64_t> lengths, std::uint64_
   return spans;
 }
 
-Result<void> set_lengths(Load& load, const Workload& work) {
+Result<void> set_lengths(ResolvedWork& load, const Workload& work) {
   if (work.sums) {
     load.only_sums = true;
     load.sums = *work.sums;
@@ -87,7 +87,7 @@ Result<void> set_lengths(Load& load, const Workload& work) {
   return {};
 }
 
-Result<void> set_images(Load& load, const ModelSpec& model, const Workload& work) {
+Result<void> set_images(ResolvedWork& load, const ModelSpec& model, const Workload& work) {
   load.images = work.images;
   if (model.vision_only && load.images == 0) load.images = work.batch;
   if (load.images == 0 || (model.vision_only && work.phase == Phase::decode)) {
@@ -127,7 +127,7 @@ Result<void> set_images(Load& load, const ModelSpec& model, const Workload& work
   return {};
 }
 
-void set_encoder(Load& load, const ModelSpec& model, const Workload& work) {
+void set_encoder(ResolvedWork& load, const ModelSpec& model, const Workload& work) {
   std::uint64_t longest = 0;
   for (const Span& span : load.spans) longest = std::max(longest, span.length);
   load.encoder_length = work.encoder_sequence != 0    ? work.encoder_sequence
@@ -143,9 +143,16 @@ void set_encoder(Load& load, const ModelSpec& model, const Workload& work) {
 
 }  // namespace
 
-Result<Load> resolve_load(const ModelSpec& model, const Workload& work) {
+bool runs_in(const Stage& stage, const ResolvedWork& load, bool mtp) {
+  if (stage.mtp && !mtp) return false;
+  if (stage.stream == Stream::vision) return load.images != 0;
+  if (stage.stream == Stream::encoder) return load.phase != Phase::decode;
+  return true;
+}
+
+Result<ResolvedWork> resolve_work(const ModelSpec& model, const Workload& work) {
   MFU_TRY(check_work(work));
-  Load load;
+  ResolvedWork load;
   load.phase = work.phase;
   load.absorbed = work.mla == MlaForm::absorbed ||
                   (work.mla == MlaForm::automatic && work.phase == Phase::decode);

@@ -17,7 +17,7 @@ enum class Counting : std::uint8_t { needed, executed, executed_fused };
 
 using RowCounts = std::array<std::uint64_t, kRowsCount>;
 
-struct Load {
+struct ResolvedWork {
   Phase phase = Phase::train;
   bool absorbed = false;  // MLA
   bool only_sums = false;
@@ -37,6 +37,9 @@ struct Load {
   }
 };
 
-Result<Load> resolve_load(const ModelSpec& model, const Workload& work);
+// Whether a stage takes part in the step. `mtp`: multi-token-prediction layers run too.
+bool runs_in(const Stage& stage, const ResolvedWork& load, bool mtp);
+
+Result<ResolvedWork> resolve_work(const ModelSpec& model, const Workload& work);
 
 }  // namespace mfu

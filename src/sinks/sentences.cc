@@ -1,0 +1,280 @@
+#include "sinks/sentences.h"
+
+namespace mfu {
+
+namespace {
+
+struct Sentence {
+  std::string_view kind, code, text;
+};
+
+constexpr Sentence kSentences[] = {
+    // Options, as each voice names them.
+    {"option", "device", "--device NAME (mfu peak --list)"},
+    {"option", "peak", "--peak FLOP_PER_S"},
+    {"option", "this", "--device this"},
+    {"option", "dtype", "--dtype"},
+    {"option", "model", "--model CONFIG --tokens N"},
+    {"option", "config", "--model CONFIG"},
+    {"option", "marker", "--step-marker"},
+    {"option", "warmup", " (--warmup)"},
+    {"option", "devices", "--devices"},
+    {"python", "device", "device= (mfu.devices() lists them)"},
+    {"python", "peak", "peak="},
+    {"python", "this", "device= with this machine's processor"},
+    {"python", "dtype", "dtype="},
+    {"python", "model", "model= and tokens="},
+    {"python", "config", "model="},
+    {"python", "marker", "step_marker="},
+    {"python", "warmup", " (warmup=)"},
+    {"python", "devices", "devices="},
+
+    // Shares: of what "of" names.
+    {"of", "window", "{fraction:percent} of the window ({duration_ns:time})"},
+    {"of", "all_ranks", "{fraction:percent} of all ranks' time"},
+    {"of", "step_time", "{fraction:percent} of step time"},
+    {"of", "executed_flop", "{fraction:percent} of the executed FLOPs"},
+
+    // Findings.
+    {"title", "data_loading", "The device waits for data: {#of}"},
+    {"title", "data_loading/step_time", "The loop waits for its next batch: {#of}"},
+    {"title", "cpu_operators", "The device waits for work done on the CPU: {#of}"},
+    {"title", "kernel_launch", "The host launches kernels slower than the device runs them: {#of}"},
+    {"title", "kernel_launch@cpu", "The CPU is between operators: {#of}"},
+    {"title", "synchronization",
+     "The host waits for the device, and then the device for the host: {#of}"},
+    {"title", "rank_wait", "This rank waits for others in collectives: {#of}"},
+    {"title", "communication", "Communication that nothing hides: {#of}"},
+    {"title", "communication/step_time", "The host waits in collectives: {#of}"},
+    {"title", "copies", "Copies that nothing hides: {#of}"},
+    {"title", "recomputation", "Activations are computed twice: {#of}"},
+    {"title", "other_kernels", "Kernels that are no matmuls: {#of}"},
+    {"title", "other_kernels@cpu", "Operators that are no matmuls: {#of}"},
+    {"title", "precision", "Matmuls run in {dtype}: {#of}"},
+    {"title", "matmul_below_peak",
+     "Matmuls reach {reached_fraction:whole_percent} of the peak in the {#of} they take"},
+    {"title", "optimizer", "The optimizer takes its share: {#of}"},
+    {"title", "checkpoint", "Saving checkpoints stops the loop: {#of}"},
+    {"title", "validation", "Validation passes take their share: {#of}"},
+    {"title", "straggler",
+     "rank {rank} is slow: {own_ns:time} of its own a step, the others {typical_ns:time}"},
+    {"title", "tf32_not_allowed", "fp32 matmuls run without the TF32 units"},
+    {"title", "passes_themselves", "The time is in the forward and backward passes themselves"},
+
+    // What shows them.
+    {"evidence", "on_ranks", "on {ranks} of {all} ranks; worst on rank {worst}:"},
+    {"evidence", "at_code", "most of it at {code}"},
+    {"evidence", "data_waits",
+     "{waits} waits, the longest {longest_ns:time}, with the host in {host}"},
+    {"evidence", "loader_in_process",
+     "the loader runs inside the training process (num_workers=0): nothing is loaded while the "
+     "device works"},
+    {"evidence", "workers_do_not_keep_up", "the loader's workers do not keep up"},
+    {"evidence", "host_operators",
+     "operators that launched nothing ran while the device had no work: {operators}"},
+    {"evidence", "mean_operator",
+     "{events} operators of {mean_ns:time} on average, {wait_ns:time} of Python and dispatch for "
+     "each"},
+    {"evidence", "mean_event",
+     "{events} device events of {mean_ns:time} on average; after each the device waits "
+     "{wait_ns:time} for the host"},
+    {"evidence", "waits_before", "longest waits before {events}"},
+    {"evidence", "slow_launches",
+     "{duration_ns:time} of it in {calls} launch calls that took a millisecond or more: the driver "
+     "loads code at its first use"},
+    {"evidence", "host_sat_in", "the host sat in {calls}"},
+    {"evidence", "until_launched",
+     "{duration_ns:time} more passed until the host had launched again"},
+    {"evidence", "waits_in",
+     "in {kernels}; the wait is what it stayed longer than the rank that came last"},
+    {"evidence", "hidden_communication",
+     "{duration_ns:time} of communication, {hidden_fraction:whole_percent} of it behind "
+     "computation"},
+    {"evidence", "mostly", "mostly {kernels}"},
+    {"evidence", "longest", "longest: {kernels}"},
+    {"evidence", "wait_needs_all_ranks",
+     "how much of it is waiting for another rank cannot be told from one: pass all ranks' traces"},
+    {"evidence", "not_pinned", "from memory that is not pinned"},
+    {"evidence", "runs_again",
+     "forward operators run again inside the backward pass; {calls} of them matmuls or "
+     "convolutions"},
+    {"evidence", "softmax_alone",
+     "softmax stands alone ({duration_ns:time}): attention is not fused"},
+    {"evidence", "in_optimizer", "{duration_ns:time} of it in the optimizer"},
+    {"evidence", "peaks_by_type",
+     "{device} has {peak_flop_per_s:tera} TFLOP/s in {dtype} and {faster_flop_per_s:tera} in "
+     "{faster_dtype}"},
+    {"evidence", "against_the_higher_peak",
+     "MFU would then be measured against the higher peak: the step gets shorter, MFU need not "
+     "rise"},
+    {"evidence", "winnable",
+     "what is counted as winnable stops at {fraction:whole_percent} of the peak, which large "
+     "matmuls reach"},
+    {"evidence", "slow_matmul",
+     "{operator} {shapes} {dtype}: {calls}×, {duration_ns:time}, {peak_fraction:whole_percent} of "
+     "peak"},
+    {"evidence", "slow_matmul_at",
+     "{operator} {shapes} {dtype}: {calls}×, {duration_ns:time}, {peak_fraction:whole_percent} of "
+     "peak, {code}"},
+
+    // What to change.
+    {"fix", "start_workers",
+     "DataLoader(num_workers=4 or more, pin_memory=True, persistent_workers=True); if it still "
+     "waits: memory-mapped data, preprocessing offline"},
+    {"fix", "more_workers",
+     "More loader workers and a larger prefetch_factor, memory-mapped or pre-tokenised data, "
+     "preprocessing offline or on the device"},
+    {"fix", "preprocess_offline",
+     "Preprocessing: do it offline or in loader workers, with memory-mapped data; anything else: "
+     "on the device"},
+    {"fix", "fewer_operators", "torch.compile, a larger batch, fewer and larger operators"},
+    {"fix", "profile_after_warmup",
+     "Profile after a few warm-up steps (torch.profiler.schedule(warmup=…)); this is the start, "
+     "not the run"},
+    {"fix", "launch_less",
+     "torch.compile(mode=\"reduce-overhead\") or CUDA graphs, a larger batch"},
+    {"fix", "fused_optimizer", "a fused optimizer (fused=True), or fewer, larger updates"},
+    {"fix", "read_device_less",
+     "Avoid .item(), .cpu(), print(loss) and other reads of device values in the step; log every "
+     "N steps; non_blocking=True copies"},
+    {"fix", "balance_ranks",
+     "Balance the ranks: equal batches and sequence lengths, no rank that logs, loads or "
+     "checkpoints more than others; look at the slowest rank's own ledger"},
+    {"fix", "overlap_communication",
+     "Overlap it with computation (DDP bucket size bucket_cap_mb and gradient_as_bucket_view, "
+     "FSDP prefetch); larger batch or gradient accumulation; bf16 gradients"},
+    {"fix", "pin_memory",
+     "Pin the memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
+     "non_blocking=True while the device computes"},
+    {"fix", "fewer_device_copies",
+     "Copies within the device: avoid .contiguous(), .clone() and changes of layout; "
+     "channels-last throughout; torch.compile removes many"},
+    {"fix", "prefetch_batch", "Prefetch the next batch on a stream of its own, non_blocking=True"},
+    {"fix", "checkpoint_less",
+     "Checkpoint fewer layers, or selectively (keep matmul and attention outputs), if memory "
+     "allows; a smaller batch with none may be faster"},
+    {"fix", "flash_attention", "flash attention (scaled_dot_product_attention)"},
+    {"fix", "channels_last", "channels-last (memory_format=torch.channels_last)"},
+    {"fix", "compile_fuses", "torch.compile fuses element-wise and reduction kernels"},
+    {"fix", "use_bf16", "BF16/mixed precision (torch.autocast)"},
+    {"fix", "use_fp16", "FP16/mixed precision (torch.autocast)"},
+    {"fix", "use_tf32", "or TF32: torch.set_float32_matmul_precision(\"high\")"},
+    {"fix", "larger_matmuls", "larger batch (larger matmuls)"},
+    {"fix", "even_shapes", "shapes that are multiples of 8, better 64 (pad the vocabulary)"},
+    {"fix", "cudnn_benchmark", "torch.backends.cudnn.benchmark=True"},
+    {"fix", "autotune", "torch.compile(mode=\"max-autotune\")"},
+    {"fix", "save_aside", "torch.distributed.checkpoint.async_save, or save less often"},
+    {"fix", "validate_less", "Validate less often or on less"},
+    {"fix", "look_at_slow_rank",
+     "Look at what rank {rank} does that the others do not (input pipeline, logging, another job "
+     "on its device)"},
+    {"fix", "allow_tf32", "torch.set_float32_matmul_precision('high'), or bf16 autocast"},
+    {"fix", "profile_it",
+     "A larger batch, torch.compile or a lower precision; torch.profiler and mfu explain show "
+     "which kernels"},
+
+    // Notes.
+    {"note", "said", "{text}"},
+    {"note", "peak_is_wider", "the device has no unit for {dtype}: its {against} peak is taken"},
+    {"note", "peak_unverified", "the peak is not verified in any source we found"},
+    {"note", "held_against_wider",
+     "{dtype} matmuls are held against the {against} peak: the device has no unit for them"},
+    {"note", "held_against_tf32",
+     "{dtype} matmuls are held against the {against} peak: TF32 was allowed"},
+    {"note", "held_against_asked",
+     "{dtype} matmuls are held against the {against} peak ({@dtype})"},
+    {"note", "several_types",
+     "matmuls ran in several data types, each compared with its own peak; beside {dtype} also "
+     "{other} ({peak_flop_per_s:tera} TFLOP/s)"},
+    {"note", "model_given",
+     "model_flop and mfu are of the model and tokens given; the ledger's lines and hfu are of the "
+     "operators in the trace"},
+    {"note", "no_flop_known",
+     "no matmul's FLOPs are known, so there is no MFU: record with record_shapes=True, or pass "
+     "{@model}"},
+    {"note", "lower_bound",
+     "MFU is a lower bound: {fraction:whole_percent} of the matmul time has no known FLOPs "
+     "(graphs, kernels without shapes or launch record); {@model} counts them all"},
+    {"note", "lower_bound_by",
+     "MFU is a lower bound: {fraction:whole_percent} of the matmul time has no known FLOPs (most "
+     "of it {calls} calls of {operator}: {reason}); {@model} counts them all"},
+    {"note", "faster_than_peak",
+     "MFU {mfu:percent} is matmul_at_peak {at_peak_fraction:percent}, and "
+     "{faster_fraction:percent} "
+     "that {calls} calls saved by being faster than the peak (their algorithm multiplies less than "
+     "is counted: Winograd, FFT), and {beside_fraction:percent} of matmuls that ran beside others: "
+     "the ledger holds no more than the time there was"},
+    {"note", "mfu_above_peak",
+     "an MFU of {fraction:percent} contradicts itself: the suspect is the peak ({peak_source}); "
+     "{@device}, {@peak} and {@dtype} set it"},
+    {"note", "graph_kernels_lost",
+     "{duration_ns:time} of idle_unknown lie between a graph launch and the first kernel of it "
+     "that was recorded: the profiler seems to have dropped kernels, and the device was likely "
+     "busy"},
+    {"note", "idle_for_no_reason",
+     "{duration_ns:time} idle for no reason the trace shows; the longest: {longest_ns:time} before "
+     "{next}, {reason}"},
+    {"note", "cpu_is_the_device",
+     "the trace has no device events: its CPU's operators are the work"},
+    {"note", "no_peak_of_cpu",
+     "there is no peak to compare with, so there is no MFU; pass {@this} if the trace was made on "
+     "this machine, or {@peak}"},
+    {"note", "no_device_named",
+     "the trace does not name its device: there is no peak to compare with, so all matmul time "
+     "stands under matmul_flop_unknown and there is no MFU; pass {@device} or {@peak}"},
+    {"note", "device_not_known",
+     "the device '{device}' is not in the catalogue: there is no peak to compare with, so all "
+     "matmul time stands under matmul_flop_unknown and there is no MFU; pass {@device} or {@peak}"},
+    {"note", "no_collective_matched",
+     "no collective could be matched across the ranks: waiting for another rank stands under "
+     "exposed_communication_transfer"},
+    {"note", "no_peak_for_type", "no peak for {dtype} on {device}: give {@peak}"},
+    {"note", "no_peak", "no peak, no MFU: give {@device} or {@peak}"},
+    {"note", "model_changes_nothing",
+     "{@config} changes nothing: attention did not run as plain matmuls"},
+    {"note", "square_taken_off",
+     "attention ran as plain matmuls over the full square; by {model} its exact area is {flop} "
+     "FLOP less, taken off model_flop"},
+    {"note", "square_attention",
+     "if the batched matmuls are attention, they are counted over the full square, as executed: "
+     "{@config} takes the exact area"},
+    {"note", "no_torch",
+     "no process of this command imported torch: nothing was counted (is it another interpreter, "
+     "started with -I or -E, or in a container?)"},
+    {"note", "nothing_observed", "no process was observed: nothing was counted"},
+    {"note", "no_step_seen",
+     "no optimizer step was seen, so there is no step time and no MFU of steps: name what ends a "
+     "step with {@marker}"},
+    {"note", "warmup",
+     "warm-up: the first {steps:steps} of {whose} left out of mfu, hfu and step_ns"},
+    {"note", "warmup_asked",
+     "warm-up: the first {steps:steps} of {whose} left out of mfu, hfu and step_ns{@warmup}"},
+    {"note", "steps_dropped",
+     "{steps} steps of process {pid} have no record: the disk or the drainer did not keep up "
+     "(their FLOPs are in the totals)"},
+    {"note", "above_peak", "{what} is {fraction:percent}, which cannot be. Suspect: {#suspect}"},
+    {"suspect", "devices_or_peak",
+     "the rate or time is of several devices (give {@devices}), or the peak is not in FLOP/s "
+     "(312e12, not 312) or of another data type"},
+    {"suspect", "peak_too_low",
+     "the rate is of the whole job but the peak is too low: another form of the device (PCIe for "
+     "SXM), another data type, or a sparse run"},
+    {"suspect", "devices",
+     "the number of devices, or a rate given per device and multiplied again"},
+    {"suspect", "recomputation",
+     "the recomputation policy: hardware FLOPs beyond what the time allows"},
+    {"suspect", "bandwidth", "the bandwidth, or a batch that shares its weight reads"},
+    {"suspect", "peak_or_devices",
+     "the peak ({peak_source}), or the number of devices ({devices})"},
+};
+
+}  // namespace
+
+std::string_view sentence_of(std::string_view kind, std::string_view code) {
+  for (const Sentence& each : kSentences) {
+    if (each.kind == kind && each.code == code) return each.text;
+  }
+  return {};
+}
+
+}  // namespace mfu
