@@ -29,7 +29,7 @@ typedef struct mfu_options {
   const char* yaml;        // settings as text; NULL: none
   const char* model;       // config.json or a folder that holds one; NULL: none
   const char* output_dir;  // training_log.json goes there; NULL: no log
-  const char* run_dir;     // where steps survive a kill -9; NULL: mfu-run in output_dir; "": nowhere
+  const char* run_dir;     // where steps survive kill -9; NULL: mfu-run in output_dir; "": nowhere
   double peak_flop_per_s;  // of one device
   uint64_t devices;
 } mfu_options;

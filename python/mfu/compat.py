@@ -141,8 +141,6 @@ def calculate_mfu(*given: Any, **named: Any) -> float:
     return _core.of_peak(flop / seconds, peak)
 
 
-# The device's peak.
-
 _peak: Optional[float] = None
 
 
@@ -166,8 +164,7 @@ def _find_peak() -> float:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 names = [device.name for device in machine()["devices"] if device["device"].get("kind") != "cpu"]
-        for name in names:
-            rate, _, _ = _core.Peaks(name).choose("bf16")
+        for rate in (_core.Peaks(name).choose("bf16")[0] for name in names):
             if rate is not None:
                 return rate
         rate, _, source = _core.Peaks().choose("fp32")
@@ -178,8 +175,6 @@ def _find_peak() -> float:
     _once("peak", f"no GPU was detected: the peak of an A100, 312 TFLOP/s, is taken, as documented. mfu.peak() and mfu.machine() know this machine's{better}")
     return _A100_FLOP_PER_S
 
-
-# Counting.
 
 def _create_dummy_batch_for_profiling(batch_size: int, seq_length: int, device: Any) -> Dict[str, Any]:
     import torch
