@@ -161,7 +161,7 @@ void bind_peaks(nb::module_& module) {
                   "str, str]"),
           "Rate, or None; why; source.")
       .def("utilization", &utilization_of_counted, "counted"_a, "seconds"_a,
-           nb::sig("def utilization(self, counted: Sequence[tuple[str, bool, int, int]], seconds: "
+           nb::sig("def utilization(self, counted: list[tuple[str, bool, int, int]], seconds: "
                    "float) -> dict | None"),
            "Each type against its own peak. None where no type has one.");
   module.def(

@@ -73,6 +73,8 @@ class UtilizationAnswer(Answer):
     flop_per_s: float
     peak_flop_per_s: float
     peak_source: str
+    peak_dtype: "str | None"  # whose peak it is
+    peak_reason: str  # own_unit, wider_unit, tf32_allowed or given
     devices: int
     rating: "str | None"
     contradictions: List[str]

@@ -73,12 +73,12 @@ TEST(RunJson, writes_counts_beyond64_bits_in_plain_digits) {
 
 TEST(RunText, says_the_number_its_peak_and_the_slow_rank) {
   std::string text = to_text(example(), {.width = 200});
-  for (const char* part : {"MFU 25.0%", "fair", "made up", "1,200 steps on 2 ranks", "120.0 ms",
+  for (const char* part : {"MFU 25.0%", "fair", "made up", "1,200 steps on 2 ranks", "120 ms",
                            "12,346 tokens/s", "waiting for data 10.0%", "slowest"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   EXPECT_EQ(live_line(example()),
-            "step 1,200  120.0 ms  12,346 tokens/s  MFU 25.0%  HFU 25.0%  data wait 10.0%");
+            "step 1,200  120 ms  12,346 tokens/s  MFU 25.0%  HFU 25.0%  data wait 10.0%");
 }
 
 TEST(ComparisonSink, what_is_not_known_is_null_and_said) {

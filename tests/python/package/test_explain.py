@@ -44,6 +44,17 @@ def test_tables_are_columns_of_equal_length():
     assert told.mfu == told.summary.mfu and told.findings[0].id == "synchronization"
 
 
+def test_findings_and_notes_have_codes_and_notes_name_python_s_options(tmp_path):
+    path = tmp_path / "unknown.json"
+    path.write_text(TRACE.read_text().replace("NVIDIA A100-SXM4-80GB", "Flux Capacitor"))
+    told, typed = mfu.explain(path), command(path)
+    place = [note["code"] for note in told.note_codes].index("device_not_known")
+    assert told.note_codes[place]["values"] == {"device": "Flux Capacitor"} == typed["note_codes"][place]["values"]
+    assert "device=" in told.notes[place] and "--" not in told.notes[place] and "--device NAME" in typed["notes"][place]
+    for finding in told.findings:
+        assert finding.code == finding.id and finding["values"]["fraction"] > 0 and finding.title and finding.fixes
+
+
 def test_writes_the_page(tmp_path):
     mfu.explain(TRACE, html=tmp_path / "report.html")
     assert (tmp_path / "report.html").read_text().startswith("<!doctype html>")
