@@ -17,5 +17,4 @@ mfu_package_library(PkgConfig::ISAL ${folder}/libisal.so)
 if(MFU_TESTS)  # ./test --arm64: Debian has GoogleTest's sources
   set(INSTALL_GTEST OFF)
   add_subdirectory(/usr/src/googletest googletest EXCLUDE_FROM_ALL)
-  add_library(GTest::gtest_main ALIAS gtest_main)
 endif()

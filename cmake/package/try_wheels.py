@@ -4,7 +4,7 @@ programs under `mfu run`. Exact is what torch's own counter says of the same pro
     python3 cmake/package/try_wheels.py --root build/package/roots/bullseye-x86_64 --torch 2.6.0
     python3 cmake/package/try_wheels.py --torch 2.9.0          # this Python, with the tree hidden
 
-A CUDA build of torch needs its CUDA half and NVIDIA's libraries (gigabytes) only to be loaded: names that do nothing stand in for them, and the programs train on the CPU.
+A CUDA build of torch needs NVIDIA's libraries (gigabytes) only to be loaded: names that do nothing stand in for them, and the programs train on the CPU.
 """
 
 import argparse
@@ -23,8 +23,7 @@ from torches import PLATFORMS
 
 NEEDED_BY_TORCH = ("typing_extensions", "sympy", "networkx", "jinja2", "filelock", "fsspec", "setuptools", "numpy")
 PROGRAMS = ("perceptron", "convolutions", "transformer")
-LEFT_OUT = ("torch/include/", "torch/lib/libtorch_cuda", "torch/bin/protoc", "torch/test/", "sympy/physics/", "networkx/algorithms/tests")
-LOADED = ("libtorch_python.", "libtorch_cpu.", "libtorch.", "libc10.", "libc10_cuda.", "libshm.")
+LEFT_OUT = ("torch/include/", "torch/lib/libtorch_cuda_linalg", "torch/bin/protoc", "torch/test/", "sympy/physics/", "networkx/algorithms/tests")
 SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|util)\.so|ld-linux")
 
 
@@ -50,15 +49,10 @@ def stand_ins(lib):
             versions.setdefault(place, set()).update(line.split()[-1] for line in block.splitlines())
         for line in run(["nm", "-D", library]).splitlines():
             name = line.split()[-1].split("@")[0]
-            if " U " in line:
-                wanted.add(name)
-            elif library.name.startswith(LOADED):  # torch's CUDA half, which is left out, would bring the others
-                defined.add(name)
+            (wanted if " U " in line else defined).add(name)
     if not missing:
         return
-    # Names of the C++ library must be found there: only NVIDIA's and those of torch's CUDA half are made.
-    standard = {line.split()[-1].split("@")[0] for line in run(["nm", "-D", run(["gcc", "-print-file-name=libstdc++.so.6"]).strip()]).splitlines()}
-    names = sorted(name for name in wanted - defined - standard if re.match(r"(__)?(cu|nccl|nv|cupti|cufile)|_Z", name))
+    names = sorted(name for name in wanted - defined if re.match(r"(__)?(cu|nccl|nv|cupti|cufile)", name))
     source = lib / "stand_ins.s"
     text = [".text"] + [f".globl {name}\n.type {name}, @function\n{name}:" for name in names if name != "cudaGetDeviceCount"] + ["xor %eax, %eax\nret"]
     text += [".globl cudaGetDeviceCount\n.type cudaGetDeviceCount, @function\ncudaGetDeviceCount:\nmov $100, %eax\nret"]  # cudaErrorNoDevice
