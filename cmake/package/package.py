@@ -71,8 +71,11 @@ class Build:
         return built
 
     def library_path(self):
-        """An environment in which what was built finds ISA-L, outside of a wheel."""
-        return dict(os.environ, LD_LIBRARY_PATH=str(self.library_folder))
+        """An environment in which what was built finds ISA-L, outside of a wheel; nothing else of the root is for this machine's programs."""
+        bundled = self.folder / "bundled"
+        bundled.mkdir(exist_ok=True)
+        shutil.copy2((self.library_folder / "libisal.so.2").resolve(), bundled / "libisal.so.2")
+        return dict(os.environ, LD_LIBRARY_PATH=str(bundled))
 
     def archive(self, name):
         """Debian's archive for a shared library: it finds the C library's variables by the names of stand_ins.c."""

@@ -83,9 +83,9 @@ def prepare_torch(version, python, machine, downloads, folder):
 def inside(root, command, environment):
     """The command, changed into that root; without one, with the tree hidden. Nothing of this process's environment is there."""
     words = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *command]
-    if root:
-        return ["chroot", root, *words]
     quoted = " ".join("'" + str(word).replace("'", "'\\''") + "'" for word in words)
+    if root:  # a program finds itself by /proc
+        return ["unshare", "-m", "sh", "-c", f"mount -t proc proc {root}/proc && chroot {root} {quoted}"]
     return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {ROOT.parent} && cd / && {quoted}"]
 
 
