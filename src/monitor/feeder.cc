@@ -60,6 +60,13 @@ void SinkFeeder::pump(bool all) {
   next_ = clock_.now() + sink_->pace();
 }
 
+void SinkFeeder::say_loss() const {
+  warn_(
+      fmt::format("{}: reports are lost, they come faster than it takes them (status() counts "
+                  "them); mfu export has every step of a run directory",
+                  sink_->name()));
+}
+
 void SinkFeeder::close() {
   pump(true);
   lost_ += waiting_.size();

@@ -26,6 +26,8 @@ class SinkFeeder {
   // Writes what is due. With `all`, also an incomplete batch, and without waiting for the pause
   // after a failure.
   void pump(bool all);
+  // Says once that reports are lost because they come faster than the sink takes them. Any thread.
+  void say_loss() const;
   void close();
 
   std::uint64_t lost() const { return lost_; }

@@ -13,7 +13,8 @@ SinkThread::~SinkThread() {
 }
 
 void SinkThread::offer(std::span<const StepReport> reports) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  bool lost_before = inbox_lost_ != 0;
   for (const StepReport& report : reports) {
     if (inbox_.size() == SinkFeeder::kMostWaiting) {
       inbox_.pop_front();
@@ -21,6 +22,9 @@ void SinkThread::offer(std::span<const StepReport> reports) {
     }
     inbox_.push_back(report);
   }
+  bool first = !lost_before && inbox_lost_ != 0;
+  lock.unlock();
+  if (first) feeder_.say_loss();
 }
 
 void SinkThread::nudge() {
