@@ -128,22 +128,23 @@ Result<int> launch(Context& context, const RunOptions& options) {
     }
     return problem->status;
   }
-  int status = command.finish([&watch] { watch.pause(); });
-  Result<void> closed = close_run(places, status);
+  RunEnd end = command.finish([&watch] { watch.pause(); });
+  Result<void> closed = close_run(places, end);
   if (!closed.has_value()) context.warn(closed.error().message);
   std::optional<RunRecord> record = watch.stop();
   if (!record) {
     context.warn(fmt::format("{}: the disk does not answer; what was counted is still in {}",
                              places.directory, places.region_folder));
     std::fflush(stdout);
-    std::_Exit(status);
+    std::_Exit(end.status);
   }
   if (!closed.has_value()) {
     record->run.command = options.command;
-    record->run.exit_status = status;
+    record->run.exit_status = end.status;
+    record->run.signal = end.signal;
   }
   tell(context, options, places, make_report(context, *record, prepared));
-  return status;
+  return end.status;
 }
 
 // For a process that observes itself, without a launcher: until all its processes are gone.

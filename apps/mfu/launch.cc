@@ -11,6 +11,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "group_ear.h"
+
 extern char** environ;
 
 namespace mfu::app {
@@ -57,8 +59,9 @@ bool sent_to_us(const siginfo_t& info) {
   return info.si_code <= 0;
 }
 
-void hand_on(int child, const siginfo_t& info, const std::function<void()>& before_stop) {
-  if (sent_to_us(info)) kill(child, info.si_signo);
+void hand_on(int child, GroupEar& ear, const siginfo_t& info,
+             const std::function<void()>& before_stop) {
+  if (sent_to_us(info) && !ear.heard(info)) kill(child, info.si_signo);
   if (info.si_signo != SIGTSTP) return;
   before_stop();
   raise(SIGSTOP);  // the shell sees us stop, as it sees the command
@@ -75,7 +78,10 @@ Launch::Launch() {
   }
   sigset_t watched = watched_signals();
   pthread_sigmask(SIG_BLOCK, &watched, &first_mask);
+  ear_ = std::make_unique<GroupEar>(watched);
 }
+
+Launch::~Launch() = default;
 
 std::optional<NotStarted> Launch::start(const std::vector<std::string>& command,
                                         const Environment& environment) {
@@ -101,17 +107,19 @@ std::optional<NotStarted> Launch::start(const std::vector<std::string>& command,
   return NotStarted{126, fmt::format("{}: cannot be run: {}", command[0], std::strerror(error))};
 }
 
-int Launch::finish(const std::function<void()>& before_stop) {
+RunEnd Launch::finish(const std::function<void()>& before_stop) {
   sigset_t watched = watched_signals();
   while (true) {
     int status = 0;
     pid_t ended = waitpid(child_, &status, WNOHANG);
     if (ended == child_) {
-      return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+      if (!WIFSIGNALED(status)) return {.status = WEXITSTATUS(status)};
+      return {.status = 128 + WTERMSIG(status), .signal = WTERMSIG(status)};
     }
     siginfo_t info = {};
-    if (sigwaitinfo(&watched, &info) > 0 && info.si_signo != SIGCHLD)
-      hand_on(child_, info, before_stop);
+    if (sigwaitinfo(&watched, &info) > 0 && info.si_signo != SIGCHLD) {
+      hand_on(child_, *ear_, info, before_stop);
+    }
   }
 }
 

@@ -2,10 +2,12 @@
 // its own.
 #pragma once
 
+#include <mfu/record.h>
 #include <mfu/result.h>
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,22 +23,28 @@ struct NotStarted {
   std::string message;
 };
 
+class GroupEar;
+
 class Launch {
  public:
   // From here on this thread, and those it starts, leave signals to finish().
   Launch();
+  ~Launch();
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
 
   // None: it runs.
   std::optional<NotStarted> start(const std::vector<std::string>& command,
                                   const Environment& environment);
 
-  // Waits, handing on the signals that are sent to us; those of the terminal reach the command by
-  // themselves. `before_stop` is called before a Ctrl-Z stops us too. Exit status, 128 + n where
-  // signal n ended it.
-  int finish(const std::function<void()>& before_stop);
+  // Waits, handing on the signals that are sent to us alone; those of the terminal, and those sent
+  // to our whole group, reach the command by themselves. `before_stop` is called before a Ctrl-Z
+  // stops us too.
+  RunEnd finish(const std::function<void()>& before_stop);
 
  private:
   int child_ = -1;
+  std::unique_ptr<GroupEar> ear_;
 };
 
 // The folder of sitecustomize.py that goes before PYTHONPATH: in $MFU_PYTHON_DIR, beside this

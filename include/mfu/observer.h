@@ -20,7 +20,7 @@ extern "C" {
 #endif
 #pragma GCC visibility push(default)
 
-#define MFU_OBSERVER_ABI 2
+#define MFU_OBSERVER_ABI 3
 
 // MFU_OBSERVER_ABI of the library; whoever loads it checks that it is theirs.
 int mfu_observer_abi(void);
@@ -64,6 +64,18 @@ struct mfu_observer_row {
 // By operator and data type. Returns how many there are; writes at most `capacity`.
 size_t mfu_observer_read_rows(struct mfu_observer_row* rows, size_t capacity);
 
+// What passes were for (docs/formats/run.md, Phases), by phase and model. `settle`: passes that
+// wait for what follows them are decided as if nothing followed. Returns how many there are; writes
+// at most `capacity`.
+struct mfu_observer_phase {
+  const char* phase;  // "train", "validation", "prefill", "decode", "forward", "other"
+  const char* model;  // of its class; "": not known
+  uint64_t model_number;
+  uint64_t passes, tokens, padded_tokens, samples, time_ns;
+  uint64_t model_flop_low, model_flop_high, hardware_flop_low, hardware_flop_high;
+};
+size_t mfu_observer_read_phases(int settle, struct mfu_observer_phase* phases, size_t capacity);
+
 // What the calling thread counted so far (64 bits, wrapping): for differences around a call.
 struct mfu_observer_thread {
   uint64_t hardware_flop, model_flop, recomputed_flop, calls;
@@ -85,8 +97,14 @@ const char* mfu_observer_operator_name(uint32_t operator_id);  // "" where there
 // What the calling thread is doing, set by who knows (the Python glue); `change` is +1 or -1.
 void mfu_observer_pause(int change);         // compiling, autotuning: nothing counts
 void mfu_observer_recompute(int change);     // activation checkpointing runs again
-void mfu_observer_checkpointed(int change);  // forward of a checkpoint that runs without grad
+void mfu_observer_function(int change);      // a custom autograd Function runs its forward
 void mfu_observer_create_graph(int change);  // a backward with create_graph; of the process
+// A backward begins; whether it leaves its gradients with the parameters.
+void mfu_observer_accumulate(int leaves);
+// Asked once for each model that passes are seen of, on the thread that runs it.
+void mfu_observer_models(void (*seen)(uint32_t model));
+// The answer: its class (NULL: as before) and whether it is in training mode now.
+void mfu_observer_name_model(uint32_t model, const char* name, int training);
 
 // Adds what ran past the dispatcher.
 void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop,
@@ -97,14 +115,17 @@ struct mfu_observer_graph_row {
   uint32_t operator_id, type_id;
   uint64_t calls, hardware_flop, model_flop, recomputed_flop;
   int64_t leading;  // first dimension of the graph's first counted operator
+  int64_t device;   // type << 8 | index; -1: not known
 };
 uint32_t mfu_observer_operator_id(const char* name);
 uint32_t mfu_observer_type_id(const char* name);
 void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count);
 // Names work whose FLOPs are not known.
 void mfu_observer_add_uncounted(const char* name, const char* reason);
-// Lookups in an embedding table that the dispatcher did not see.
-void mfu_observer_add_lookup(uint64_t rows, uint64_t tokens, uint64_t samples);
+// Lookups in an embedding table that the dispatcher did not see: its storage (0: not known), its
+// rows, the indices and their first two dimensions.
+void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uint64_t first,
+                             uint64_t second);
 
 // An optimizer stepped, or would have (a scaler that skips). `leads`: it ends the step.
 void mfu_observer_optimizer_step(int leads);
@@ -112,6 +133,11 @@ void mfu_observer_optimizer_step(int leads);
 void mfu_observer_mark_step(int64_t index);
 // Time spent saving state.
 void mfu_observer_add_checkpoint_ns(uint64_t duration_ns);
+
+// The program's own code is over, its tensors are not: a last update of parameters ends a step.
+void mfu_observer_last_step(void);
+// The process ends now and runs no atexit handler.
+void mfu_observer_goodbye(void);
 
 // What a reader wants to know of the process: "torch" "2.13.0"; "note" may come several times.
 void mfu_observer_fact(const char* key, const char* value);

@@ -194,6 +194,10 @@ const Operator* find_operator(std::string_view name);
 Result<OperatorCost> cost_of(const Operator& op, std::span<const Argument> arguments,
                              const Argument& result = {});
 
+// Where an attention takes a mask as a tensor, among so many arguments: its values say what of the
+// rectangle is needed. None: it takes none.
+std::optional<std::size_t> mask_argument(const Operator& op, std::size_t arguments);
+
 // A name that is not in the table but smells of a matrix multiply, convolution, attention,
 // recurrence or transform: to be listed as uncounted.
 bool looks_flop_carrying(std::string_view name);

@@ -36,6 +36,23 @@ struct TypedFlop {
 enum class StepPhase { data_wait, optimizer, communication, checkpoint, validation };
 inline constexpr std::size_t kStepPhases = 5;
 
+// What a pass was for (docs/formats/run.md).
+enum class RunPhase { train, validation, prefill, decode, forward, other };
+inline constexpr std::size_t kRunPhases = 6;
+
+// What the main thread did.
+enum class HostPart { compute, loader, device_wait, io, sleep, preempted };
+inline constexpr std::size_t kHostParts = 6;
+
+// What one phase and model came to within a step.
+struct StepPhaseTotal {
+  RunPhase phase = RunPhase::other;
+  std::uint32_t model = 0;  // which of the process's models
+  std::uint64_t passes = 0, tokens = 0, padded_tokens = 0;
+  FlopCount hardware_flop, model_flop;
+  std::chrono::nanoseconds time{};
+};
+
 // One step of one process; counts are of this step alone.
 struct Step {
   enum class Kind { training, validation, marked };
@@ -47,6 +64,9 @@ struct Step {
   std::uint64_t tokens = 0, samples = 0;
   std::chrono::nanoseconds phase[kStepPhases] = {};
   std::vector<TypedFlop> flop;
+  std::vector<StepPhaseTotal> passes;                   // empty: an older observer's
+  std::chrono::nanoseconds host_time[kHostParts] = {};  // what they do not add up to is not known
+  bool profiled = false;                                // a profiler ran: no rate is made of it
 
   std::chrono::nanoseconds duration() const { return end - start; }
 };
@@ -59,6 +79,32 @@ struct OperatorTotal {
   std::uint64_t calls = 0;
   CountedFlop flop;
   std::uint64_t bytes = 0;
+};
+
+// How often a value was seen; values above 31 are rounded to 2%.
+struct Occurrence {
+  std::uint64_t value = 0, count = 0;
+};
+
+// All passes of one phase and model of a process.
+struct PhaseTotal {
+  struct Line {
+    std::string device;    // "cuda:0"
+    std::string identity;  // of the device, its uuid; empty: not known
+    std::string type;
+    std::uint64_t calls = 0;
+    CountedFlop flop;
+    std::uint64_t bytes = 0;
+  };
+  RunPhase phase = RunPhase::other;
+  std::uint32_t model = 0;
+  std::string model_name;  // of its class; empty: not known
+  std::uint64_t passes = 0, tokens = 0, padded_tokens = 0, samples = 0;
+  std::chrono::nanoseconds time{};
+  std::uint64_t weight_read_bytes = 0, cache_read_bytes = 0, cache_written_bytes = 0;
+  std::uint64_t largest_batch = 0;
+  std::vector<Occurrence> durations_ns, batches;  // by value
+  std::vector<Line> lines;
 };
 
 struct Fact {
@@ -77,6 +123,12 @@ struct ProcessRecord {
   std::uint64_t tokens = 0, samples = 0;
   std::uint64_t token_rows = 0;  // of the table the tokens were looked up in; 0: none
   std::chrono::nanoseconds phase[kStepPhases] = {};
+  // Sums of `lines` are those of `totals`, but for what was under way when it was read.
+  std::vector<PhaseTotal> phases;  // empty: an older observer's
+  std::chrono::nanoseconds host_time[kHostParts] = {};
+  std::uint64_t collectives = 0, collective_bytes = 0;  // as the host saw them
+  std::string run;                                      // names the run, where somebody did
+  std::uint32_t attempt = 0;                            // of the run, from 0
   std::vector<Fact> facts;
   std::uint64_t steps_dropped = 0;  // counted in `totals`, without a record
   bool ended = false;               // it said goodbye; false: running, or killed
@@ -85,12 +137,19 @@ struct ProcessRecord {
   const std::string* fact(std::string_view key) const;
 };
 
+// How a command ended.
+struct RunEnd {
+  int status = 0;             // 128 + n for signal n
+  std::optional<int> signal;  // that ended it
+};
+
 // What the launcher wrote when the run began and ended.
 struct RunFacts {
   std::vector<std::string> command;
   std::string host;
   std::optional<std::chrono::nanoseconds> started, ended;  // since 1970
   std::optional<int> exit_status;                          // 128 + n for signal n
+  std::optional<int> signal;                               // that ended the command
 };
 
 struct RunRecord {
@@ -146,6 +205,6 @@ class Drainer {
 };
 
 // Writes the end of the run into run.json.
-Result<void> close_run(const RunPlaces& places, int exit_status);
+Result<void> close_run(const RunPlaces& places, const RunEnd& end);
 
 }  // namespace mfu

@@ -65,12 +65,45 @@ struct RunRankReport {
   std::optional<StepTimes> step;
   std::optional<std::chrono::nanoseconds> own;  // median of step less communication
   CountedFlop flop;
-  std::uint64_t tokens = 0, samples = 0;
-  std::optional<Fraction> phase[kStepPhases];  // of its step time
+  std::optional<std::uint64_t> tokens, samples;  // none where the run has none
+  std::optional<Fraction> phase[kStepPhases];    // of its step time
+};
+
+// All passes of one phase and model, over all ranks.
+struct RunPhaseReport {
+  RunPhase phase = RunPhase::other;
+  std::string model;  // of its class; empty: not known
+  std::uint64_t passes = 0;
+  std::optional<std::uint64_t> tokens;
+  FlopCount model_flop, hardware_flop;
+  std::chrono::nanoseconds time{};
+  std::optional<Fraction> mfu;
+  std::optional<double> tokens_per_s;
+  std::uint64_t weight_read_bytes = 0, cache_read_bytes = 0, cache_written_bytes = 0;
+  std::optional<std::uint64_t> median_ns, p99_ns;            // of a pass
+  std::optional<std::uint64_t> median_batch, largest_batch;  // sequences of a pass
+  // After warm-up, outside profiled steps; `mfu` is of these.
+  std::chrono::nanoseconds kept_time{};
+  FlopCount kept_model_flop;
+};
+
+// Positions that entered a first block, by what became of them. The kinds are disjoint.
+struct RunTokens {
+  std::uint64_t training = 0, evaluation = 0, prompt = 0, generated = 0;
+  std::optional<std::uint64_t> padded;  // none: no mask and no label was seen that leaves any out
+};
+
+// How the command ended; nothing is known while it runs.
+struct RunEnding {
+  enum class How { exit, signal, lost };  // lost: a rank was killed, the command ended by itself
+  How how = How::exit;
+  std::optional<int> status, signal;
+  std::optional<std::uint32_t> rank;  // that was killed
 };
 
 struct RunReport {
   RunFacts run;
+  std::optional<RunEnding> ended;
   std::uint64_t ranks = 0, steps = 0, warmup = 0;
   std::optional<std::chrono::nanoseconds> wall;
   std::optional<StepTimes> step;
@@ -81,6 +114,10 @@ struct RunReport {
   std::uint64_t counted_calls = 0;
   std::optional<std::uint64_t> tokens, samples;
   std::optional<double> tokens_per_s;
+  std::vector<RunPhaseReport> phases;        // in RunPhase's order; empty: not known
+  std::optional<RunTokens> tokens_by_kind;   // none: no tokens were seen
+  std::optional<Fraction> host[kHostParts];  // of the main threads' step time
+  std::optional<Fraction> host_idle;         // what none of them is
   std::optional<Fraction> mfu, hfu, mfu_wall;
   std::optional<FlopRate> reached;  // model FLOP of steps over their time
   std::optional<FlopRate> peak, ceiling;

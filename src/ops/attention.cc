@@ -221,4 +221,15 @@ Result<OperatorCost> attention_cost(const AttentionLayout& layout, const Call& c
   return cost;
 }
 
+std::optional<std::size_t> mask_argument(const Operator& op, std::size_t arguments) {
+  const OperatorFormula* formula = op.formula;
+  while (formula != nullptr && formula->other != nullptr && formula->other_count == arguments) {
+    formula = formula->other;
+  }
+  if (formula == nullptr) return std::nullopt;
+  const auto* layout = std::get_if<AttentionLayout>(&formula->layout);
+  if (layout == nullptr || layout->bias < 0) return std::nullopt;
+  return static_cast<std::size_t>(layout->bias);
+}
+
 }  // namespace mfu

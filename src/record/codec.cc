@@ -49,6 +49,42 @@ void put_step(Encoder& encoder, const StepRecord& step, const StepRecord& last) 
     encoder.count(flop.type).count(flop.hardware_flop).count(flop.model_flop);
     encoder.count(flop.recomputed_flop);
   }
+  std::size_t kinds = std::min<std::size_t>(step.pass_kinds, kStepPasses);
+  encoder.count(step.profiled).count(kinds);
+  for (std::size_t i = 0; i < kinds; ++i) {
+    const StepPass& pass = step.passes[i];
+    encoder.count(pass.key).count(pass.passes).count(pass.tokens).count(pass.padded_tokens);
+    encoder.count(pass.hardware_flop).count(pass.model_flop).count(pass.time_ns);
+  }
+  encoder.count(kHostLines);
+  for (std::uint64_t duration : step.host_ns) encoder.count(duration);
+}
+
+void put_spread(Encoder& encoder, const RegionSpread& spread) {
+  std::size_t used = 0;
+  for (const auto& count : spread.counts) used += count.load(std::memory_order_relaxed) != 0;
+  encoder.count(used);
+  for (std::size_t i = 0; i < RegionSpread::kBuckets && used != 0; ++i) {
+    std::uint32_t count = spread.counts[i].load(std::memory_order_relaxed);
+    if (count == 0) continue;
+    encoder.count(RegionSpread::value_of(i)).count(count);
+    --used;  // no more than were said, also where one more came meanwhile
+  }
+  for (; used != 0; --used) encoder.count(0).count(0);
+}
+
+void put_line(Encoder& encoder, const Region& region, std::uint32_t key, const RegionLine& line) {
+  auto device = std::min<std::size_t>(key >> 8 & 0xFF, kRegionDevices - 1);
+  encoder.text(text_of(region.phases.device[device].name));
+  encoder.text(text_of(region.phases.device[device].identity));
+  encoder.text(type_name(region, key & 0xFF)).count(line.calls.load(std::memory_order_relaxed));
+  auto wide = [&](const RegionWord& low, const RegionWord& high) {
+    put_wide(encoder, wide_sum(region.phases.carries, low, high));
+  };
+  wide(line.hardware_low, line.hardware_high);
+  wide(line.model_low, line.model_high);
+  wide(line.recomputed_low, line.recomputed_high);
+  encoder.count(line.bytes.load(std::memory_order_relaxed));
 }
 
 }  // namespace
@@ -60,6 +96,7 @@ std::string process_payload(const RegionHeader& header) {
   encoder.count(header.start_monotonic_ns).count(header.start_realtime_ns);
   encoder.count(header.affinity.size());
   for (std::uint64_t word : header.affinity) encoder.count(word);
+  encoder.text(text_of(header.run)).count(header.attempt);
   return encoder.bytes();
 }
 
@@ -77,6 +114,44 @@ std::string status_payload(const RegionHeader& header) {
   encoder.count(kRegionPhases);
   for (const RegionWord& word : header.phase_ns) {
     encoder.count(word.load(std::memory_order_relaxed));
+  }
+  encoder.count(kHostLines);
+  for (const RegionWord& word : header.host_ns) encoder.count(word.load(std::memory_order_relaxed));
+  encoder.count(header.collectives.load(std::memory_order_relaxed));
+  encoder.count(header.collective_bytes.load(std::memory_order_relaxed));
+  return encoder.bytes();
+}
+
+std::string phases_payload(const Region& region) {
+  const RegionPhases& phases = region.phases;
+  Encoder encoder;
+  for (std::size_t i = 0; i < kRegionPasses; ++i) {
+    std::uint32_t key = phases.pass_keys[i].load(std::memory_order_acquire);
+    if (key == 0) continue;
+    --key;
+    std::uint32_t phase = key >> 8 & 0xFF, model = key & 0xFF;
+    const RegionPass& pass = phases.passes[i];
+    encoder.count(phase).count(model);
+    encoder.text(text_of(phases.model[std::min<std::size_t>(model, kRegionModels - 1)].name));
+    for (const RegionWord* word : {&pass.passes, &pass.tokens, &pass.padded_tokens, &pass.samples,
+                                   &pass.time_ns, &pass.weight_read_bytes, &pass.cache_read_bytes,
+                                   &pass.cache_written_bytes, &pass.largest_batch}) {
+      encoder.count(word->load(std::memory_order_relaxed));
+    }
+    put_spread(encoder, pass.durations_ns);
+    put_spread(encoder, pass.batches);
+    std::vector<std::size_t> lines;
+    for (std::size_t each = 0; each < kRegionLines; ++each) {
+      std::uint32_t line = phases.line_keys[each].load(std::memory_order_acquire);
+      if (line != 0 && ((line - 1) >> 24 & 0xFF) == phase && ((line - 1) >> 16 & 0xFF) == model) {
+        lines.push_back(each);
+      }
+    }
+    encoder.count(lines.size());
+    for (std::size_t each : lines) {
+      put_line(encoder, region, phases.line_keys[each].load(std::memory_order_relaxed) - 1,
+               phases.lines[each]);
+    }
   }
   return encoder.bytes();
 }
@@ -113,7 +188,7 @@ void append_steps(std::string& frames, const Region& region, std::uint64_t from,
       put_step(encoder, step, last);
       last = step;
     }
-    append_frame(frames, FrameKind::steps, encoder.bytes());
+    append_frame(frames, FrameKind::steps_with_passes, encoder.bytes());
   }
 }
 
@@ -125,6 +200,7 @@ std::string frames_of(const Region& region) {
   // A damaged region may say anything; a ring holds so many and no more.
   if (head >= tail && head - tail <= kRegionSteps) append_steps(frames, region, tail, head);
   append_frame(frames, FrameKind::totals, totals_payload(region));
+  append_frame(frames, FrameKind::phases, phases_payload(region));
   append_frame(frames, FrameKind::facts, facts_payload(region));
   append_frame(frames, FrameKind::status, status_payload(region.header));
   return frames;

@@ -18,6 +18,8 @@ std::string process_payload(const RegionHeader& header);
 std::string status_payload(const RegionHeader& header);
 std::string totals_payload(const Region& region);
 std::string facts_payload(const Region& region);
+// What passes were for; empty where none ended yet.
+std::string phases_payload(const Region& region);
 
 // Frames for the records from `from` up to `to` (counted like step_head; at most a ring of them).
 void append_steps(std::string& frames, const Region& region, std::uint64_t from, std::uint64_t to);

@@ -42,7 +42,13 @@ bool decode_identity(FrameDecoder decoder, ProcessRecord& process) {
       if (word >> bit & 1) read.affinity.push_back(static_cast<std::uint32_t>(i) * 64 + bit);
     }
   }
+  if (!decoder.done()) {  // mfu 0.1.0 ends here
+    read.run = decoder.text();
+    read.attempt = static_cast<std::uint32_t>(decoder.count());
+  }
   if (!decoder.good()) return false;
+  process.run = read.run;
+  process.attempt = read.attempt;
   process.host = read.host;
   process.pid = read.pid;
   process.parent_pid = read.parent_pid;
@@ -51,6 +57,18 @@ bool decode_identity(FrameDecoder decoder, ProcessRecord& process) {
   process.affinity = read.affinity;
   process.last = std::max(process.last, process.started);
   return true;
+}
+
+void decode_host(FrameDecoder& decoder, std::chrono::nanoseconds (&host)[kHostParts]) {
+  std::uint64_t parts = decoder.count();
+  for (std::uint64_t i = 0; i < parts && decoder.good(); ++i) {
+    auto duration = time_of(decoder.count());
+    if (i < kHostParts) host[i] = duration;
+  }
+}
+
+RunPhase phase_of(std::uint64_t number) {
+  return static_cast<RunPhase>(std::min<std::uint64_t>(number, kRunPhases - 1));
 }
 
 bool decode_status(FrameDecoder decoder, ProcessRecord& process) {
@@ -64,6 +82,11 @@ bool decode_status(FrameDecoder decoder, ProcessRecord& process) {
   for (std::uint64_t i = 0; i < phases && decoder.good(); ++i) {
     auto duration = time_of(decoder.count());
     if (i < kStepPhases) phase[i] = duration;
+  }
+  if (!decoder.done()) {  // mfu 0.1.0 ends here
+    decode_host(decoder, process.host_time);
+    process.collectives = decoder.count();
+    process.collective_bytes = decoder.count();
   }
   if (!decoder.good()) return false;
   process.rank = rank;
@@ -98,6 +121,60 @@ bool decode_totals(FrameDecoder decoder, ProcessRecord& process) {
   return true;
 }
 
+std::vector<Occurrence> decode_spread(FrameDecoder& decoder) {
+  std::vector<Occurrence> spread;
+  std::uint64_t used = decoder.count();
+  for (std::uint64_t i = 0; i < used && decoder.good(); ++i) {
+    Occurrence each;
+    each.value = decoder.count();
+    each.count = decoder.count();
+    if (each.count != 0) spread.push_back(each);
+  }
+  return spread;
+}
+
+PhaseTotal::Line decode_line(FrameDecoder& decoder) {
+  PhaseTotal::Line line;
+  line.device = decoder.text();
+  line.identity = decoder.text();
+  line.type = decoder.text();
+  line.calls = decoder.count();
+  line.flop.hardware_flop = wide_of(decoder);
+  line.flop.model_flop = wide_of(decoder);
+  line.flop.recomputed_flop = wide_of(decoder);
+  line.bytes = decoder.count();
+  return line;
+}
+
+bool decode_phases(FrameDecoder decoder, ProcessRecord& process) {
+  std::vector<PhaseTotal> phases;
+  while (!decoder.done()) {
+    PhaseTotal total;
+    total.phase = phase_of(decoder.count());
+    total.model = static_cast<std::uint32_t>(decoder.count());
+    total.model_name = decoder.text();
+    total.passes = decoder.count();
+    total.tokens = decoder.count();
+    total.padded_tokens = decoder.count();
+    total.samples = decoder.count();
+    total.time = time_of(decoder.count());
+    total.weight_read_bytes = decoder.count();
+    total.cache_read_bytes = decoder.count();
+    total.cache_written_bytes = decoder.count();
+    total.largest_batch = decoder.count();
+    total.durations_ns = decode_spread(decoder);
+    total.batches = decode_spread(decoder);
+    std::uint64_t lines = decoder.count();
+    for (std::uint64_t i = 0; i < lines && decoder.good(); ++i) {
+      total.lines.push_back(decode_line(decoder));
+    }
+    if (!decoder.good()) return false;
+    phases.push_back(std::move(total));
+  }
+  process.phases = std::move(phases);
+  return true;
+}
+
 bool decode_facts(std::string_view text, ProcessRecord& process) {
   process.facts.clear();
   while (!text.empty()) {
@@ -116,6 +193,25 @@ bool decode_facts(std::string_view text, ProcessRecord& process) {
 struct Before {
   std::uint64_t sequence = 0, end_ns = 0;
 };
+
+void decode_passes(FrameDecoder& decoder, Step& step) {
+  step.profiled = decoder.count() != 0;
+  std::uint64_t kinds = decoder.count();
+  for (std::uint64_t i = 0; i < kinds && decoder.good(); ++i) {
+    StepPhaseTotal pass;
+    std::uint64_t key = decoder.count();
+    pass.phase = phase_of(key >> 8);
+    pass.model = static_cast<std::uint32_t>(key & 0xFF);
+    pass.passes = decoder.count();
+    pass.tokens = decoder.count();
+    pass.padded_tokens = decoder.count();
+    pass.hardware_flop = decoder.count();
+    pass.model_flop = decoder.count();
+    pass.time = time_of(decoder.count());
+    step.passes.push_back(pass);
+  }
+  decode_host(decoder, step.host_time);
+}
 
 Step decode_step(FrameDecoder& decoder, const std::vector<std::string>& types, Before& before) {
   Step step;
@@ -143,7 +239,7 @@ Step decode_step(FrameDecoder& decoder, const std::vector<std::string>& types, B
   return step;
 }
 
-bool decode_steps(FrameDecoder decoder, ProcessRecord& process) {
+bool decode_steps(FrameDecoder decoder, bool with_passes, ProcessRecord& process) {
   std::vector<std::string> types;
   std::uint64_t named = decoder.count();
   for (std::uint64_t i = 0; i < named && decoder.good(); ++i) types.emplace_back(decoder.text());
@@ -151,6 +247,7 @@ bool decode_steps(FrameDecoder decoder, ProcessRecord& process) {
   Before before;
   for (std::uint64_t i = 0; i < steps && decoder.good(); ++i) {
     Step step = decode_step(decoder, types, before);
+    if (with_passes) decode_passes(decoder, step);
     if (decoder.good()) process.steps.push_back(std::move(step));
   }
   return decoder.good();
@@ -167,7 +264,11 @@ bool decode_frame(FrameKind kind, std::string_view payload, ProcessRecord& proce
     case FrameKind::facts:
       return decode_facts(payload, process);
     case FrameKind::steps:
-      return decode_steps(FrameDecoder(payload), process);
+      return decode_steps(FrameDecoder(payload), false, process);
+    case FrameKind::steps_with_passes:
+      return decode_steps(FrameDecoder(payload), true, process);
+    case FrameKind::phases:
+      return decode_phases(FrameDecoder(payload), process);
   }
   return true;  // of a newer version: passed over
 }

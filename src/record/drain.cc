@@ -11,6 +11,7 @@
 #include "record/frames.h"
 #include "record/patient_file.h"
 #include "record/region_file.h"
+#include "record/region_open.h"
 #include "record/run_folder.h"
 
 namespace mfu {
@@ -25,14 +26,14 @@ constexpr std::uint64_t kQuietNs = 5'000'000'000;  // a dead process's region is
 // One process, from the first sight of its region on.
 struct Drained {
   std::string region_path;
-  MappedRegion region;  // null: removed, its process is dead
+  std::optional<OpenRegion> region;  // none: removed, its process is dead
   PatientFile file;
-  ProcessRecord recent;               // its last steps, for a live view
-  std::string status, facts, totals;  // as last written
-  std::uint64_t totals_ns = 0;        // when
+  ProcessRecord recent;                       // its last steps, for a live view
+  std::string status, facts, totals, phases;  // as last written
+  std::uint64_t totals_ns = 0;                // when
   std::uint64_t dead_since_ns = 0;
 
-  Drained(std::string from, MappedRegion mapped, const std::string& to)
+  Drained(std::string from, OpenRegion mapped, const std::string& to)
       : region_path(std::move(from)), region(std::move(mapped)), file(to) {}
 };
 
@@ -59,7 +60,8 @@ void keep_recent(Drained& process, const std::string& frames) {
 // Takes what is new in one region. A record counts as drained once the disk has it, or, where the
 // disk refuses, once it is held here; so a drainer that is killed leaves it in the region.
 void take(Drained& process, bool everything, bool room) {
-  const Region& region = *process.region;
+  process.region->refresh();
+  const Region& region = process.region->region();
   std::string frames;
   if (process.recent.host.empty()) {
     process.file.add(kFileMagic);
@@ -73,6 +75,7 @@ void take(Drained& process, bool everything, bool room) {
   std::uint64_t now = monotonic_ns();
   if (everything || now - process.totals_ns >= kTotalsEveryNs) {
     append_changed(frames, FrameKind::totals, totals_payload(region), process.totals);
+    append_changed(frames, FrameKind::phases, phases_payload(region), process.phases);
     process.totals_ns = now;
   }
   append_changed(frames, FrameKind::facts, facts_payload(region), process.facts);
@@ -82,7 +85,7 @@ void take(Drained& process, bool everything, bool room) {
     process.file.add(frames);
   }
   process.file.flush();
-  process.region->header.step_tail.store(head, std::memory_order_release);
+  process.region->set_tail(head);
 }
 
 }  // namespace
@@ -112,7 +115,7 @@ void Drainer::State::look_for_new() {
     std::string stem = name.substr(0, name.size() - 7);
     if (processes.contains(stem)) continue;
     std::string path = places.region_folder + "/" + name;
-    Result<MappedRegion> region = map_region(path);
+    Result<OpenRegion> region = OpenRegion::open(path);
     if (!region.has_value()) {
       if (std::find(damage.begin(), damage.end(), region.error().message) == damage.end()) {
         damage.push_back(region.error().message);
@@ -150,14 +153,16 @@ bool Drainer::drain() {
   bool any_alive = false;
   std::uint64_t now = monotonic_ns();
   for (auto& [stem, process] : state_->processes) {
-    if (process.region == nullptr) {
+    if (!process.region) {
       process.file.flush();
       continue;
     }
-    bool alive = is_alive(process.region->header);
+    process.region->refresh();
+    const RegionHeader& header = process.region->region().header;
+    bool alive = is_alive(header);
     any_alive = any_alive || alive;
-    std::uint64_t head = process.region->header.step_head.load(std::memory_order_relaxed);
-    if (alive || head != process.region->header.step_tail.load(std::memory_order_relaxed)) {
+    std::uint64_t head = header.step_head.load(std::memory_order_relaxed);
+    if (alive || head != header.step_tail.load(std::memory_order_relaxed)) {
       process.dead_since_ns = 0;
     } else if (process.dead_since_ns == 0) {
       process.dead_since_ns = now;
@@ -174,12 +179,12 @@ void Drainer::finish() {
   state_->look_for_new();
   bool empty = true;
   for (auto& [stem, process] : state_->processes) {
-    if (process.region != nullptr) {
+    if (process.region) {
       take(process, true, true);
-      bool gone = !is_alive(process.region->header);
+      bool gone = !is_alive(process.region->region().header);
       if (gone && process.file.pending().empty()) state_->remove(process);
     }
-    empty = empty && process.region == nullptr;
+    empty = empty && !process.region;
   }
   std::error_code ignored;
   for (const std::string& name : names_in(state_->places.region_folder, ".txt")) {
@@ -203,7 +208,7 @@ RunRecord Drainer::record() const {
   for (const auto& [stem, process] : state_->processes) {
     ProcessRecord each;
     std::string bytes = process.file.whole();
-    if (process.region != nullptr) bytes += frames_of(*process.region);
+    if (process.region) bytes += frames_of(process.region->region());
     decode_process(bytes, process.file.path(), each, damage);
     record.processes.push_back(std::move(each));
   }
@@ -228,10 +233,11 @@ RunRecord Drainer::recent() const {
   RunRecord record;
   for (const auto& [stem, process] : state_->processes) {
     ProcessRecord each = process.recent;
-    if (process.region != nullptr) {
+    if (process.region) {
       // Totals reach the file now and then only; a view wants them as they are.
       std::string frames(kFileMagic);
-      append_frame(frames, FrameKind::totals, totals_payload(*process.region));
+      append_frame(frames, FrameKind::totals, totals_payload(process.region->region()));
+      append_frame(frames, FrameKind::phases, phases_payload(process.region->region()));
       std::vector<std::string> none;
       decode_process(frames, "", each, none);
     }

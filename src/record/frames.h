@@ -12,7 +12,16 @@ namespace mfu {
 inline constexpr std::string_view kFileMagic = "MFURUN1\n";
 inline constexpr std::size_t kMostPayload = 1u << 20;
 
-enum class FrameKind : std::uint32_t { process = 1, steps = 2, totals = 3, facts = 4, status = 5 };
+// `steps` is what mfu 0.1.0 wrote; it is read, no longer written.
+enum class FrameKind : std::uint32_t {
+  process = 1,
+  steps = 2,
+  totals = 3,
+  facts = 4,
+  status = 5,
+  steps_with_passes = 6,
+  phases = 7
+};
 
 void append_frame(std::string& to, FrameKind kind, std::string_view payload);
 

@@ -9,6 +9,7 @@
 #include "record/codec.h"
 #include "record/frames.h"
 #include "record/region_file.h"
+#include "record/region_open.h"
 #include "record/run_folder.h"
 
 namespace mfu {

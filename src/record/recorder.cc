@@ -80,13 +80,14 @@ struct StepMark {
   TypeSum flop[kRegionTypes];
   std::uint64_t tokens = 0, samples = 0;
   std::uint64_t phase_ns[kRegionPhases] = {};
+  std::uint64_t host_ns[kHostLines] = {};
   std::uint64_t end_ns = 0;
 };
 
-// One number's growth since the last record; a restarted count (a wider table) begins at 0.
+// One number's growth since the last record.
 std::uint64_t taken(const RegionWord& word, std::uint64_t& mark) {
   std::uint64_t now = word.load(std::memory_order_relaxed);
-  std::uint64_t more = now >= mark ? now - mark : now;
+  std::uint64_t more = now - mark;
   mark = now;
   return more;
 }
@@ -112,7 +113,7 @@ void take_flop(const TypeSum* now, StepMark& mark, StepRecord& record) {
 
 struct Recorder::State {
   SpinLock tables;  // names, cells, facts, the making of the region
-  SpinLock steps;   // the producer of steps, tokens
+  SpinLock steps;   // the producer of steps, passes
   SpinLock shared;  // the block of threads beyond the table
   std::string folder, why;
   std::vector<Name> operators;
@@ -123,6 +124,7 @@ struct Recorder::State {
   std::int32_t rank = -1, world_size = -1, local_rank = -1;
   std::uint64_t sequence = 0;
   StepMark mark;
+  PassBook passes;
 
   void write_tables(Region& region) const;
   Region* region_of(Recorder& recorder);  // under `tables`; made where there is none
@@ -162,6 +164,7 @@ Recorder::Recorder() : state_(new State) {
         block_ = nullptr;
         recorder.region_.store(nullptr, std::memory_order_relaxed);
         state.mark = StepMark{};
+        state.passes.forget_numbers();
         state.sequence = 0;
         state.shared.unlock();
         state.steps.unlock();
@@ -183,6 +186,7 @@ void Recorder::State::write_tables(Region& region) const {
   if (rank >= 0) region.header.rank.store(rank);
   if (world_size >= 0) region.header.world_size.store(world_size);
   if (local_rank >= 0) region.header.local_rank.store(local_rank);
+  passes.write_tables(region);
 }
 
 Region* Recorder::State::region_of(Recorder& recorder) {
@@ -336,21 +340,46 @@ Region* Recorder::live_region() {
   return state_->region_of(*this);
 }
 
-void Recorder::add_tokens(std::uint64_t rows, std::uint64_t tokens) {
+void Recorder::add_pass(const PassEnd& pass) {
   Region* region = live_region();
   if (region == nullptr) return;
   Guard guard(state_->steps);
-  RegionHeader& header = region->header;
-  std::uint64_t widest = header.token_rows.load(std::memory_order_relaxed);
-  if (rows < widest) return;
-  std::uint64_t before = rows > widest ? 0 : header.tokens.load(std::memory_order_relaxed);
-  header.tokens.store(before + tokens, std::memory_order_relaxed);
-  header.token_rows.store(rows, std::memory_order_relaxed);
+  state_->passes.add(*region, pass);
 }
 
-void Recorder::add_samples(std::uint64_t samples) {
-  if (Region* region = live_region()) {
-    region->header.samples.fetch_add(samples, std::memory_order_relaxed);
+void Recorder::add_pass_time(PassPhase phase, unsigned model, std::uint64_t duration_ns) {
+  Region* region = live_region();
+  if (region == nullptr) return;
+  Guard guard(state_->steps);
+  state_->passes.add_time(*region, phase, model, duration_ns);
+}
+
+unsigned Recorder::device_id(std::string_view name, std::string_view identity) {
+  Guard guard(state_->tables);
+  return state_->passes.device_id(region_.load(std::memory_order_relaxed), name, identity);
+}
+
+unsigned Recorder::add_model() {
+  Guard guard(state_->tables);
+  return state_->passes.add_model(region_.load(std::memory_order_relaxed));
+}
+
+void Recorder::name_model(unsigned model, std::string_view name) {
+  Guard guard(state_->tables);
+  state_->passes.name_model(region_.load(std::memory_order_relaxed), model, name);
+}
+
+void Recorder::add_host(HostLine line, std::uint64_t duration_ns) {
+  if (Region* region = region_.load(std::memory_order_acquire)) {
+    region->header.host_ns[static_cast<std::size_t>(line)].fetch_add(duration_ns,
+                                                                     std::memory_order_relaxed);
+  }
+}
+
+void Recorder::add_collective(std::uint64_t bytes) {
+  if (Region* region = region_.load(std::memory_order_acquire)) {
+    region->header.collectives.fetch_add(1, std::memory_order_relaxed);
+    region->header.collective_bytes.fetch_add(bytes, std::memory_order_relaxed);
   }
 }
 
@@ -384,7 +413,11 @@ void Recorder::end_step(const StepEnd& end) {
   for (std::size_t i = 0; i < kRegionPhases; ++i) {
     record.phase_ns[i] = taken(header.phase_ns[i], mark.phase_ns[i]);
   }
+  for (std::size_t i = 0; i < kHostLines; ++i) {
+    record.host_ns[i] = taken(header.host_ns[i], mark.host_ns[i]);
+  }
   take_flop(sums, mark, record);
+  state_->passes.take(region, record);
   mark.end_ns = record.end_ns;
   header.last_ns.store(record.end_ns, std::memory_order_relaxed);
   std::uint64_t head = header.step_head.load(std::memory_order_relaxed);

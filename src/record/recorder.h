@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "mfu/units.h"
+#include "record/record_passes.h"
 #include "record/region.h"
 
 namespace mfu {
@@ -78,12 +79,16 @@ class Recorder {
   // one each.
   RegionBlock* lease_block();
 
-  // Indices looked up in an embedding table of so many rows. The table with the most rows is the
-  // vocabulary; a wider one that comes later begins the count again.
-  void add_tokens(std::uint64_t rows, std::uint64_t tokens);
-  void add_samples(std::uint64_t samples);
-  void add_phase(RegionPhase phase, std::uint64_t duration_ns);
+  // A finished pass; count() has its FLOPs already.
+  void add_pass(const PassEnd& pass);
+  void add_pass_time(PassPhase phase, unsigned model, std::uint64_t duration_ns);
+  unsigned device_id(std::string_view name, std::string_view identity = {});
+  unsigned add_model();
+  void name_model(unsigned model, std::string_view name);
 
+  void add_phase(RegionPhase phase, std::uint64_t duration_ns);
+  void add_host(HostLine line, std::uint64_t duration_ns);
+  void add_collective(std::uint64_t bytes);
   // Counts of all threads since the last record become one step. Never waits: a full ring drops it
   // and counts that.
   void end_step(const StepEnd& end);
@@ -108,7 +113,6 @@ class Recorder {
   Recorder();
   struct State;
   struct Lease;
-
   Region* live_region();  // made where a forked child has none yet; null: not started
   void lease_block(Region& region);
   void count_slowly(unsigned operator_id, unsigned type_id, const CallCost& cost);

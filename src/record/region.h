@@ -11,10 +11,12 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "record/region_passes.h"
+
 namespace mfu {
 
 inline constexpr std::uint64_t kRegionMagic = 0x31474552'5546'4d00;  // "\0MFUREG1" as bytes
-inline constexpr std::uint32_t kRegionVersion = 1;
+inline constexpr std::uint32_t kRegionVersion = 2;                   // 1: region_v1.h
 
 inline constexpr std::size_t kRegionOperators = 256;  // the last one stands for all beyond
 inline constexpr std::size_t kRegionTypes = 16;       // data types by name; the last: all beyond
@@ -23,9 +25,6 @@ inline constexpr std::size_t kRegionBlocks = 40;  // threads that count at one t
 inline constexpr std::size_t kRegionSteps = 4096;
 inline constexpr std::size_t kRegionFactBytes = 16384;
 inline constexpr std::size_t kStepTypes = 5;  // data types of one step; the last takes what is over
-
-using RegionWord = std::atomic<std::uint64_t>;
-static_assert(RegionWord::is_always_lock_free && sizeof(RegionWord) == 8);
 
 // Time of a process by what it was spent on, in nanoseconds since its start. The same order is in
 // StepRecord::phase_ns.
@@ -37,6 +36,9 @@ enum class RegionPhase : std::uint8_t {
   validation,     // forward passes without a backward one
 };
 inline constexpr std::size_t kRegionPhases = 5;
+
+// What a launcher may ask of a program, in RegionHeader::request.
+enum class RequestKind : std::uint8_t { none, profile, stop };
 
 enum class StepKind : std::uint8_t { training, validation, marked };
 
@@ -58,11 +60,16 @@ struct StepRecord {
   std::array<std::uint64_t, kRegionPhases> phase_ns;
   std::uint64_t index;  // the program's own number of the step, where it has one, else the sequence
   StepKind kind;
-  std::uint8_t types;  // how many of `flop` are used
-  std::array<std::uint8_t, 6> reserved;
+  std::uint8_t types;       // how many of `flop` are used
+  std::uint8_t pass_kinds;  // how many of `passes` are used
+  std::uint8_t profiled;    // 1: a profiler ran: left out of rates and shares
+  std::array<std::uint8_t, 4> reserved;
   std::array<StepFlop, kStepTypes> flop;
+  std::array<StepPass, kStepPasses> passes;
+  std::array<std::uint64_t, kHostLines> host_ns;
+  std::array<std::uint64_t, 6> room;
 };
-static_assert(sizeof(StepRecord) == 256 && std::is_trivially_copyable_v<StepRecord>);
+static_assert(sizeof(StepRecord) == 640 && std::is_trivially_copyable_v<StepRecord>);
 
 // What one pair (operator, type) came to in one block. 128-bit sums in two halves: a carry into the
 // high half is bracketed by RegionBlock::carries.
@@ -106,14 +113,22 @@ struct alignas(64) RegionHeader {
   std::atomic<std::uint32_t> ended;                         // 1: the process said goodbye
   std::atomic<std::uint32_t> operators, types, fact_bytes;  // used of each table
   std::atomic<std::uint32_t> blocks;                        // ever taken, from the first on
-  RegionWord tokens;                                        // looked up in the widest table so far
-  RegionWord token_rows;                                    // of that table; 0: none seen
+  RegionWord tokens;                                        // that entered a first block
+  RegionWord token_rows;  // of the widest table they were looked up in; 0: no tokens seen
   RegionWord samples;
   RegionWord last_ns;  // CLOCK_MONOTONIC of the last sign of life
   std::array<RegionWord, kRegionPhases> phase_ns;
+  std::array<RegionWord, kHostLines> host_ns;
+  RegionWord collectives, collective_bytes;  // calls and bytes the host saw
+  char run[64];                              // names the run (MFU_RUN_ID); empty: nobody named it
+  std::uint32_t attempt;                     // of the run, from 0 (MFU_ATTEMPT)
+  std::uint32_t reserved2;
   alignas(64) RegionWord step_head;  // produced
   RegionWord steps_dropped;          // because the ring was full
-  alignas(64) RegionWord step_tail;  // drained, written by the drainer
+  RegionWord answer;                 // the last `request` that the program took up
+  // Written by the launcher.
+  alignas(64) RegionWord step_tail;  // drained
+  RegionWord request;                // number << 32 | RequestKind << 24 | argument
 };
 
 struct Region {
@@ -123,6 +138,7 @@ struct Region {
   std::array<std::atomic<std::uint32_t>, kRegionCells>
       keys;                                           // (operator << 8 | type) + 1; 0: unused
   std::array<char, kRegionFactBytes> facts;           // lines "key=value\n", appended
+  RegionPhases phases;                                // what passes were for
   std::array<RegionBlock, kRegionBlocks + 1> blocks;  // the last: threads beyond, under a lock
   std::array<StepRecord, kRegionSteps> steps;         // a ring
 };

@@ -75,6 +75,9 @@ void begin_header(RegionHeader& header) {
   header.rank = environment_number("RANK");
   header.world_size = environment_number("WORLD_SIZE");
   header.local_rank = environment_number("LOCAL_RANK");
+  const char* run = std::getenv("MFU_RUN_ID");
+  std::snprintf(header.run, sizeof header.run, "%s", run == nullptr ? "" : run);
+  header.attempt = static_cast<std::uint32_t>(std::max(environment_number("MFU_ATTEMPT"), 0));
 }
 
 // Beyond a limit on file sizes the kernel would send SIGXFSZ, which ends a program that never asked
@@ -115,18 +118,6 @@ Result<Region*> create_private() {
   Region* region = static_cast<Region*>(memory);
   begin_header(region->header);
   return region;
-}
-
-// Of a copy or a mapping of the right size.
-bool is_region(const Region& region) {
-  return region.header.magic == kRegionMagic && region.header.version == kRegionVersion &&
-         region.header.region_bytes == sizeof(Region);
-}
-
-Failure no_region(const std::string& path) {
-  return fail(ErrorCode::malformed, path + ": no region of this version of mfu (" +
-                                        std::to_string(sizeof(Region)) + " bytes, format " +
-                                        std::to_string(kRegionVersion) + ")");
 }
 
 }  // namespace
@@ -191,46 +182,6 @@ Result<Region*> create_region(const std::string& folder, Region* over) {
   if (over == nullptr) begin_header(region->header);
   // Under its name only when whole: a drainer never sees a half-made one.
   if (rename(hidden.c_str(), path.c_str()) != 0) return give_up(path);
-  return region;
-}
-
-void RegionUnmapper::operator()(Region* region) const {
-  munmap(region, sizeof(Region));
-}
-
-Result<MappedRegion> map_region(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-  struct stat status{};
-  if (file.number() < 0 || fstat(file.number(), &status) != 0) return system_failure(path);
-  if (static_cast<std::size_t>(status.st_size) != sizeof(Region)) return no_region(path);
-  void* memory =
-      mmap(nullptr, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED, file.number(), 0);
-  if (memory == MAP_FAILED) return system_failure(path);
-  MappedRegion region(static_cast<Region*>(memory));
-  if (!is_region(*region)) return no_region(path);
-  return region;
-}
-
-Result<std::unique_ptr<Region>> copy_region(const std::string& path) {
-  Descriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));  // a pipe would block
-  struct stat status{};
-  if (file.number() < 0 || fstat(file.number(), &status) != 0) return system_failure(path);
-  if (!S_ISREG(status.st_mode)) return no_region(path);
-  auto region = std::make_unique<Region>();
-  char* to = reinterpret_cast<char*>(region.get());
-  std::size_t done = 0;
-  while (done < sizeof(Region)) {
-    ssize_t size = pread(file.number(), to + done, sizeof(Region) - done, static_cast<off_t>(done));
-    if (size < 0) return system_failure(path);
-    if (size == 0) break;
-    done += static_cast<std::size_t>(size);
-  }
-  if (done != sizeof(Region) || !is_region(*region)) return no_region(path);
-  // What was drained while it was copied may have been overwritten too; by then it is on the disk.
-  std::uint64_t tail = 0;
-  ssize_t again = pread(file.number(), &tail, sizeof tail,
-                        offsetof(Region, header) + offsetof(RegionHeader, step_tail));
-  if (again == sizeof tail) region->header.step_tail = tail;
   return region;
 }
 

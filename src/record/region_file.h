@@ -1,9 +1,7 @@
-// A region's memory: made by the process that counts, opened by the one that drains, copied by a
-// reader.
+// A region's memory, made by the process that counts. region_open.h is for those who read it.
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "mfu/result.h"
@@ -25,15 +23,5 @@ std::string host_name();
 // Never unmapped. `over`: memory of a private region whose content the new one takes over, in
 // place.
 Result<Region*> create_region(const std::string& folder, Region* over = nullptr);
-
-// Another process's region, mapped to be drained; unmapped by the deleter.
-struct RegionUnmapper {
-  void operator()(Region* region) const;
-};
-using MappedRegion = std::unique_ptr<Region, RegionUnmapper>;
-Result<MappedRegion> map_region(const std::string& path);
-
-// A copy, which no other process can change under a reader.
-Result<std::unique_ptr<Region>> copy_region(const std::string& path);
 
 }  // namespace mfu

@@ -11,15 +11,7 @@ namespace {
 constexpr int kTries = 64;
 
 Uint128 wide(const RegionBlock& block, const RegionWord& low, const RegionWord& high) {
-  Uint128 value = 0;
-  for (int i = 0; i < kTries; ++i) {
-    std::uint64_t before = block.carries.load(std::memory_order_acquire);
-    std::uint64_t low_half = low.load(std::memory_order_acquire);
-    std::uint64_t high_half = high.load(std::memory_order_acquire);
-    value = (static_cast<Uint128>(high_half) << 64) | low_half;
-    if (before % 2 == 0 && block.carries.load(std::memory_order_relaxed) == before) break;
-  }
-  return value;
+  return wide_sum(block.carries, low, high);
 }
 
 // Calls `visit(block, cell)` for the used blocks of the cell, the shared one among them.
@@ -41,6 +33,18 @@ bool key_of(const Region& region, std::size_t cell, unsigned& operator_id, unsig
 }
 
 }  // namespace
+
+Uint128 wide_sum(const RegionWord& carries, const RegionWord& low, const RegionWord& high) {
+  Uint128 value = 0;
+  for (int i = 0; i < kTries; ++i) {
+    std::uint64_t before = carries.load(std::memory_order_acquire);
+    std::uint64_t low_half = low.load(std::memory_order_acquire);
+    std::uint64_t high_half = high.load(std::memory_order_acquire);
+    value = (static_cast<Uint128>(high_half) << 64) | low_half;
+    if (before % 2 == 0 && carries.load(std::memory_order_relaxed) == before) break;
+  }
+  return value;
+}
 
 std::vector<CellSum> sum_cells(const Region& region) {
   std::vector<CellSum> sums;

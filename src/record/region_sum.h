@@ -27,4 +27,7 @@ struct TypeSum {
 };
 void sum_types(const Region& region, TypeSum* sums);
 
+// Both halves of a sum whose writer brackets a carry by `carries`.
+Uint128 wide_sum(const RegionWord& carries, const RegionWord& low, const RegionWord& high);
+
 }  // namespace mfu

@@ -16,6 +16,7 @@
 #include "base/secrets.h"
 #include "base/text.h"
 #include "record/region_file.h"
+#include "record/region_open.h"
 
 namespace mfu {
 
@@ -75,6 +76,9 @@ std::string launch_text(const LaunchFile& launch) {
     json.value(static_cast<std::uint64_t>(*launch.facts.exit_status));
   } else {
     json.null();
+  }
+  if (launch.facts.signal) {
+    json.member("signal", static_cast<std::uint64_t>(*launch.facts.signal));
   }
   json.member("region_folder", launch.region_folder).end_object();
   return json.text() + "\n";
@@ -257,6 +261,9 @@ Result<LaunchFile> read_launch(const std::string& path) {
   if (auto status = count_of("exit_status"); status && *status < 1024) {
     launch.facts.exit_status = static_cast<int>(*status);
   }
+  if (auto signal = count_of("signal"); signal && *signal < 128) {
+    launch.facts.signal = static_cast<int>(*signal);
+  }
   launch.pid = count_of("pid").value_or(0);
   launch.region_folder = text_of("region_folder");
   return launch;
@@ -289,10 +296,11 @@ Result<RunPlaces> create_run(const std::string& directory,
   return places;
 }
 
-Result<void> close_run(const RunPlaces& places, int exit_status) {
+Result<void> close_run(const RunPlaces& places, const RunEnd& end) {
   LaunchFile launch = MFU_TRY(read_launch(places.file));
   launch.facts.ended = std::chrono::nanoseconds(static_cast<std::int64_t>(realtime_ns()));
-  launch.facts.exit_status = exit_status;
+  launch.facts.exit_status = end.status;
+  launch.facts.signal = end.signal;
   return write_file(places.file, launch_text(launch));
 }
 

@@ -42,7 +42,7 @@ TEST(Run, holds_what_its_processes_did) {
   EXPECT_EQ(drainer.recent().processes[0].steps.size(), 64u);
   EXPECT_EQ(hardware_flop(drainer.recent().processes[0]), 300000u);
   drainer.finish();
-  ASSERT_TRUE(close_run(places, 3).has_value());
+  ASSERT_TRUE(close_run(places, {.status = 3}).has_value());
   EXPECT_FALSE(std::filesystem::exists(places.region_folder));
   auto run = read_run(places.directory);
   ASSERT_TRUE(run.has_value()) << run.error().message;
@@ -244,8 +244,8 @@ TEST(CreateRun, puts_an_earlier_run_aside_and_joins_one_under_way) {
   Folder folder;
   RunPlaces first = places_in(folder), second = places_in(folder);
   EXPECT_NE(first.file, second.file);  // the same launcher is alive: joined
-  ASSERT_TRUE(close_run(first, 0).has_value());
-  ASSERT_TRUE(close_run(second, 0).has_value());
+  ASSERT_TRUE(close_run(first, {}).has_value());
+  ASSERT_TRUE(close_run(second, {}).has_value());
   RunPlaces third = places_in(folder);
   EXPECT_EQ(third.file, first.file);
   EXPECT_TRUE(read_run(third.directory + "/earlier-1").has_value());

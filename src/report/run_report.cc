@@ -7,6 +7,9 @@
 #include "mfu/convention.h"
 #include "mfu/run.h"
 #include "report/run_advice.h"
+#include "report/run_ending.h"
+#include "report/run_host_advice.h"
+#include "report/run_phases.h"
 #include "report/run_steps.h"
 
 namespace mfu {
@@ -28,7 +31,9 @@ struct Rank {
   std::uint64_t warmup = 0;
 
   std::vector<const Step*> kept() const {
-    return {steps.begin() + static_cast<std::ptrdiff_t>(warmup), steps.end()};
+    std::vector<const Step*> kept(steps.begin() + static_cast<std::ptrdiff_t>(warmup), steps.end());
+    std::erase_if(kept, [](const Step* each) { return each->profiled; });
+    return kept;
   }
 };
 
@@ -80,13 +85,16 @@ void add_totals(const RunRecord& record, RunReport& report) {
 }
 
 void add_tokens(const RunRecord& record, RunReport& report) {
-  std::uint64_t widest = widest_table(record), tokens = 0, samples = 0;
+  std::uint64_t tokens = 0, samples = 0;
   for (const ProcessRecord& each : record.processes) {
-    if (each.token_rows == widest) tokens += each.tokens;
+    if (counts_tokens(record, each)) report.tokens = tokens += each.tokens;
     samples += each.samples;
   }
-  if (widest > 0) report.tokens = tokens;
   if (samples > 0) report.samples = samples;
+  for (RunRankReport& rank : report.by_rank) {
+    if (!report.tokens) rank.tokens.reset();
+    if (!report.samples) rank.samples.reset();
+  }
 }
 
 void note_peak(const RunQuestion& question, const RunType& line, RunReport& report) {
@@ -186,14 +194,13 @@ void add_step(Kept& kept, const Step& step, bool has_vocabulary) {
 
 Kept keep(const RunRecord& record, const std::vector<Rank>& ranks) {
   Kept kept;
-  std::uint64_t widest = widest_table(record);
   std::map<std::string, std::vector<Interval>> by_device;  // ranks of one CPU take turns on it
   std::vector<Interval> all;
   for (const Rank& rank : ranks) {
     const ProcessRecord& process = *rank.process;
     std::string key = device_key(process);
     for (const Step* step : rank.kept()) {
-      add_step(kept, *step, process.token_rows == widest && widest > 0);
+      add_step(kept, *step, counts_tokens(record, process));
       by_device[key].emplace_back(step->start, step->end);
       all.emplace_back(step->start + process.realtime_offset, step->end + process.realtime_offset);
     }
@@ -325,14 +332,16 @@ void add_notes(const RunRecord& record, const RunQuestion& question, const std::
                RunReport& report) {
   auto note = [&](Note each) { report.notes.push_back(std::move(each)); };
   for (const std::string& each : record.unobserved) note(each);
-  if (record.processes.empty() && record.unobserved.empty()) {
+  if (failed_early(record, report)) {
+    // add_ending() says it
+  } else if (record.processes.empty() && record.unobserved.empty()) {
     note({"no_torch", {}});
   } else if (!report.flop) {
     note({"nothing_observed", {}});
   } else if (ranks.empty()) {
     note({"no_step_seen", {}});
   }
-  if (!ranks.empty()) {
+  if (!ranks.empty() && report.warmup > 0) {
     note({question.warmup ? "warmup_asked" : "warmup",
           {{"steps", static_cast<std::int64_t>(report.warmup)},
            {"whose", ranks.size() == 1 ? "the run" : "each rank (at most)"}}});
@@ -394,14 +403,19 @@ RunReport report_run(const RunRecord& record, const RunQuestion& question) {
   if (question.model) take_off_square(*question.model, ranks, kept, report);
   report.step = times_of(kept.durations);
   add_utilization(kept, report);
+  std::vector<KeptSteps> kept_steps;
+  for (const Rank& rank : ranks) kept_steps.push_back({rank.process, rank.kept()});
+  add_phases(record, kept_steps, report);
   add_wall(record, report);
   report.slowest_rank = slowest_of(report.by_rank);
+  add_ending(record, report);
   add_notes(record, question, ranks, report);
   add_contradictions(report);
   bool tf32_possible = report.dtype == "fp32" && !tf32_of(record).matmul &&
                        question.device.device && question.device.device->kind == "gpu" &&
                        question.device.device->peak(Precision::tf32) != nullptr;
   report.findings = findings_of_run(report, tf32_possible, kept.duration);
+  add_host_findings(report, kept.duration);
   return report;
 }
 

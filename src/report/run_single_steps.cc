@@ -56,14 +56,13 @@ bool same(const UtilizationBasis& a, const UtilizationBasis& b) {
 
 std::vector<StepReport> report_run_steps(const RunRecord& record, const RunQuestion& question) {
   Tf32 tf32 = tf32_of(record);
-  std::uint64_t widest = widest_table(record);
   std::vector<StepReport> reports;
   for (const ProcessRecord& process : record.processes) {
     auto shared = std::make_shared<const UtilizationBasis>(UtilizationBasis{.rank = process.rank});
     for (const Step* step : training_steps(process)) {
       StepInput input{.step = step->index, .time = step->end + process.realtime_offset};
       if (step->duration().count() > 0) input.duration = step->duration();
-      if (widest > 0 && process.token_rows == widest) input.tokens = step->tokens;
+      if (counts_tokens(record, process)) input.tokens = step->tokens;
       input.samples = step->samples;
       FlopCount flop = model_flop(*step);
       if (flop > FlopCount(0)) input.flop = MeasuredFlop{.flop = flop, .source = Source::counted};

@@ -63,10 +63,12 @@ PeakQuestion peak_question(const RunQuestion& question) {
           .precision = question.precision};
 }
 
-std::uint64_t widest_table(const RunRecord& record) {
+bool counts_tokens(const RunRecord& record, const ProcessRecord& process) {
+  if (process.token_rows == 0) return false;
+  if (!process.phases.empty()) return true;
   std::uint64_t rows = 0;
   for (const ProcessRecord& each : record.processes) rows = std::max(rows, each.token_rows);
-  return rows;
+  return process.token_rows == rows;
 }
 
 std::vector<const Step*> training_steps(const ProcessRecord& process) {

@@ -27,9 +27,10 @@ Tf32 tf32_of(const RunRecord& record);
 
 PeakQuestion peak_question(const RunQuestion& question);
 
-// Rows of the widest table that tokens were looked up in; pipeline stages without the vocabulary
-// look up other, smaller tables: those are no tokens.
-std::uint64_t widest_table(const RunRecord& record);
+// Whether a process saw tokens. mfu 0.1.0 took all lookups in its widest table for tokens: of its
+// processes only those count whose table is the widest of all (pipeline stages without the
+// vocabulary look up other, smaller ones).
+bool counts_tokens(const RunRecord& record, const ProcessRecord& process);
 
 // Training and marked steps; validation passes are none.
 std::vector<const Step*> training_steps(const ProcessRecord& process);

@@ -32,6 +32,11 @@ void write_text(JsonWriter& json, std::string_view name, const std::string& text
   text.empty() ? json.null() : json.value(text);
 }
 
+void write_number(JsonWriter& json, const char* name, const std::optional<std::uint64_t>& number) {
+  json.key(name);
+  number ? json.value(*number) : json.null();
+}
+
 void write_times(JsonWriter& json, const std::optional<StepTimes>& times) {
   json.key("step_ns");
   json.begin_object();
@@ -113,7 +118,8 @@ void write_ranks(JsonWriter& json, const RunReport& report) {
     write_times(json, each.step);
     write_time(json, "own_ns", each.own);
     write_flop(json, each.flop);
-    json.member("tokens", each.tokens).member("samples", each.samples);
+    write_number(json, "tokens", each.tokens);
+    write_number(json, "samples", each.samples);
     write_phases(json, each.phase);
     json.end_object();
   }
@@ -133,6 +139,80 @@ void write_coverage(JsonWriter& json, const RunReport& report) {
   json.end_array().end_object();
 }
 
+void write_passes(JsonWriter& json, const RunReport& report) {
+  constexpr const char* kNames[kRunPhases] = {"train",  "validation", "prefill",
+                                              "decode", "forward",    "other"};
+  json.key("phases").begin_array();
+  for (const RunPhaseReport& each : report.phases) {
+    json.begin_object().member("phase", kNames[static_cast<std::size_t>(each.phase)]);
+    write_text(json, "model", each.model);
+    json.member("passes", each.passes);
+    write_number(json, "tokens", each.tokens);
+    json.member("model_flop", each.model_flop).member("hardware_flop", each.hardware_flop);
+    write_time(json, "time_ns", each.time);
+    write_share(json, "mfu", each.mfu);
+    json.key("mbu").null();
+    json.member("tokens_per_s", each.tokens_per_s);
+    auto bytes = [&](const char* name, std::uint64_t count) {
+      write_number(json, name, count != 0 ? std::optional(count) : std::nullopt);
+    };
+    bytes("weight_read_bytes", each.weight_read_bytes);
+    bytes("cache_read_bytes", each.cache_read_bytes);
+    bytes("cache_written_bytes", each.cache_written_bytes);
+    json.key("step_ns").begin_object();
+    write_number(json, "median", each.median_ns);
+    write_number(json, "p99", each.p99_ns);
+    json.end_object().key("batch").begin_object();
+    write_number(json, "median", each.median_batch);
+    write_number(json, "largest", each.largest_batch);
+    json.end_object().key("kept").begin_object();
+    write_time(json, "time_ns", each.kept_time);
+    json.member("model_flop", each.kept_model_flop).end_object().end_object();
+  }
+  json.end_array().key("tokens_by_kind").begin_object();
+  auto kind = [&](const char* name, std::uint64_t RunTokens::* member) {
+    const auto& kinds = report.tokens_by_kind;
+    write_number(json, name, kinds ? std::optional((*kinds).*member) : std::nullopt);
+  };
+  kind("training", &RunTokens::training);
+  kind("evaluation", &RunTokens::evaluation);
+  kind("prompt", &RunTokens::prompt);
+  kind("generated", &RunTokens::generated);
+  write_number(json, "padded",
+               report.tokens_by_kind ? report.tokens_by_kind->padded : std::nullopt);
+  json.end_object();
+}
+
+void write_ended(JsonWriter& json, const RunReport& report) {
+  constexpr const char* kHow[] = {"exit", "signal", "lost"};
+  json.key("ended");
+  if (!report.ended) {
+    json.null();
+    return;
+  }
+  auto number = [&](const char* name, const std::optional<int>& value) {
+    write_number(json, name,
+                 value ? std::optional(static_cast<std::uint64_t>(*value)) : std::nullopt);
+  };
+  json.begin_object().member("how", kHow[static_cast<std::size_t>(report.ended->how)]);
+  number("status", report.ended->status);
+  number("signal", report.ended->signal);
+  write_number(
+      json, "rank",
+      report.ended->rank ? std::optional<std::uint64_t>(*report.ended->rank) : std::nullopt);
+  json.end_object();
+}
+
+void write_host(JsonWriter& json, const RunReport& report) {
+  constexpr const char* kNames[kHostParts] = {"compute_fraction",     "loader_fraction",
+                                              "device_wait_fraction", "io_fraction",
+                                              "sleep_fraction",       "preempted_fraction"};
+  json.key("host").begin_object();
+  for (std::size_t i = 0; i < kHostParts; ++i) write_share(json, kNames[i], report.host[i]);
+  write_share(json, "idle_fraction", report.host_idle);
+  json.end_object();
+}
+
 }  // namespace
 
 std::string to_json(const RunReport& report, Voice voice) {
@@ -146,6 +226,7 @@ std::string to_json(const RunReport& report, Voice voice) {
   } else {
     json.null();
   }
+  write_ended(json, report);
   json.member("ranks", report.ranks).member("steps", report.steps);
   json.member("warmup_steps", report.warmup);
   write_time(json, "wall_ns", report.wall);
@@ -153,7 +234,9 @@ std::string to_json(const RunReport& report, Voice voice) {
   write_counts(json, report);
   json.member("tokens", report.tokens).member("tokens_per_s", report.tokens_per_s);
   json.member("samples", report.samples);
+  write_passes(json, report);
   write_utilization(json, report);
+  write_host(json, report);
   write_coverage(json, report);
   write_ranks(json, report);
   write_findings(json, "findings", report.findings, voice);

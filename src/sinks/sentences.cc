@@ -55,6 +55,10 @@ constexpr Sentence kSentences[] = {
      "Matmuls reach {reached_fraction:whole_percent} of the peak in the {#of} they take"},
     {"title", "optimizer", "The optimizer takes its share: {#of}"},
     {"title", "checkpoint", "Saving checkpoints stops the loop: {#of}"},
+    {"title", "host_preempted",
+     "Other processes have the cores, the program was ready to run and had to wait: {#of}"},
+    {"title", "host_sleeps", "The main thread sleeps: {#of}"},
+    {"title", "host_files", "The main thread waits for files: {#of}"},
     {"title", "validation", "Validation passes take their share: {#of}"},
     {"title", "straggler",
      "rank {rank} is slow: {own_ns:time} of its own a step, the others {typical_ns:time}"},
@@ -164,6 +168,12 @@ constexpr Sentence kSentences[] = {
     {"fix", "cudnn_benchmark", "torch.backends.cudnn.benchmark=True"},
     {"fix", "autotune", "torch.compile(mode=\"max-autotune\")"},
     {"fix", "save_aside", "torch.distributed.checkpoint.async_save, or save less often"},
+    {"fix", "cores_of_its_own",
+     "Stop what else runs on this machine, give the program cores of its own (taskset, cgroups, "
+     "Slurm's --cpus-per-task), or set fewer threads (OMP_NUM_THREADS)"},
+    {"fix", "look_where_it_sleeps",
+     "Look for time.sleep, locks, sockets and subprocesses between steps: py-spy dump --pid shows "
+     "where it stands"},
     {"fix", "validate_less", "Validate less often or on less"},
     {"fix", "look_at_slow_rank",
      "Look at what rank {rank} does that the others do not (input pipeline, logging, another job "

@@ -86,6 +86,46 @@ std::string time_text(const RunReport& report) {
   return text + fmt::format("forward, backward and the rest {}", run_percent(std::max(rest, 0.0)));
 }
 
+std::string phases_text(const RunReport& report) {
+  constexpr const char* kNames[kRunPhases] = {"training", "validation", "prefill",
+                                              "decode",   "forward",    "other"};
+  std::chrono::nanoseconds all{};
+  for (const RunPhaseReport& each : report.phases) all += each.time;
+  std::string text;
+  for (const RunPhaseReport& each : report.phases) {
+    double share = all.count() > 0
+                       ? static_cast<double>(each.time.count()) / static_cast<double>(all.count())
+                       : 0;
+    if (share < 0.0005 && each.passes == 0) continue;
+    text +=
+        fmt::format("{}{}", text.empty() ? "" : ", ", kNames[static_cast<std::size_t>(each.phase)]);
+    if (!each.model.empty()) text += fmt::format(" of {}", each.model);
+    text += " " + run_percent(share);
+    if (each.mfu) text += fmt::format(" at MFU {}", run_percent(each.mfu->value));
+  }
+  return text;
+}
+
+std::string ending_text(const RunEnding& ending) {
+  std::string text = ending.signal ? fmt::format("by signal {}", *ending.signal)
+                                   : fmt::format("with status {}", ending.status.value_or(0));
+  if (ending.rank) text += fmt::format("; rank {} was killed", *ending.rank);
+  return text;
+}
+
+std::string host_text(const RunReport& report) {
+  constexpr const char* kNames[kHostParts] = {
+      "computing",         "in the loader", "waiting for the device",
+      "waiting for files", "sleeping",      "ready while others had the cores"};
+  std::string text;
+  for (std::size_t i = 0; i < kHostParts; ++i) {
+    if (!report.host[i] || report.host[i]->value < 0.0005) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kNames[i],
+                        run_percent(report.host[i]->value));
+  }
+  return text;
+}
+
 std::string coverage_text(const RunReport& report) {
   std::string text = fmt::format("{} operator calls counted", grouped(report.counted_calls));
   if (report.uncounted.empty()) return text + ", none left out";
@@ -136,6 +176,11 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
   }
   if (report.steps > 0) text += run_line("steps", steps_text(report), style);
   if (std::string time = time_text(report); !time.empty()) text += run_line("time", time, style);
+  bool trains_only = report.phases.size() == 1 && report.phases[0].phase == RunPhase::train;
+  if (std::string phases = phases_text(report); !phases.empty() && !trains_only) {
+    text += run_line("phases", phases, style);
+  }
+  if (std::string host = host_text(report); !host.empty()) text += run_line("host", host, style);
   if (report.flop) {
     std::string flop = count_text(report.flop->model_flop) + " of the model";
     if (report.flop->hardware_flop > report.flop->model_flop) {
@@ -157,6 +202,9 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
                           run_percent(report.mfu->value + *first.gain_ceiling_mfu));
     }
     text += run_line("first", line, style);
+  }
+  if (report.ended && (report.ended->status != 0 || report.ended->rank)) {
+    text += run_line("ended", ending_text(*report.ended), style);
   }
   for (const Note& each : report.contradictions) {
     text += inked("contradiction", Ink::red, style) + " " +

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "torch/count.h"
+#include "torch/kernel.h"
+#include "torch/mask_area.h"
 
 namespace mfu::observer {
 namespace {
@@ -55,6 +57,8 @@ void Arguments::add(const at::Tensor& tensor) {
   }
   Argument argument = tensor_argument(tensor);
   if (leading_ == 0 && !argument.integers.empty()) leading_ = argument.integers.front();
+  if (device_ < 0) device_ = number_of(tensor.device());
+  if (count_ < tensors_.size()) tensors_[count_] = &tensor;
   add_content(tensor, argument);
   push(argument);
 }
@@ -155,6 +159,50 @@ void Watched::count_unknown(Thread& thread, std::string_view reason) noexcept {
   observer::count_unknown(thread, static_cast<unsigned>(id));
 }
 
+// What attention and recurrent layers say of the pass they are in.
+void note_kind(Thread& thread, const Operator& row, std::span<const Argument> arguments) noexcept {
+  auto sizes = [&](std::size_t i) {
+    bool tensor = i < arguments.size() && arguments[i].kind == Argument::Kind::tensor;
+    return tensor ? arguments[i].integers : std::span<const std::int64_t>{};
+  };
+  auto size = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
+  if (row.kind == OperatorKind::attention) {
+    auto query = sizes(0), key = sizes(1);
+    if (query.size() != 4 || key.size() != 4) return;
+    note_attention(thread,
+                   {.batch = size(query[0]), .queries = size(query[2]), .keys = size(key[2])});
+  } else if (row.kind == OperatorKind::recurrent) {
+    // (input, hidden state, …): the state is [layers, batch, width], with either axis order.
+    auto input = sizes(0), state = sizes(1);
+    if (input.size() != 3) return;
+    bool batch_first = arguments.back().kind == Argument::Kind::boolean &&
+                       !arguments.back().integers.empty() && arguments.back().integers[0] != 0;
+    std::int64_t batch = state.size() == 3 ? state[1] : batch_first ? input[0] : input[1];
+    note_attention(thread, {.batch = size(batch)});
+  }
+}
+
+// A mask leaves part of the rectangle out: executed, but not needed.
+std::uint64_t needed_of(const Operator& row, const Arguments& arguments, std::uint64_t flop) {
+  std::optional<std::size_t> place = mask_argument(row, arguments.view().size());
+  if (!place || *place >= arguments.view().size()) return flop;
+  const at::Tensor* mask = arguments.tensor(*place);
+  if (mask == nullptr || !mask->defined()) return flop;
+  std::optional<MaskArea> area = area_of_mask(*mask);
+  if (!area) {
+    static std::atomic<bool> said{false};
+    if (!said.exchange(true)) {
+      Recorder::process().fact("note",
+                               "the values of an attention mask were not at hand: its attention is "
+                               "counted over the full rectangle");
+    }
+    return flop;
+  }
+  // The mask is the same for every head and batch it is broadcast to, so this is a whole number.
+  auto wide = static_cast<Uint128>(flop) * area->attended / area->elements;
+  return static_cast<std::uint64_t>(wide);
+}
+
 void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
   if (!reason_.empty()) return count_unknown(thread, reason_);
   Result<OperatorCost> cost = cost_of(*row_, arguments.view(), arguments.result());
@@ -164,12 +212,23 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
     id = static_cast<int>(operator_id(name_));
     id_.store(id, std::memory_order_relaxed);
   }
+  const void* weight = nullptr;
+  std::uint64_t model_flop = cost->model_flop.low();
+  if (row_->kind == OperatorKind::convolution && arguments.tensor(1) != nullptr) {
+    weight = arguments.tensor(1)->unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
+  } else if (row_->kind == OperatorKind::attention) {
+    model_flop = needed_of(*row_, arguments, model_flop);
+  }
   count_call(thread, {.operator_id = static_cast<unsigned>(id),
                       .type_id = type_id_of(cost->compute_type),
                       .hardware_flop = cost->hardware_flop.low(),
-                      .model_flop = cost->model_flop.low(),
+                      .model_flop = model_flop,
                       .bytes = cost->read_bytes.value_or(0) + cost->written_bytes.value_or(0),
-                      .leading = arguments.leading()});
+                      .leading = arguments.leading(),
+                      .device = arguments.device(),
+                      .weight = weight,
+                      .parameter = weight != nullptr ? arguments.tensor(1) : nullptr});
+  note_kind(thread, *row_, arguments.view());
 }
 
 unsigned type_id_of(ElementType type) noexcept {

@@ -26,6 +26,11 @@ class Arguments {
   std::span<const Argument> view() const { return {items_.data(), count_}; }
   // Of the first tensor; 0: none.
   std::int64_t leading() const { return leading_; }
+  std::int16_t device() const { return device_; }  // as count.h takes it; -1: none
+  // The tensor at that place, while the call lasts; null: there is none.
+  const at::Tensor* tensor(std::size_t place) const {
+    return place < tensors_.size() ? tensors_[place] : nullptr;
+  }
 
   // The operator's first result: some weights are opaque, and only it tells their size.
   void set_result(const c10::IValue& value);
@@ -60,6 +65,8 @@ class Arguments {
   Argument result_;
   std::size_t count_ = 0;
   std::int64_t leading_ = 0;
+  std::int16_t device_ = -1;
+  std::array<const at::Tensor*, 16> tensors_{};
   std::array<std::int64_t, 192> room_;
   std::size_t used_ = 0;
 };

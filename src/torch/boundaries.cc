@@ -9,6 +9,8 @@
 
 #include "record/recorder.h"
 #include "torch/count.h"
+#include "torch/host_time.h"
+#include "torch/passes.h"
 
 namespace mfu::observer {
 namespace {
@@ -47,8 +49,32 @@ Range range_of(std::string_view name) {
   return Range::none;
 }
 
+constinit std::atomic<std::uint64_t> last_end_ns{0};
+constinit std::atomic<std::uint64_t> host_parts[2] = {};  // communication, checkpoint: at that time
+
 void end_step(const StepEnd& end) {
-  end_pass(this_thread);
+  Thread& thread = this_thread;
+  settle_passes(thread, false);
+  begin_epoch();
+  std::uint64_t now = now_ns(), before = last_end_ns.exchange(now);
+  if (before != 0) {
+    book_gap(now - before);
+    const Region* region = Recorder::process().region();
+    auto part = [&](RegionPhase phase) {
+      return region == nullptr ? 0
+                               : region->header.phase_ns[static_cast<std::size_t>(phase)].load();
+    };
+    std::uint64_t communication = part(RegionPhase::communication);
+    std::uint64_t checkpoint = part(RegionPhase::checkpoint);
+    book_host({.step_ns = now - before,
+               .communication_ns = communication - host_parts[0].exchange(communication),
+               .checkpoint_ns = checkpoint - host_parts[1].exchange(checkpoint),
+               .on_device = thread.device >= 256});
+  } else {
+    watch_host();
+  }
+  thread.pass = Pass::none;
+  thread.gap_start_ns = now;
   Recorder::process().end_step(end);
   step_count.fetch_add(1, std::memory_order_relaxed);
 }
@@ -66,7 +92,11 @@ std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& funct
   if (range == Range::none || (mode.load(std::memory_order_relaxed) & kCounting) == 0) return {};
   if (range == Range::data_wait) {
     if (pthread_equal(pthread_self(), loop_thread) == 0) return {};
-    if (data_wait_depth++ == 0) end_pass(this_thread);
+    if (data_wait_depth++ == 0) {
+      end_pass(this_thread);
+      begin_loading();
+    }
+    this_thread.fetched = true;
   }
   auto context = std::make_unique<Context>();
   context->range = range;
@@ -86,6 +116,7 @@ void end_range(const at::RecordFunction&, at::ObserverContext* observed) {
   switch (context->range) {
     case Range::data_wait:
       if (--data_wait_depth == 0) {
+        end_loading();
         Recorder::process().add_phase(RegionPhase::data_wait, now_ns() - context->start_ns);
       }
       break;
@@ -122,14 +153,27 @@ void watch_ranges(const std::string& step_marker) {
 }
 
 void optimizer_stepped(bool leads) noexcept {
-  has_glue.store(true, std::memory_order_relaxed);
+  if (!has_glue.exchange(true, std::memory_order_relaxed)) watch_updates(false);
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   book_optimizer();
   if (!leads || !marker().empty()) return;
   end_step({});
 }
 
+void update_seen() noexcept {
+  if (has_glue.load(std::memory_order_relaxed) || !marker().empty()) return;
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) {
+    Recorder::process().fact(
+        "note",
+        "no optimizer of torch.optim stepped: steps are told by what happens to parameters after a "
+        "backward (changed in place, or their gradients set to none)");
+  }
+  end_step({});
+}
+
 void mark_step(std::int64_t index) noexcept {
+  watch_updates(false);
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   end_step(
       {.kind = StepKind::marked, .index = index < 0 ? ~0ull : static_cast<std::uint64_t>(index)});
@@ -141,6 +185,8 @@ std::uint64_t steps() noexcept {
 
 void forget_ranges() noexcept {
   collectives.store(0);
+  last_end_ns.store(0);
+  forget_host();
   loop_thread = pthread_self();
 }
 

@@ -13,6 +13,8 @@ void watch_ranges(const std::string& step_marker);
 // From the glue. With one, ranges named Optimizer.step end no step.
 void optimizer_stepped(bool leads) noexcept;
 void mark_step(std::int64_t index) noexcept;
+// Parameters were updated by nobody who told us: a step ended.
+void update_seen() noexcept;
 std::uint64_t steps() noexcept;
 // In a forked child: nothing is under way.
 void forget_ranges() noexcept;

@@ -2,22 +2,17 @@
 
 #include <time.h>
 
+#include "torch/passes.h"
+
 namespace mfu::observer {
 namespace {
 
-constinit std::atomic<std::uint64_t> widest_rows{0};
 // Backward passes with create_graph under way; -1 where no glue tells.
 constinit std::atomic<int> create_graph_count{-1};
 
 Recorder& recorder() {
   static Recorder& process = Recorder::process();
   return process;
-}
-
-void book_validation(Thread& thread) {
-  if (thread.forward_only_start_ns == 0) return;
-  recorder().add_phase(RegionPhase::validation, now_ns() - thread.forward_only_start_ns);
-  thread.forward_only_start_ns = 0;
 }
 
 }  // namespace
@@ -31,22 +26,84 @@ bool runs_again() noexcept {
   return create_graph == 0;
 }
 
-void change_pass(Thread& thread, Pass pass, int task, std::int64_t leading) noexcept {
-  if (pass == Pass::backward && task != thread.graph_task) {
-    epoch.fetch_add(1, std::memory_order_relaxed);
-  }
-  bool forward = pass == Pass::training || pass == Pass::forward_only;
-  if (forward || thread.pass != pass) book_samples(thread);
-  if (pass != Pass::forward_only) book_validation(thread);
-  if (pass == Pass::forward_only && thread.forward_only_start_ns == 0) {
-    thread.forward_only_start_ns = now_ns();
-  }
-  if (forward && leading > 0 && widest_rows.load(std::memory_order_relaxed) == 0) {
-    recorder().add_samples(static_cast<std::uint64_t>(leading));
+void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept {
+  std::uint64_t now_epoch = epoch.load(std::memory_order_relaxed);
+  if (pass == Pass::backward) {
+    if (thread.pass != Pass::backward) close_pass(thread);
+    if (task != thread.graph_task) {
+      book_training(thread);
+      epoch.fetch_add(1, std::memory_order_relaxed);
+      thread.lookups_missed = 0;
+    }
+    if (thread.training_start_ns == 0) thread.training_start_ns = now_ns();
+  } else {
+    bool same_epoch = thread.epoch_seen == now_epoch;
+    bool from_forward = thread.pass == Pass::recorded || thread.pass == Pass::plain;
+    if (!from_forward) book_training(thread);
+    constexpr std::uint64_t kCell = 2;        // operators of a recurrent cell: its loop is one pass
+    if (same_epoch && thread.pass == pass) {  // the first weight again
+      if (call.offset != thread.open.first_offset) return;
+      if (thread.calls - thread.open.start_calls <= kCell) {
+        thread.open.first_weight = nullptr;
+        return;
+      }
+      begin_pass(thread, pass, call, true);
+    } else if (same_epoch && thread.pass == Pass::recorded && pass == Pass::plain) {
+      suspend_pass(thread, call);
+    } else if (!same_epoch || pass != Pass::recorded || !resume_pass(thread, call)) {
+      begin_pass(thread, pass, call, !same_epoch);
+    }
   }
   thread.pass = pass;
   thread.graph_task = task;
-  thread.epoch_seen = epoch.load(std::memory_order_relaxed);
+  if (pass != Pass::backward) thread.epoch_seen = epoch.load(std::memory_order_relaxed);
+}
+
+void note_first(Thread& thread, const Call& call) noexcept {
+  OpenPass& open = thread.open;
+  if (call.small) return;
+  auto leading = static_cast<std::uint64_t>(call.leading > 0 ? call.leading : 0);
+  if (open.leading == 0) open.leading = leading;
+  if (!call.batched) open.rows = leading != 0 ? leading : 1;
+}
+
+void note_device(Thread& thread, std::int16_t device) noexcept {
+  change_device(thread, device);
+}
+
+void note_backward(Thread& thread) noexcept {
+  find_consumed(thread);
+}
+
+void note_attention(Thread& thread, const Attended& attended) noexcept {
+  OpenPass& open = thread.open;
+  if (open.id == 0 || thread.pass == Pass::backward) return;
+  if (open.batch == 0) open.batch = attended.batch;
+  if (open.keys == 0) {
+    open.queries = attended.queries;
+    open.keys = attended.keys;
+  } else if (open.cross_keys == 0 && attended.keys != open.keys) {
+    open.cross_keys = attended.keys;
+  }
+}
+
+// Scores are [queries, width] × [width, keys], values [queries, keys] × [keys, width].
+void note_batched(Thread& thread, const Attended& product, std::uint64_t inner) noexcept {
+  OpenPass& open = thread.open;
+  if (open.id == 0 || thread.pass == Pass::backward) return;
+  const Lookup& tokens = open.lookups[0];
+  bool first = tokens.sizes[0] == product.queries, second = tokens.sizes[1] == product.queries;
+  if (open.lookup_count == 0 || (!first && !second)) {
+    open.outer = 0;
+    return;
+  }
+  if (open.outer == inner && inner != 0) {
+    std::uint64_t batch = second || tokens.sizes[1] == 0 ? tokens.sizes[0] : tokens.sizes[1];
+    note_attention(thread, {.batch = batch, .queries = product.queries, .keys = inner});
+    open.outer = 0;
+    return;
+  }
+  open.outer = product.keys;
 }
 
 // None of the three moves while the thread lives.
@@ -54,17 +111,21 @@ void bind_thread(Thread& thread) noexcept {
   thread.autograd = &c10::AutogradState::get_tls_state();
   thread.block = Recorder::block();
   thread.recorder = &recorder();
+  register_thread(thread);
 }
 
 void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {
-  bool again = enter(thread, call.leading);
+  bool again = enter(thread, call);
+  if (thread.open.rows == 0) note_first(thread, call);
   mfu::CallCost cost{.hardware_flop = call.hardware_flop,
                      .model_flop = again ? 0 : call.model_flop,
                      .recomputed_flop = again ? call.hardware_flop : many.recomputed_flop};
+  Sums& sums = thread.sums[call.type_id % kRegionTypes];
   thread.calls += many.calls;
-  thread.hardware_flop += cost.hardware_flop;
-  thread.model_flop += cost.model_flop;
-  thread.recomputed_flop += cost.recomputed_flop;
+  sums.calls += many.calls;
+  sums.hardware_flop += cost.hardware_flop;
+  sums.model_flop += cost.model_flop;
+  sums.recomputed_flop += cost.recomputed_flop;
   recorder().count(call.operator_id, call.type_id, cost);
   // The recorder knows single calls.
   for (std::uint64_t i = 1; i < many.calls; ++i)
@@ -72,21 +133,15 @@ void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {
 }
 
 void count_lookup(Thread& thread, const Lookup& lookup) noexcept {
-  if (enter(thread, 0)) return;
-  std::uint64_t widest = widest_rows.load(std::memory_order_relaxed);
-  while (lookup.rows > widest && !widest_rows.compare_exchange_weak(widest, lookup.rows)) {
-  }
-  recorder().add_tokens(lookup.rows, lookup.tokens);
-  if (lookup.rows > thread.lookup_rows) {
-    thread.lookup_rows = lookup.rows;
-    thread.lookup_samples = 0;
-  }
-  if (lookup.rows == thread.lookup_rows) thread.lookup_samples += lookup.samples;
+  bool again = enter(thread, {});
+  if (again || thread.pass == Pass::backward) return;
+  add_lookup(thread, lookup);
 }
 
 void count_unknown(Thread& thread, unsigned id) noexcept {
   static const unsigned kNoType = type_id("unknown");
   thread.calls += 1;
+  thread.sums[kNoType % kRegionTypes].calls += 1;
   recorder().count(id, kNoType, {});
 }
 
@@ -104,22 +159,12 @@ void change_create_graph(int change) noexcept {
   create_graph_count.fetch_add(change, std::memory_order_relaxed);
 }
 
-void book_samples(Thread& thread) noexcept {
-  if (thread.lookup_rows != 0 &&
-      thread.lookup_rows >= widest_rows.load(std::memory_order_relaxed)) {
-    recorder().add_samples(thread.lookup_samples);
-  }
-  thread.lookup_rows = thread.lookup_samples = 0;
-}
-
 void begin_epoch() noexcept {
   epoch.fetch_add(1, std::memory_order_relaxed);
 }
 
 void end_pass(Thread& thread) noexcept {
-  book_samples(thread);
-  book_validation(thread);
-  thread.pass = Pass::none;
+  close_pass(thread);
   begin_epoch();
 }
 

@@ -15,6 +15,10 @@
 #include "record/recorder.h"
 #include "torch/thread.h"
 
+namespace at {
+class Tensor;
+}
+
 namespace mfu::observer {
 
 // One call of an operator, as counted.
@@ -26,6 +30,14 @@ struct Call {
   std::uint64_t bytes = 0;
   std::int64_t leading = 0;  // size of the first dimension of its input: samples, where nothing
                              // better says
+  std::int16_t device = -1;  // type << 8 | index; -1: as the operator before
+  // The operand that a model multiplies by, where the operator has one: a pass of the same model
+  // begins with the same.
+  const void* weight = nullptr;           // its storage
+  std::int64_t offset = 0;                // in it
+  const at::Tensor* parameter = nullptr;  // the operand itself, or a view of it
+  bool batched = false;                   // many small products: its leading dimension is no row
+  bool small = false;  // of vectors: without grad it begins no pass (spectral norm)
 };
 inline void count_call(Thread& thread, const Call& call) noexcept;
 
@@ -37,11 +49,6 @@ struct Many {
 void count_graph(Thread& thread, const Call& call, const Many& many) noexcept;
 
 // Lookups in an embedding table.
-struct Lookup {
-  std::uint64_t rows = 0;     // of the table
-  std::uint64_t tokens = 0;   // indices
-  std::uint64_t samples = 0;  // their leading dimension
-};
 void count_lookup(Thread& thread, const Lookup& lookup) noexcept;
 
 // An operator whose FLOPs are not known; `operator_id` carries the reason.
@@ -54,12 +61,18 @@ unsigned type_id(std::string_view name);
 // A backward with create_graph is under way in some thread; told by the Python glue.
 void change_create_graph(int change) noexcept;
 
+// What attention or a recurrent layer says of the pass under way.
+struct Attended {
+  std::uint64_t batch = 0, queries = 0, keys = 0;
+};
+void note_attention(Thread& thread, const Attended& attended) noexcept;
+// Batched products: two of them in a row may be attention.
+void note_batched(Thread& thread, const Attended& product, std::uint64_t inner) noexcept;
+
 // The next forward operator begins a new pass: a batch was fetched, a step ended.
 void begin_epoch() noexcept;
-// Ends the pass of this thread: its samples are booked, its time as a validation pass too.
+// A batch is fetched: the pass of this thread is over.
 void end_pass(Thread& thread) noexcept;
-// Books the samples of the pass under way, for a reader.
-void book_samples(Thread& thread) noexcept;
 
 std::uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC
 
@@ -67,43 +80,63 @@ std::uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC
 inline constinit std::atomic<std::uint64_t> epoch{1};
 
 void bind_thread(Thread& thread) noexcept;
-void change_pass(Thread& thread, Pass pass, int task, std::int64_t leading) noexcept;
+void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept;
+void note_first(Thread& thread, const Call& call) noexcept;
+void note_device(Thread& thread, std::int16_t device) noexcept;
+void note_backward(Thread& thread) noexcept;
+inline constinit std::atomic<std::uint32_t> waiting_passes{0};  // that a backward may come back to
 // Inside backward with grad mode on.
 bool runs_again() noexcept;
 
 // Where this operator belongs; true: checkpointing runs it again.
-inline bool enter(Thread& thread, std::int64_t leading) noexcept {
+inline bool enter(Thread& thread, const Call& call) noexcept {
   if (thread.recorder == nullptr) [[unlikely]]
     bind_thread(thread);
+  if (call.device != thread.device && call.device != -1) [[unlikely]]
+    note_device(thread, call.device);
   int task = torch::autograd::get_current_graph_task_id();
   bool grad = thread.autograd->get_grad_mode();
-  Pass pass = Pass::backward;
-  if (task == -1) {
-    if (thread.optimizing != 0 && !grad) return false;  // with grad: a closure's own forward
-    pass = grad || thread.checkpointed != 0 ? Pass::training : Pass::forward_only;
+  if (task != -1) {
+    if (thread.pass != Pass::backward || task != thread.graph_task) [[unlikely]]
+      change_pass(thread, Pass::backward, task, call);
+    if (waiting_passes.load(std::memory_order_relaxed) != 0) [[unlikely]]
+      note_backward(thread);
+    return thread.recomputing != 0 || (grad && runs_again());
   }
-  bool new_epoch = task == -1 && thread.epoch_seen != epoch.load(std::memory_order_relaxed);
-  if (pass != thread.pass || task != thread.graph_task || new_epoch) [[unlikely]] {
-    change_pass(thread, pass, task, leading);
+  bool recorded = grad || thread.recorded != 0;
+  if (!recorded && (thread.optimizing != 0 || call.small)) return thread.recomputing != 0;
+  Pass pass = recorded ? Pass::recorded : Pass::plain;
+  bool again = call.weight != nullptr && call.weight == thread.open.first_weight;
+  if (pass != thread.pass || again || thread.epoch_seen != epoch.load(std::memory_order_relaxed))
+      [[unlikely]] {
+    change_pass(thread, pass, -1, call);
   }
-  return thread.recomputing != 0 || (task != -1 && grad && runs_again());
+  return thread.recomputing != 0;
 }
 
 inline void count_call(Thread& thread, const Call& call) noexcept {
-  thread.calls += 1;
-  thread.hardware_flop += call.hardware_flop;
-  if (thread.checking) [[unlikely]]
+  Sums& sums = thread.sums[call.type_id % kRegionTypes];
+  if (thread.checking) [[unlikely]] {
+    thread.calls += 1;
+    sums.hardware_flop += call.hardware_flop;
     return;
+  }
   CallCost cost{.hardware_flop = call.hardware_flop,
                 .model_flop = call.model_flop,
                 .recomputed_flop = 0,
                 .bytes = call.bytes};
-  if (enter(thread, call.leading)) [[unlikely]] {
+  if (enter(thread, call)) [[unlikely]] {
     cost.model_flop = 0;
     cost.recomputed_flop = call.hardware_flop;
-    thread.recomputed_flop += cost.recomputed_flop;
+    sums.recomputed_flop += cost.recomputed_flop;
   }
-  thread.model_flop += cost.model_flop;
+  if (thread.open.rows == 0) [[unlikely]]
+    note_first(thread, call);
+  thread.calls += 1;
+  sums.calls += 1;
+  sums.hardware_flop += call.hardware_flop;
+  sums.model_flop += cost.model_flop;
+  sums.bytes += call.bytes;
   thread.recorder->count(*thread.block, call.operator_id, call.type_id, cost);
 }
 

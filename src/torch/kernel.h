@@ -88,6 +88,12 @@ void watch(torch::Library& aten, Taken& taken) {
   taken.push_back("aten::" + name);
 }
 
+// A device as count.h takes it.
+inline std::int16_t number_of(c10::Device device) {
+  return static_cast<std::int16_t>(static_cast<int>(device.type()) << 8 |
+                                   (static_cast<int>(device.index()) & 0xFF));
+}
+
 // The recorder's numbers of torch's data types, each given at its first use; 0: not yet.
 inline constexpr std::size_t kScalarTypes = 64;
 extern std::atomic<std::uint32_t> type_ids[kScalarTypes];  // number + 1

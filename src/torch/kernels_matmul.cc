@@ -58,12 +58,27 @@ struct Product {
       c10::IntArrayRef added = std::get<0>(all).sizes();
       elements += product(added.data(), added.size());
     }
+    const c10::TensorImpl& weight = *right.unsafeGetTensorImpl();
+    bool batched = b.size() == 3, small = b.size() < 2;
     count_call(thread, {.operator_id = kId,
                         .type_id = type_id_of(left.scalar_type()),
                         .hardware_flop = flop,
                         .model_flop = flop,
                         .bytes = elements * left.element_size(),
-                        .leading = a.empty() ? 0 : a.data()[0]});
+                        .leading = a.empty() ? 0 : a.data()[0],
+                        .device = number_of(left.device()),
+                        .weight = batched || small ? nullptr
+                                                   : weight.unsafe_storage().unsafeGetStorageImpl(),
+                        .offset = weight.storage_offset(),
+                        .parameter = &right,
+                        .batched = batched,
+                        .small = small});
+    if (batched) {
+      note_batched(thread, {.queries = static_cast<std::uint64_t>(a.data()[1]), .keys = columns},
+                   static_cast<std::uint64_t>(a.data()[2]));
+    } else {
+      thread.columns = columns;
+    }
   }
 };
 

@@ -53,7 +53,7 @@ struct ByTable {
 };
 
 // Free of FLOPs, but its indices are the tokens.
-struct Tokens {
+struct LookupRule {
   static unsigned odd_id() {
     static const unsigned kId = operator_id("aten::embedding");
     return kId;
@@ -63,10 +63,15 @@ struct Tokens {
                     const Rest&...) {
     c10::IntArrayRef table = weight.sizes(), shape = indices.sizes();
     if (table.empty()) return;
+    auto size = [&](std::size_t i) {
+      return i < shape.size() ? static_cast<std::uint64_t>(shape[i]) : 0;
+    };
     count_lookup(thread,
-                 {.rows = static_cast<std::uint64_t>(table.front()),
+                 {.table = weight.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl(),
+                  .parameter = &weight,
+                  .rows = static_cast<std::uint64_t>(table.front()),
                   .tokens = static_cast<std::uint64_t>(indices.numel()),
-                  .samples = shape.empty() ? 1 : static_cast<std::uint64_t>(shape.front())});
+                  .sizes = {size(0), size(1)}});
   }
 };
 
@@ -79,7 +84,7 @@ void watch_all(torch::Library& aten, Taken& taken) {
 
 void register_rest(torch::Library& aten, Taken& taken) {
   using namespace at::_ops;
-  watch<embedding, Tokens>(aten, taken);
+  watch<embedding, LookupRule>(aten, taken);
   watch_all<convolution, convolution_backward, _addmm_activation>(aten, taken);
   watch_all<_scaled_dot_product_flash_attention_for_cpu,
             _scaled_dot_product_flash_attention_for_cpu_backward,

@@ -18,6 +18,7 @@
 #include "record/recorder.h"
 #include "torch/boundaries.h"
 #include "torch/count.h"
+#include "torch/passes.h"
 #include "torch/register.h"
 
 namespace mfu::observer {
@@ -40,6 +41,12 @@ const char* keep(const std::string& name) {
   return process().names.insert(name).first->c_str();
 }
 
+std::uint64_t sum_of(const Thread& thread, std::uint64_t Sums::* member) {
+  std::uint64_t sum = 0;
+  for (const Sums& each : thread.sums) sum += each.*member;
+  return sum;
+}
+
 // One known matmul must be seen once and come to 2·3·5·7. Whatever mode or transform the caller is
 // in is left aside.
 std::string check_self() {
@@ -52,16 +59,17 @@ std::string check_self() {
   at::Tensor a = at::ones({3, 5}, options), b = at::ones({5, 7}, options);
   Thread& thread = this_thread;
   std::uint32_t quiet = thread.quiet;
-  std::uint64_t flop = thread.hardware_flop, calls = thread.calls;
+  std::uint64_t flop = sum_of(thread, &Sums::hardware_flop), calls = thread.calls;
+  std::array<Sums, kRegionTypes> before = thread.sums;
   thread.quiet = 0;
   thread.checking = true;
   at::Tensor c = at::mm(a, b);
   thread.checking = false;
   thread.quiet = quiet;
-  flop = thread.hardware_flop - flop;
+  flop = sum_of(thread, &Sums::hardware_flop) - flop;
   calls = thread.calls - calls;
-  thread.hardware_flop -= flop;
   thread.calls -= calls;
+  thread.sums = thread.booked = before;
   if (calls == 1 && flop == 210 && c.numel() == 21) return {};
   return "the self-check failed: one known matmul was seen " + std::to_string(calls) +
          " times with " + std::to_string(flop) + " FLOP instead of once with 210";
@@ -71,12 +79,12 @@ void after_fork() {
   new (&process().mutex) std::mutex;
   reset_locks();
   forget_ranges();
+  forget_passes(this_thread);
   this_thread.pass = Pass::none;
-  this_thread.forward_only_start_ns = 0;
 }
 
 void at_end() {
-  end_pass(this_thread);
+  settle_passes(this_thread, true);
   Recorder::process().stop();
 }
 
@@ -141,6 +149,7 @@ void mfu_observer_stop(void) {
   if (process().starts == 0) return;
   if (--process().starts != 0) return;
   end_pass(this_thread);
+  this_thread.pass = Pass::none;
   mode.fetch_and(~kCounting);
 }
 
@@ -153,7 +162,6 @@ const char* mfu_observer_problem(void) {
 
 void mfu_observer_read_totals(struct mfu_observer_totals* totals) {
   *totals = {};
-  book_samples(this_thread);
   FlopCount hardware, model, recomputed;
   for (const Recorder::Total& each : Recorder::process().totals()) {
     hardware = hardware + each.hardware_flop;
@@ -166,9 +174,10 @@ void mfu_observer_read_totals(struct mfu_observer_totals* totals) {
   write_halves(recomputed, totals->recomputed_flop_low, totals->recomputed_flop_high);
   totals->steps = steps();
   if (const mfu::Region* region = Recorder::process().region()) {
-    totals->tokens = region->header.tokens.load();
-    totals->token_rows = region->header.token_rows.load();
-    totals->samples = region->header.samples.load();
+    Waiting more = waiting(this_thread);
+    totals->tokens = region->header.tokens.load() + more.tokens;
+    totals->token_rows = std::max(region->header.token_rows.load(), more.token_rows);
+    totals->samples = region->header.samples.load() + more.samples;
   }
 }
 
@@ -189,7 +198,8 @@ size_t mfu_observer_read_rows(struct mfu_observer_row* rows, size_t capacity) {
 
 void mfu_observer_read_thread(struct mfu_observer_thread* thread) {
   const Thread& mine = this_thread;
-  *thread = {mine.hardware_flop, mine.model_flop, mine.recomputed_flop, mine.calls};
+  *thread = {sum_of(mine, &Sums::hardware_flop), sum_of(mine, &Sums::model_flop),
+             sum_of(mine, &Sums::recomputed_flop), mine.calls};
 }
 
 size_t mfu_observer_thread_changes(uint64_t* before, struct mfu_observer_change* changes,
@@ -229,8 +239,30 @@ void mfu_observer_pause(int change) {
 void mfu_observer_recompute(int change) {
   this_thread.recomputing += static_cast<std::uint32_t>(change);
 }
-void mfu_observer_checkpointed(int change) {
-  this_thread.checkpointed += static_cast<std::uint32_t>(change);
+void mfu_observer_function(int change) {
+  Thread& thread = this_thread;
+  if (thread.recorder == nullptr) bind_thread(thread);
+  // Inside one that autograd keeps everything is kept; of one that it does not keep, what it calls
+  // with grad mode on again is.
+  if (change > 0) {
+    bool kept = thread.recorded != 0 || thread.autograd->get_grad_mode();
+    ++(kept ? thread.recorded : thread.unrecorded);
+  } else if (thread.unrecorded != 0) {
+    --thread.unrecorded;
+  } else if (thread.recorded != 0) {
+    --thread.recorded;
+  }
+}
+void mfu_observer_accumulate(int leaves) {
+  accumulates.store(leaves != 0, std::memory_order_relaxed);
+  begin_epoch();
+}
+void mfu_observer_models(void (*seen)(uint32_t model)) {
+  set_model_seen(seen);
+}
+void mfu_observer_name_model(uint32_t model, const char* name, int training) {
+  if (name != nullptr) Recorder::process().name_model(model, name);
+  set_model_training(model, training != 0);
 }
 void mfu_observer_create_graph(int change) {
   change_create_graph(change);
@@ -240,11 +272,13 @@ void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop
                       uint64_t model_flop, uint64_t recomputed_flop) {
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   Recorder& recorder = Recorder::process();
-  Thread& thread = this_thread;
-  thread.hardware_flop += hardware_flop;
-  thread.model_flop += model_flop;
-  thread.recomputed_flop += recomputed_flop;
-  recorder.count(recorder.operator_id(name), recorder.type_id(type),
+  unsigned type_number = recorder.type_id(type);
+  Sums& sums = this_thread.sums[type_number % mfu::kRegionTypes];
+  sums.calls += 1;
+  sums.hardware_flop += hardware_flop;
+  sums.model_flop += model_flop;
+  sums.recomputed_flop += recomputed_flop;
+  recorder.count(recorder.operator_id(name), type_number,
                  {.hardware_flop = hardware_flop,
                   .model_flop = model_flop,
                   .recomputed_flop = recomputed_flop});
@@ -267,7 +301,8 @@ void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t 
                  .type_id = rows[i].type_id,
                  .hardware_flop = rows[i].hardware_flop,
                  .model_flop = rows[i].model_flop,
-                 .leading = rows[i].leading},
+                 .leading = rows[i].leading,
+                 .device = static_cast<std::int16_t>(rows[i].device)},
                 {.calls = rows[i].calls, .recomputed_flop = rows[i].recomputed_flop});
   }
 }
@@ -277,9 +312,16 @@ void mfu_observer_add_uncounted(const char* name, const char* reason) {
   count_unknown(this_thread, operator_id(name, reason));
 }
 
-void mfu_observer_add_lookup(uint64_t rows, uint64_t tokens, uint64_t samples) {
+void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uint64_t first,
+                             uint64_t second) {
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
-  count_lookup(this_thread, {.rows = rows, .tokens = tokens, .samples = samples});
+  Thread& thread = this_thread;
+  std::uint32_t quiet = thread.quiet;
+  thread.quiet = 0;
+  const void* known = table != 0 ? reinterpret_cast<const void*>(table)
+                                 : reinterpret_cast<const void*>(rows);  // else by its size
+  count_lookup(thread, {.table = known, .rows = rows, .tokens = tokens, .sizes = {first, second}});
+  thread.quiet = quiet;
 }
 
 void mfu_observer_optimizer_step(int leads) {
@@ -290,6 +332,12 @@ void mfu_observer_mark_step(int64_t index) {
 }
 void mfu_observer_add_checkpoint_ns(uint64_t duration_ns) {
   Recorder::process().add_phase(mfu::RegionPhase::checkpoint, duration_ns);
+}
+void mfu_observer_last_step(void) {
+  if ((mode.load(std::memory_order_relaxed) & kCounting) != 0 && was_updated()) update_seen();
+}
+void mfu_observer_goodbye(void) {
+  at_end();
 }
 void mfu_observer_fact(const char* key, const char* value) {
   Recorder::process().fact(key, value);

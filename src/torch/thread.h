@@ -2,40 +2,92 @@
 // hot path reads both before anything else; nobody but the thread itself writes its own.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
+#include "record/region.h"
+
+namespace at {
+class Tensor;
+}
 namespace c10 {
 struct AutogradState;
 }
 namespace mfu {
-struct RegionBlock;
 class Recorder;
 }  // namespace mfu
 
 namespace mfu::observer {
 
-// What the work of a thread is part of. A change of it is where passes begin and end.
-enum class Pass : std::uint8_t { none, training, backward, forward_only };
+// What the work of a thread is part of. A change of it is where passes begin and end. `recorded`:
+// autograd keeps what a backward would need; `plain`: nothing can come back to it.
+enum class Pass : std::uint8_t { none, recorded, backward, plain };
+
+// FLOPs by data type since the thread began, wrapping: for differences.
+struct Sums {
+  std::uint64_t calls = 0, hardware_flop = 0, model_flop = 0, recomputed_flop = 0, bytes = 0;
+};
+
+// One table looked up within a pass.
+struct Lookup {
+  const void* table = nullptr;            // its storage
+  const at::Tensor* parameter = nullptr;  // the table itself, while the call lasts
+  std::uint64_t rows = 0;                 // of the table
+  std::uint64_t tokens = 0;               // indices
+  std::uint64_t sizes[2] = {};            // the first two dimensions of the indices; 0: not there
+  std::uint64_t padded = 0;               // of the tokens
+};
+inline constexpr std::size_t kLookups = 4;
+
+// The forward pass under way in a thread, as far as it is known (passes.cc).
+struct OpenPass {
+  std::uint64_t id = 0;  // 0: none is open
+  std::uint64_t start_ns = 0;
+  std::uint64_t first_node = 0;        // autograd's sequence number
+  const void* first_weight = nullptr;  // storage of the first operator's, where that was no lookup
+  std::int64_t first_offset = 0;
+  std::array<Lookup, kLookups> lookups{};
+  std::uint32_t lookup_count = 0;
+  std::uint64_t start_calls = 0;        // of the thread: more since, and it computes
+  std::uint64_t leading = 0;            // of the first counted operator
+  std::uint64_t rows = 0;               // of the first product with a weight
+  std::uint64_t queries = 0, keys = 0;  // of the first attention; 0: none seen
+  std::uint64_t cross_keys = 0;         // of the second, where it differs
+  std::uint64_t batch = 0;              // as attention or a recurrent layer says it
+  std::uint64_t inner = 0, outer = 0;   // of the batched product before, for attention made of two
+  std::uint32_t model = 0;
+  bool met_loss = false, fetched = false, evaluates = false;
+  bool first = false;   // since a batch, a backward or a step: its sequences are new samples
+  bool marked = false;  // it began with a sign of its own, not by a change of grad mode alone
+  std::uint64_t padded = 0;
+};
 
 struct Thread {
   // Looked up once a thread, by bind_thread(): each lookup is a call into another library.
   const c10::AutogradState* autograd = nullptr;
   Recorder* recorder = nullptr;  // null: not bound yet
   RegionBlock* const* block = nullptr;
-  std::uint32_t quiet = 0;         // inside a counted operator, or compiling: nothing counts
-  std::uint32_t recomputing = 0;   // checkpointing runs a forward again
-  std::uint32_t checkpointed = 0;  // a forward that runs without grad and will be run again
-  std::uint32_t optimizing = 0;    // inside Optimizer.step
-  bool checking = false;           // the self-check: sums of the thread only
-  int graph_task = -1;             // of the last counted operator
+  std::uint32_t quiet = 0;        // inside a counted operator, or compiling: nothing counts
+  std::uint32_t recomputing = 0;  // checkpointing runs a forward again
+  std::uint32_t recorded = 0;     // inside a custom Function that autograd keeps
+  std::uint32_t unrecorded = 0;   // inside one that it does not
+  std::uint32_t optimizing = 0;   // inside Optimizer.step
+  bool checking = false;          // the self-check: sums of the thread only
+  int graph_task = -1;            // of the last counted operator
   Pass pass = Pass::none;
-  std::uint64_t epoch_seen = 0;  // count.cc: where this thread's forward began
-  std::uint64_t forward_only_start_ns = 0;
-  // Sums of this thread, for differences around a call.
-  std::uint64_t hardware_flop = 0, model_flop = 0, recomputed_flop = 0, calls = 0;
-  // Lookups of the pass under way, in the widest table it met.
-  std::uint64_t lookup_rows = 0, lookup_samples = 0;
+  std::int16_t device = -1;             // type << 8 | index of the last counted operator
+  bool fetched = false;                 // a batch came since the last pass
+  std::uint64_t epoch_seen = 0;         // count.cc: where this thread's forward began
+  std::uint64_t columns = 0;            // of the last matrix product
+  std::uint32_t lookups_missed = 0;     // backward operators that belonged to no pass we wait for
+  std::uint64_t training_start_ns = 0;  // of a backward and what follows it; 0: none
+  std::uint64_t gap_start_ns = 0;       // nothing was computed since; 0: something is
+  std::uint64_t calls = 0;
+  std::array<Sums, kRegionTypes> sums{};    // of this thread
+  std::array<Sums, kRegionTypes> booked{};  // what a pass has of them already
+  OpenPass open;
+  OpenPass suspended;  // a recorded pass that one without grad interrupts
 };
 
 inline thread_local constinit Thread this_thread;

@@ -6,7 +6,7 @@
     ...
     _observer.totals() - before
 
-The library counts; Python only tells it what torch knows in Python alone: checkpoints (checkpoint.py), compiled graphs (compiled.py), optimizer steps,
+The library counts; Python only tells it what torch knows in Python alone: checkpoints (checkpoint.py), custom Functions and models (passes.py), compiled graphs (compiled.py), optimizer steps,
 skipped steps and saving (boundaries.py). Nothing here raises into the program: what cannot be watched is noted and left alone.
 """
 
@@ -60,15 +60,17 @@ def _install(torch, loaded):
         _glue = torch._mfu_glue = True
     from pathlib import Path
 
-    from . import boundaries, checkpoint, imports
+    from . import boundaries, checkpoint, imports, passes
 
+    boundaries.install_goodbye(loaded)
     try:
         loaded.watch_shims(Path(torch.__file__).parent)
     except Exception as error:  # noqa: BLE001
         loaded.fact(b"note", f"AOTInductor packages are not watched: {error}".encode())
 
     for name, install in (
-        ("torch.utils.checkpoint", checkpoint.install), ("torch.autograd.graph", checkpoint.install_engine), ("torch.optim.optimizer", boundaries.install_optimizer),
+        ("torch.utils.checkpoint", checkpoint.install), ("torch.autograd.function", passes.install_functions), ("torch.nn.modules.module", passes.install_modules),
+        ("torch.autograd.graph", checkpoint.install_engine), ("torch.optim.optimizer", boundaries.install_optimizer),
         ("torch.amp.grad_scaler", boundaries.install_scaler), ("torch.serialization", boundaries.install_save), ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
         ("torch._inductor.output_code", _later("compiled", "install_graphs")), ("torch._inductor.codecache", _later("compiled", "install_graphs")),
         ("torch._inductor.package", _later("packages", "install")), ("torch.distributed.distributed_c10d", boundaries.install_ranks),
@@ -159,3 +161,19 @@ def totals():
             "model_flop": row.model_flop_high << 64 | row.model_flop_low, "recomputed_flop": row.recomputed_flop_high << 64 | row.recomputed_flop_low,
         }
     return Totals(values, table)
+
+
+def phases(settle=False):
+    """What passes were for, by (phase, number of the model); settle: those that wait for what follows them are decided as if nothing followed."""
+    from . import binding as types
+
+    loaded = library()
+    rows = (types.Phase * 64)()
+    count = loaded.read_phases(int(settle), rows, 64)
+    return {
+        (row.phase.decode(), row.model_number): {
+            "model": row.model.decode(), "passes": row.passes, "tokens": row.tokens, "padded_tokens": row.padded_tokens, "samples": row.samples, "time_ns": row.time_ns,
+            "model_flop": row.model_flop_high << 64 | row.model_flop_low, "hardware_flop": row.hardware_flop_high << 64 | row.hardware_flop_low,
+        }
+        for row in rows[:count]
+    }

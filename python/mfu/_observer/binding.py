@@ -9,7 +9,7 @@ import re
 from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
-ABI = 2
+ABI = 3
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 
@@ -28,6 +28,15 @@ class Row(Structure):
     _fields_ = [(name, c_char_p) for name in ("name", "type", "reason")] + [
         (name, c_uint64)
         for name in ("calls", "hardware_flop_low", "hardware_flop_high", "model_flop_low", "model_flop_high", "recomputed_flop_low", "recomputed_flop_high", "bytes")
+    ]
+
+
+class Phase(Structure):
+    _fields_ = [("phase", c_char_p), ("model", c_char_p)] + [
+        (name, c_uint64)
+        for name in (
+            "model_number", "passes", "tokens", "padded_tokens", "samples", "time_ns", "model_flop_low", "model_flop_high", "hardware_flop_low", "hardware_flop_high",
+        )
     ]
 
 
@@ -50,19 +59,23 @@ class Cost(Structure):
     _fields_ = [("hardware_flop", c_uint64), ("model_flop", c_uint64), ("name", c_char_p), ("type", c_char_p), ("reason", c_char_p)]
 
 
+# Called from inside an operator, with the interpreter's lock given back: it is taken again.
+MODEL_SEEN = ctypes.CFUNCTYPE(None, c_uint32)
+
 SIGNATURES = {
     "abi": (c_int, []), "torch": (c_char_p, []), "start": (c_int, [c_char_p, c_char_p]), "stop": (None, []), "active": (c_int, []), "problem": (c_char_p, []),
-    "read_totals": (None, [POINTER(Totals)]), "read_rows": (c_size_t, [POINTER(Row), c_size_t]), "read_thread": (None, [POINTER(Thread)]),
+    "read_totals": (None, [POINTER(Totals)]), "read_rows": (c_size_t, [POINTER(Row), c_size_t]), "read_thread": (None, [POINTER(Thread)]), "read_phases": (c_size_t, [c_int, POINTER(Phase), c_size_t]),
     "thread_changes": (c_size_t, [POINTER(c_uint64), POINTER(Change), c_size_t]), "operator_name": (c_char_p, [c_uint32]),
-    "pause": (None, [c_int]), "recompute": (None, [c_int]), "checkpointed": (None, [c_int]), "create_graph": (None, [c_int]),
+    "goodbye": (None, []), "last_step": (None, []), "pause": (None, [c_int]), "recompute": (None, [c_int]), "function": (None, [c_int]),
+    "models": (None, [MODEL_SEEN]), "name_model": (None, [c_uint32, c_char_p, c_int]), "create_graph": (None, [c_int]), "accumulate": (None, [c_int]),
     "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),
-    "add_lookup": (None, [c_uint64, c_uint64, c_uint64]), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),
+    "add_lookup": (None, [c_uint64] * 5), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),
     "add_checkpoint_ns": (None, [c_uint64]), "fact": (None, [c_char_p, c_char_p]), "set_rank": (None, [c_int32, c_int32, c_int32]),
     "operator_id": (c_uint32, [c_char_p]), "type_id": (c_uint32, [c_char_p]), "leave_graph": (None, [c_void_p, c_size_t]),
     "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
 }
 # Those that may wait for a lock of torch's or run for long.
-PATIENT = {"start", "stop", "read_totals", "read_rows"}
+PATIENT = {"start", "stop", "read_totals", "read_rows", "read_phases"}
 
 
 class LibraryError(Exception):

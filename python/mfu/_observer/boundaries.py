@@ -174,3 +174,18 @@ def skip_in_dynamo(function):
         skip_code(function.__code__)
     except Exception:  # noqa: BLE001: an older torch
         pass
+
+
+def install_goodbye(library):
+    """A process made by fork leaves without atexit handlers: multiprocessing's own list is its last word."""
+
+    def begin():
+        util = sys.modules.get("multiprocessing.util")
+        if util is not None:
+            try:
+                util.Finalize(None, library.goodbye, exitpriority=-1000)
+            except Exception:  # noqa: BLE001
+                pass
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=begin)

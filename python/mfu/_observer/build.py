@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 # What the observer is made of, beside src/torch: no third-party library but torch.
-PARTS = ("src/ops/*.cc", "src/torch/*.cc", "src/record/recorder.cc", "src/record/region_file.cc", "src/record/region_sum.cc", "src/base/result.cc", "src/base/units.cc")
+PARTS = ("src/ops/*.cc", "src/torch/*.cc", "src/record/recorder.cc", "src/record/record_passes.cc", "src/record/region_file.cc", "src/record/region_sum.cc", "src/base/result.cc", "src/base/units.cc")
 
 
 class BuildError(Exception):

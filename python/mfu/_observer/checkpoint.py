@@ -23,17 +23,9 @@ def install(module, library):
     hook.__enter__, hook.__exit__ = marked_enter, marked_exit
 
     function = module.CheckpointFunction
-    forward, backward = function.forward, function.backward
+    backward = function.backward
 
-    # Reentrant: the forward runs without grad and is training all the same; backward runs the function again, then goes backward through it.
-    @functools.wraps(forward)
-    def marked_forward(ctx, run_function, *args):
-        library.checkpointed(1)
-        try:
-            return forward(ctx, run_function, *args)
-        finally:
-            library.checkpointed(-1)
-
+    # Reentrant: a custom Function (passes.py), whose backward runs the function again, then goes backward through it.
     @functools.wraps(backward)
     def marked_backward(ctx, *args):
         again = ctx.run_function
@@ -51,7 +43,7 @@ def install(module, library):
         finally:
             ctx.run_function = again
 
-    function.forward, function.backward = staticmethod(marked_forward), staticmethod(marked_backward)
+    function.backward = staticmethod(marked_backward)
 
 
 def install_engine(module, library):
@@ -61,7 +53,8 @@ def install_engine(module, library):
 
     @functools.wraps(run)
     def marked_run(t_outputs, *args, **kwargs):
-        # run_backward(outputs, gradients, keep_graph, create_graph, ...)
+        # run_backward(outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
+        library.accumulate(int(args[5] if len(args) > 5 else kwargs.get("accumulate_grad", True)))
         create = args[2] if len(args) > 2 else kwargs.get("create_graph", False)
         if not create:
             return run(t_outputs, *args, **kwargs)

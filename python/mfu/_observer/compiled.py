@@ -12,7 +12,7 @@ from . import binding as types
 from .boundaries import skip_in_dynamo
 
 MARK = "_mfu_graph"
-VERSION = 1
+VERSION = 2
 # Operators that hold a graph of their own.
 SUBGRAPHS = {"invoke_subgraph"}
 # An operator run with a random state of its own (where in its arguments the operator stands): saved in forward, given back where it runs again.
@@ -112,19 +112,20 @@ def _record(target, args, kwargs, again, library, found):
     schema = target._schema
     full = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
     if schema.name == "aten::embedding":
-        found["lookups"].append(_arguments(target, args, kwargs))
+        if not found["backward"]:  # there it runs again, for its gradient: no new tokens
+            found["lookups"].append((*_arguments(target, args, kwargs)[:2], found["places"].get(args[0])))
     elif library.cost_of(full.encode(), None, 0, types.Cost()) != 1:
         found["nodes"].append((full, _arguments(target, args, kwargs), again))
 
 
 def describe(module, is_backward, library):
     """What a graph will count at each call, as plain data."""
-    found = {"version": VERSION, "nodes": [], "lookups": [], "unknown": [], "symbols": {}}
+    found = {"version": VERSION, "nodes": [], "lookups": [], "unknown": [], "symbols": {}, "backward": is_backward, "device": None}
+    inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
+    found["places"] = {node: place for place, node in enumerate(inputs)}
     _walk(module, is_backward, library, found)
-    place = 0
-    for node in module.graph.nodes:
-        if node.op != "placeholder":
-            continue
+    del found["places"]
+    for place, node in enumerate(inputs):
         value = node.meta.get("val")
         if type(value).__name__ == "SymInt":
             found["symbols"].setdefault(str(value.node.expr), (place, None))
@@ -132,7 +133,8 @@ def describe(module, is_backward, library):
             for dimension, size in enumerate(value.shape):
                 if type(size).__name__ == "SymInt":
                     found["symbols"].setdefault(str(size.node.expr), (place, dimension))
-        place += 1
+            if found["device"] is None or value.device.type != "cpu":
+                found["device"] = place
     found["symbols"] = {name: where for name, where in found["symbols"].items() if name.isidentifier()}
     return found
 
@@ -147,7 +149,7 @@ FUNCTIONS = {
 class _Rows(ctypes.Structure):
     _fields_ = [("operator_id", ctypes.c_uint32), ("type_id", ctypes.c_uint32)] + [
         (name, ctypes.c_uint64) for name in ("calls", "hardware_flop", "model_flop", "recomputed_flop")
-    ] + [("leading", ctypes.c_int64)]
+    ] + [("leading", ctypes.c_int64), ("device", ctypes.c_int64)]
 
 
 class Graph:
@@ -157,9 +159,12 @@ class Graph:
         self.description, self.library = description, library
         self.symbols = sorted(description["symbols"].items())
         self.known = {}
+        self.device = None
         self.empty = not (description["nodes"] or description["lookups"] or description["unknown"])
 
     def numbers(self, inputs):
+        if self.device is None:
+            self.device = _device_number(inputs, self.description["device"])
         key = tuple(int(inputs[place] if dimension is None else inputs[place].shape[dimension]) for _, (place, dimension) in self.symbols)
         found = self.known.get(key)
         if found is None:
@@ -186,15 +191,15 @@ class Graph:
             row[2] += 0 if again else cost.model_flop
             row[3] += cost.hardware_flop if again else 0
         lookups = []
-        for arguments in self.description["lookups"]:
-            table, indices = ([_value(size, values) for size in each[2]] for each in arguments[:2])
+        for *arguments, place in self.description["lookups"]:
+            table, indices = ([_value(size, values) for size in each[2]] for each in arguments)
             tokens = 1
             for size in indices:
                 tokens *= size
-            lookups.append((table[0], tokens, indices[0] if indices else 1))
+            lookups.append((place, table[0], tokens, *(indices + [0, 0])[:2]))
         array = (_Rows * len(rows))()
         for place, ((name, kind), row) in enumerate(rows.items()):
-            array[place] = _Rows(self.library.operator_id(name), self.library.type_id(kind), *row, leading)
+            array[place] = _Rows(self.library.operator_id(name), self.library.type_id(kind), *row, leading, self.device)
         return array, len(rows), lookups, unknown, sum(row[1] for row in rows.values())
 
     @staticmethod
@@ -211,6 +216,24 @@ class Graph:
         if kind == "n":
             return types.Argument(4, None, None, 0, argument[1])
         return types.Argument(0 if kind == "a" else 6, None, None, 0, 0)
+
+
+def _device_number(inputs, place):
+    """As the library takes it: c10's number of the type, and the index."""
+    try:
+        device = inputs[place].device
+        kinds = {"cpu": 0, "cuda": 1, "xla": 9, "xpu": 12, "mps": 13, "hpu": 18, "privateuseone": 20}
+        return kinds[device.type] << 8 | ((-1 if device.index is None else device.index) & 0xFF)
+    except Exception:  # noqa: BLE001: of the device that the operators before it ran on
+        return -1
+
+
+def _storage(inputs, place):
+    """What the library knows a table by."""
+    try:
+        return inputs[place].untyped_storage()._cdata
+    except Exception:  # noqa: BLE001: by its size
+        return 0
 
 
 def _value(size, values):
@@ -285,6 +308,8 @@ def install_graphs(module, library):
         rows, count, lookups, unknown, hardware_flop = numbers
         if unknown:
             return partly(self, inputs, numbers)
+        if lookups:  # before the call, which takes its inputs away
+            lookups = [(_storage(inputs, place), *each) for place, *each in lookups]
         pause(1)
         try:
             result = call(self, inputs)
@@ -299,6 +324,7 @@ def install_graphs(module, library):
     def partly(self, inputs, numbers):
         """Some work is unknown: the dispatcher counts, and what it did not see of the rest is added."""
         rows, count, lookups, unknown, hardware_flop = numbers
+        lookups = [(_storage(inputs, place), *each) for place, *each in lookups]
         before, after = types.Thread(), types.Thread()
         read_thread(before)
         result = call(self, inputs)

@@ -1,0 +1,118 @@
+#include "torch/models.h"
+
+#include <algorithm>
+
+#include "record/recorder.h"
+
+namespace mfu::observer {
+namespace {
+
+// A compiled graph's table may be known by its rows only.
+bool is_storage(const void* weight) {
+  return reinterpret_cast<std::uintptr_t>(weight) > (std::uintptr_t{1} << 40);
+}
+
+// The parameter that a view of it stands for.
+at::Tensor base_of(const at::Tensor& tensor) {
+  if (!tensor.is_view()) return tensor;
+  return at::Tensor(tensor._base());
+}
+
+// Changed in place, or its gradient is gone, since a backward made one.
+bool is_updated(Model& model) {
+  if (model.backwards == 0) return false;
+  c10::intrusive_ptr<c10::TensorImpl> kept = model.parameter.lock();
+  if (!kept) return false;
+  at::Tensor parameter(std::move(kept));
+  if (parameter.is_inference() || !parameter.is_leaf() || !parameter.requires_grad()) return false;
+  return parameter._version() != model.version || !parameter.grad().defined();
+}
+
+// Not made for one pass only: another model has come in the place of one that is gone.
+bool is_parameter(const at::Tensor* weight) {
+  if (weight == nullptr || !weight->defined()) return false;
+  at::Tensor base = base_of(*weight);
+  return base.is_leaf() && base.requires_grad();
+}
+
+bool is_gone(const Model& model) {
+  return is_storage(model.storage) && model.alive.expired();
+}
+
+}  // namespace
+
+Model* Models::known(const FirstWeight& weight) {
+  Model* gone = nullptr;
+  std::int64_t sizes[2] = {};
+  if (weight.parameter != nullptr && weight.parameter->dim() >= 2) {
+    sizes[0] = weight.parameter->size(0);
+    sizes[1] = weight.parameter->size(1);
+  }
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    Model& each = models_[i];
+    bool dead = is_gone(each);
+    if (!dead && each.storage == weight.storage && each.offset == weight.offset) return &each;
+    bool alike = dead && sizes[0] != 0 && std::equal(sizes, sizes + 2, each.sizes);
+    if (alike && gone == nullptr) gone = &each;
+  }
+  return gone;
+}
+
+void Models::keep(Model& model, const FirstWeight& weight) {
+  model.storage = weight.storage;
+  model.offset = weight.offset;
+  if (is_storage(weight.storage)) {
+    auto* storage = static_cast<c10::StorageImpl*>(const_cast<void*>(weight.storage));
+    model.alive = c10::weak_intrusive_ptr<c10::StorageImpl>(
+        c10::intrusive_ptr<c10::StorageImpl>::unsafe_reclaim_from_nonowning(storage));
+  }
+  if (weight.parameter == nullptr || !weight.parameter->defined()) return;
+  if (weight.parameter->dim() >= 2) {
+    model.sizes[0] = weight.parameter->size(0);
+    model.sizes[1] = weight.parameter->size(1);
+  }
+  at::Tensor base = base_of(*weight.parameter);
+  model.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(base.getIntrusivePtr());
+  model.version = base.is_inference() ? 0 : base._version();
+}
+
+Found Models::find(const FirstWeight& weight) {
+  if (weight.storage == nullptr) return {};
+  if (Model* model = known(weight)) {
+    bool replaced = is_gone(*model);
+    bool another = replaced && is_parameter(weight.parameter);
+    if (another) *model = {.backwards = model->backwards};
+    if (replaced) keep(*model, weight);
+    return {.model = static_cast<std::uint32_t>(model - models_.data()), .is_new = another};
+  }
+  if (count_ >= kOtherModel) return {};
+  std::uint32_t number = Recorder::process().add_model();
+  if (number >= kOtherModel) return {};
+  count_ = std::max(count_, number + 1);
+  models_[number] = {};
+  keep(models_[number], weight);
+  return {.model = number, .is_new = true};
+}
+
+bool Models::knows(const void* storage) const {
+  return std::any_of(models_.begin(), models_.begin() + count_,
+                     [&](const Model& each) { return each.storage == storage && !is_gone(each); });
+}
+
+bool Models::take_update(const FirstWeight& weight) {
+  Model* model = known(weight);
+  if (model == nullptr) return false;
+  // A weight of the same size in the place of the one that got gradients: a functional update.
+  bool replaced = model->backwards != 0 && is_gone(*model);
+  bool updated = replaced || is_updated(*model);
+  if (!updated && model->backwards != 0) return false;
+  for (Model& each : models_) each.backwards = 0;
+  keep(*model, weight);
+  return updated;
+}
+
+bool Models::any_updated() {
+  return std::any_of(models_.begin(), models_.begin() + count_, is_updated);
+}
+
+}  // namespace mfu::observer

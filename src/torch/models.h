@@ -1,0 +1,67 @@
+// The models that passes are of, each known by the first table or weight it uses. All calls but the
+// last ones are made under the lock of passes.cc.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+
+#include <array>
+#include <cstdint>
+
+#include "record/region.h"
+
+namespace mfu::observer {
+
+inline constexpr std::uint32_t kOtherModel = kRegionModels - 1;  // all that find no room
+
+// What a model is known by.
+struct FirstWeight {
+  const void* storage = nullptr;  // null: nothing is known
+  std::int64_t offset = 0;
+  const at::Tensor* parameter = nullptr;  // itself or a view of it; null: not at hand
+};
+
+struct Model {
+  const void* storage = nullptr;
+  std::int64_t offset = 0;
+  std::int64_t sizes[2] = {};
+  c10::weak_intrusive_ptr<c10::StorageImpl> alive{c10::intrusive_ptr<c10::StorageImpl>()};
+  // The parameter, to see whether a step changed it.
+  c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
+  std::uint64_t version = 0;
+  std::uint32_t backwards = 0;  // that left gradients since its last step
+  std::uint64_t trained_batch = 0;
+  std::uint64_t counted_epoch = 0;  // in which its sequences were counted as samples
+  bool trained = false, evaluates = false;
+  // Its pass before: what it brought and met.
+  std::uint64_t before_id = 0, before_each = 0, before_samples = 0;
+  PassPhase before = PassPhase::other;
+};
+
+struct Found {
+  std::uint32_t model = kOtherModel;
+  bool is_new = false;  // or another one in the place of one that is gone: its name is not known
+};
+
+class Models {
+ public:
+  // The model of that weight. Weights that are made anew for each pass (autocast, spectral norm,
+  // functional updates) are those of the model whose weight of the same size is gone.
+  Found find(const FirstWeight& weight);
+  bool knows(const void* storage) const;
+  Model& operator[](std::uint32_t model) { return models_[model]; }
+
+  // Whether parameters were updated since a backward left them gradients; from then on the next
+  // update is waited for.
+  bool take_update(const FirstWeight& weight);
+  bool any_updated();
+
+ private:
+  Model* known(const FirstWeight& weight);
+  void keep(Model& model, const FirstWeight& weight);
+
+  std::array<Model, kRegionModels> models_;
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace mfu::observer

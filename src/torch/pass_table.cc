@@ -1,0 +1,203 @@
+#include "torch/pass_table.h"
+
+#include <algorithm>
+
+namespace mfu::observer {
+namespace {
+
+constexpr std::uint64_t kMostSpeculated = 32;  // tokens that a verification brings at once
+
+Recorder& table_recorder() {
+  static Recorder& process = Recorder::process();
+  return process;
+}
+
+void add_flop(Entry& entry, const PassFlop& flop) {
+  for (std::uint32_t i = 0; i < entry.lines; ++i) {
+    PassFlop& there = entry.flop[i];
+    bool last = i + 1 == kPassFlops;
+    if (!last && (there.device != flop.device || there.type != flop.type)) continue;
+    there.calls += flop.calls;
+    there.hardware_flop += flop.hardware_flop;
+    there.model_flop += flop.model_flop;
+    there.recomputed_flop += flop.recomputed_flop;
+    there.bytes += flop.bytes;
+    return;
+  }
+  entry.flop[entry.lines++] = flop;
+}
+
+std::uint8_t device_number(std::int16_t device) {
+  if (device < 0) return 0;
+  static constinit std::atomic<std::uint16_t> known[8192] = {};  // number + 1, by type and index
+  std::atomic<std::uint16_t>& slot = known[static_cast<std::size_t>(device) % 8192];
+  std::uint16_t number = slot.load(std::memory_order_relaxed);
+  if (number == 0) {
+    c10::Device named(static_cast<c10::DeviceType>(device >> 8),
+                      static_cast<c10::DeviceIndex>(static_cast<std::int8_t>(device & 0xFF)));
+    number = static_cast<std::uint16_t>(table_recorder().device_id(named.str()) + 1);
+    slot.store(number, std::memory_order_relaxed);
+  }
+  return static_cast<std::uint8_t>(number - 1);
+}
+
+// Passes that wait for the same answer become one, oldest first, so that the table never fills.
+void make_room() {
+  Entry* oldest[2] = {nullptr, nullptr};
+  for (Entry& each : passes().entries) {
+    if (each.open) continue;
+    if (oldest[0] == nullptr || each.id < oldest[0]->id) oldest[0] = &each;
+  }
+  if (oldest[0] == nullptr) return;
+  for (Entry& each : passes().entries) {
+    bool alike = !each.open && each.id != oldest[0]->id && each.model == oldest[0]->model &&
+                 each.recorded == oldest[0]->recorded && each.thread == oldest[0]->thread &&
+                 each.known == oldest[0]->known;
+    if (alike && (oldest[1] == nullptr || each.id < oldest[1]->id)) oldest[1] = &each;
+  }
+  Entry& into = *oldest[0];
+  if (oldest[1] == nullptr || !into.recorded) return book(into, phase_of(into));
+  Entry& from = *oldest[1];
+  for (std::uint32_t i = 0; i < from.lines; ++i) add_flop(into, from.flop[i]);
+  into.passes += from.passes;
+  into.duration_ns += from.duration_ns;
+  into.tokens.tokens += from.tokens.tokens;
+  into.tokens.padded += from.tokens.padded;
+  into.tokens.samples += from.tokens.samples;
+  into.last_node = std::max(into.last_node, from.last_node);
+  waiting_passes.fetch_sub(1, std::memory_order_relaxed);
+  from = {};
+}
+
+}  // namespace
+
+Passes& passes() {
+  static Passes* instance = new Passes;
+  return *instance;
+}
+
+Entry* find_entry(std::uint64_t id) {
+  if (id == 0) return nullptr;
+  for (Entry& each : passes().entries) {
+    if (each.id == id) return &each;
+  }
+  return nullptr;
+}
+
+void take_sums(Thread& thread, Entry& entry) {
+  std::uint8_t device = device_number(thread.device);
+  for (std::size_t type = 0; type < kRegionTypes; ++type) {
+    // Another thread's may be counting: what is missed now is there the next time.
+    Sums now = thread.sums[type];
+    Sums& before = thread.booked[type];
+    if (now.calls == before.calls && now.hardware_flop == before.hardware_flop) continue;
+    add_flop(entry, {.device = device,
+                     .type = static_cast<std::uint8_t>(type),
+                     .calls = now.calls - before.calls,
+                     .hardware_flop = now.hardware_flop - before.hardware_flop,
+                     .model_flop = now.model_flop - before.model_flop,
+                     .recomputed_flop = now.recomputed_flop - before.recomputed_flop,
+                     .bytes = now.bytes - before.bytes});
+    before = now;
+  }
+}
+
+void book(Entry& entry, PassPhase phase) {
+  if (entry.recorded && !entry.consumed) waiting_passes.fetch_sub(1, std::memory_order_relaxed);
+  if (phase == PassPhase::validation) {
+    table_recorder().add_phase(RegionPhase::validation, entry.duration_ns);
+  }
+  table_recorder().add_pass(
+      {.phase = phase,
+       .model = static_cast<std::uint8_t>(entry.model),
+       .passes = entry.passes,
+       .tokens = entry.tokens.tokens,
+       .padded_tokens = entry.tokens.padded,
+       .samples = entry.first && phase != PassPhase::decode ? entry.tokens.samples : 0,
+       .token_rows = entry.tokens.rows,
+       .duration_ns = entry.duration_ns,
+       .batch = entry.tokens.samples,
+       .flop = {entry.flop.data(), entry.lines}});
+  entry = {};
+}
+
+PassPhase phase_of(const Entry& entry) {
+  if (entry.known != PassPhase::other) return entry.known;
+  Model& model = passes().models[entry.model];
+  if (!model.trained || !entry.evaluates) return PassPhase::forward;
+  // A policy that acts: few at a time, no data set and no loss.
+  bool acts = !entry.met_loss && !entry.fetched && 2 * entry.tokens.samples <= model.trained_batch;
+  return acts ? PassPhase::forward : PassPhase::validation;
+}
+
+void book_consumed(Entry& entry) {
+  Model& model = passes().models[entry.model];
+  if (!entry.consumed && entry.recorded) waiting_passes.fetch_sub(1, std::memory_order_relaxed);
+  entry.consumed = true;
+  model.trained = true;
+  if (accumulates.load(std::memory_order_relaxed)) ++model.backwards;
+  model.trained_batch = entry.tokens.samples;
+  passes().trained_model = entry.model;
+  if (!entry.open) book(entry, PassPhase::train);
+}
+
+Entry& free_entry() {
+  for (int tries = 0; tries < 2; ++tries) {
+    for (Entry& each : passes().entries) {
+      if (each.id == 0) return each;
+    }
+    make_room();
+  }
+  Entry& first = passes().entries[0];  // all are open: as many threads as entries
+  book(first, PassPhase::other);
+  return first;
+}
+
+void tell_generation(Entry& entry) {
+  Model& model = passes().models[entry.model];
+  std::uint64_t each = entry.tokens.each, keys = entry.keys;
+  bool follows = model.before_id != 0 && model.before_samples == entry.tokens.samples;
+  bool cached = keys > each && each != 0 && entry.queries == each;
+  bool generates = model.before == PassPhase::prefill || model.before == PassPhase::decode;
+  if (entry.tokens.rows == 0) return;
+  if (cached && (each == 1 || (each <= kMostSpeculated && generates))) {
+    entry.known = PassPhase::decode;
+  } else if (cached) {
+    entry.known = PassPhase::prefill;
+  } else if (keys == 0 && each == 1 && follows) {
+    entry.known = PassPhase::decode;  // a state instead of a cache
+  } else if (follows && each == model.before_each + 1 && each > 2) {
+    entry.known = PassPhase::decode;  // no cache: the whole sequence again
+  }
+  if (entry.known != PassPhase::decode) return;
+  // The one before it was the prompt, and before that came what it attends across to.
+  Entry* prompt = find_entry(model.before_id);
+  if (prompt == nullptr || prompt->known != PassPhase::other) return;
+  prompt->known = PassPhase::prefill;
+  if (prompt->cross_keys == 0) return;
+  Entry* encoder = nullptr;
+  for (Entry& other : passes().entries) {
+    bool before = other.id != 0 && other.id < prompt->id && other.thread == prompt->thread;
+    if (before && (encoder == nullptr || other.id > encoder->id)) encoder = &other;
+  }
+  if (encoder != nullptr && encoder->known == PassPhase::other) encoder->known = PassPhase::prefill;
+}
+
+void remember(const Entry& entry) {
+  Model& model = passes().models[entry.model];
+  model.before_id = entry.id;
+  model.before_each = entry.tokens.each;
+  model.before_samples = entry.tokens.samples;
+  model.before = entry.known;
+}
+
+void settle_plain(std::uint64_t newest, bool everything) {
+  for (Entry& each : passes().entries) {
+    if (each.id == 0 || each.open || each.recorded || each.id >= newest) continue;
+    if (each.known != PassPhase::other || passes().models[each.model].trained || everything) {
+      book(each, phase_of(each));
+    }
+  }
+}
+
+}  // namespace mfu::observer

@@ -1,0 +1,19 @@
+// Which of a pass's lookups are its tokens.
+#pragma once
+
+#include <cstdint>
+
+#include "torch/thread.h"
+
+namespace mfu::observer {
+
+struct Tokens {
+  std::uint64_t rows = 0;  // of their table; 0: there are no tokens
+  std::uint64_t tokens = 0, padded = 0;
+  std::uint64_t samples = 0;  // sequences; without tokens the batch
+  std::uint64_t each = 0;     // tokens of a sequence
+};
+
+Tokens tokens_of(const OpenPass& pass, std::uint64_t last_columns);
+
+}  // namespace mfu::observer

@@ -1,0 +1,359 @@
+#include "torch/passes.h"
+
+#include <ATen/SequenceNumber.h>
+#include <ATen/record_function.h>
+#include <c10/core/StorageImpl.h>
+#include <sched.h>
+#include <torch/csrc/autograd/function.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "torch/boundaries.h"
+#include "torch/models.h"
+#include "torch/pass_table.h"
+#include "torch/pass_tokens.h"
+
+namespace mfu::observer {
+namespace {
+
+constexpr std::uint64_t kStepsToWait = 2;
+constexpr std::uint32_t kMostMisses = 64;
+
+constinit std::atomic<std::uint64_t> gap_ns{0};  // of the step under way: between its passes
+
+std::uint64_t node_number() {
+  return at::sequence_number::peek();
+}
+
+void close_locked(Thread& thread) {
+  OpenPass& open = thread.open;
+  if (open.id == 0) return;
+  Entry* there = find_entry(open.id);
+  Entry& entry = there != nullptr ? *there : free_entry();
+  entry.id = open.id;
+  entry.thread = at::RecordFunction::currentThreadId();
+  entry.first_node = open.first_node;
+  entry.last_node = node_number();
+  entry.step = passes().steps;
+  std::uint64_t now = now_ns();
+  entry.duration_ns += now - open.start_ns;
+  entry.tokens = tokens_of(open, thread.columns);
+  entry.queries = open.queries;
+  entry.keys = open.keys;
+  entry.cross_keys = open.cross_keys;
+  entry.model = open.model;
+  entry.met_loss = open.met_loss;
+  entry.fetched = open.fetched;
+  entry.first = open.first;
+  entry.evaluates = open.evaluates;
+  take_sums(thread, entry);
+  entry.open = false;
+  open.id = 0;
+  // Grad mode was on, but there was nothing to keep: nothing comes back to it.
+  if (entry.recorded && !entry.consumed && entry.last_node <= entry.first_node + 1) {
+    waiting_passes.fetch_sub(1, std::memory_order_relaxed);
+    entry.recorded = false;
+  }
+  if (entry.consumed) return book(entry, PassPhase::train);
+  tell_generation(entry);
+  remember(entry);
+  settle_plain(entry.id, false);
+}
+
+void open_locked(Thread& thread, Pass pass, bool marked) {
+  OpenPass& open = thread.open;
+  open = {};
+  open.id = passes().next_id++;
+  open.start_ns = now_ns();
+  open.start_calls = thread.calls;
+  open.marked = marked;
+  open.first = thread.epoch_seen != epoch.load(std::memory_order_relaxed);
+  if (thread.gap_start_ns != 0) gap_ns.fetch_add(open.start_ns - thread.gap_start_ns);
+  thread.gap_start_ns = 0;
+  open.fetched = thread.fetched;
+  thread.fetched = false;
+  // The node of the operator that runs is there already.
+  std::uint64_t node = node_number();
+  open.first_node = node == 0 ? 0 : node - 1;
+  if (pass != Pass::recorded) return;
+  Entry& entry = free_entry();
+  entry.id = open.id;
+  entry.thread = at::RecordFunction::currentThreadId();
+  entry.first_node = open.first_node;
+  entry.open = entry.recorded = true;
+  waiting_passes.fetch_add(1, std::memory_order_relaxed);
+}
+
+void begin_unnamed(Thread& thread, Pass pass, bool marked) {
+  Lock lock;
+  close_locked(thread);
+  open_locked(thread, pass, marked);
+}
+
+// Says whose pass it is. Its sequences are samples once: not again where the same model runs again
+// on them, as a decoder does on its encoder's.
+void name_pass(OpenPass& open, const FirstWeight& weight) {
+  Found found;
+  ModelSeen seen = nullptr;
+  {
+    Lock lock;
+    found = passes().models.find(weight);
+    seen = passes().seen;
+  }
+  if (found.is_new && seen != nullptr) seen(found.model);
+  Lock lock;
+  Model& model = passes().models[found.model];
+  std::uint64_t now = epoch.load(std::memory_order_relaxed);
+  open.model = found.model;
+  open.evaluates = model.evaluates;
+  if (found.model != kOtherModel) open.first = model.counted_epoch != now;
+  model.counted_epoch = now;
+}
+
+bool step_before(const FirstWeight& weight) {
+  Lock lock;
+  return passes().updates && passes().models.take_update(weight);
+}
+
+void book_training_locked(Thread& thread) {
+  Entry entry;
+  take_sums(thread, entry);
+  entry.passes = 0;
+  entry.model = passes().trained_model;
+  if (thread.training_start_ns != 0) entry.duration_ns = now_ns() - thread.training_start_ns;
+  thread.training_start_ns = 0;
+  if (entry.lines != 0 || entry.duration_ns != 0) book(entry, PassPhase::train);
+}
+
+// Nothing was counted in it yet.
+void discard_open(Thread& thread) {
+  Lock lock;
+  if (Entry* entry = find_entry(thread.open.id)) {
+    if (entry->recorded && !entry->consumed) {
+      waiting_passes.fetch_sub(1, std::memory_order_relaxed);
+    }
+    *entry = {};
+  }
+  thread.open = {};
+}
+
+// Its numbers stay when a thread ends.
+struct ThreadEnd {
+  ~ThreadEnd() {
+    Lock lock;
+    Thread& thread = this_thread;
+    close_locked(thread);
+    book_training_locked(thread);
+    std::erase(passes().threads, &thread);
+  }
+  void hold() {}
+};
+
+}  // namespace
+
+void register_thread(Thread& thread) noexcept {
+  static thread_local ThreadEnd end;
+  end.hold();
+  Lock lock;
+  passes().threads.push_back(&thread);
+}
+
+void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexcept {
+  FirstWeight weight{call.weight, call.offset, call.parameter};
+  if (pass == Pass::recorded && weight.storage != nullptr && step_before(weight)) update_seen();
+  begin_unnamed(thread, pass, marked);
+  // Without a weight it may still begin with a table: add_lookup() names it then.
+  name_pass(thread.open, weight);
+  thread.open.first_weight = call.weight;
+  thread.open.first_offset = call.offset;
+}
+
+void suspend_pass(Thread& thread, const Call& call) noexcept {
+  OpenPass suspended = thread.open;
+  begin_pass(thread, Pass::plain, call, false);
+  thread.suspended = suspended;
+}
+
+bool resume_pass(Thread& thread, const Call& call) noexcept {
+  OpenPass& open = thread.open;
+  OpenPass before = thread.suspended;
+  thread.suspended.id = 0;
+  bool again = call.weight != nullptr && call.weight == before.first_weight;
+  if (before.id == 0 || open.id == 0 || open.marked || open.lookup_count != 0 || again)
+    return false;
+  Lock lock;
+  Entry* entry = find_entry(before.id);
+  if (entry == nullptr || entry->consumed || !entry->recorded) return false;
+  // What ran without grad in its midst is part of it.
+  std::uint64_t id = open.id;
+  open.id = 0;
+  if (Entry* plain = find_entry(id); plain != nullptr) *plain = {};
+  take_sums(thread, *entry);
+  entry->duration_ns = 0;
+  entry->open = true;
+  entry->last_node = ~0ull;
+  open = before;
+  return true;
+}
+
+void close_pass(Thread& thread) noexcept {
+  if (thread.open.id == 0) return;
+  Lock lock;
+  close_locked(thread);
+}
+
+void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
+  OpenPass& open = thread.open;
+  auto end = open.lookups.begin() + open.lookup_count;
+  auto there = std::find_if(open.lookups.begin(), end,
+                            [&](const Lookup& each) { return each.table == lookup.table; });
+  bool computes = thread.calls != open.start_calls;
+  bool again = there == open.lookups.begin() && open.lookup_count != 0;
+  bool other_model = false;
+  if (computes && there == end) {
+    other_model = open.lookup_count == 0 ? lookup.sizes[1] != 0 && lookup.rows >= 256
+                                         : 2 * lookup.rows >= open.lookups[0].rows;
+    Lock lock;
+    other_model = other_model || passes().models.knows(lookup.table);
+  }
+  if (open.id == 0 || again || other_model) {
+    begin_unnamed(thread, thread.pass, true);
+    there = end = open.lookups.begin();
+    computes = false;
+  }
+  if (open.lookup_count == 0 && !computes && open.first_weight == nullptr) {
+    FirstWeight weight{lookup.table, 0, lookup.parameter};
+    Pass pass = thread.pass;
+    if (pass == Pass::recorded && step_before(weight)) {
+      discard_open(thread);
+      update_seen();
+      begin_unnamed(thread, pass, true);
+      thread.pass = pass;
+      thread.epoch_seen = epoch.load(std::memory_order_relaxed);
+      there = end = open.lookups.begin();
+    }
+    name_pass(open, weight);
+    open.marked = true;
+  }
+  if (there != end) {
+    there->tokens += lookup.tokens;
+    there->padded += lookup.padded;
+  } else if (open.lookup_count < kLookups) {
+    open.lookups[open.lookup_count] = lookup;
+    open.lookups[open.lookup_count++].parameter = nullptr;
+  }
+}
+
+void find_consumed(Thread& thread) noexcept {
+  if (thread.lookups_missed >= kMostMisses) return;
+  auto node = torch::autograd::get_current_node();
+  if (!node) return;
+  std::uint64_t number = node->sequence_nr(), owner = node->thread_id();
+  Lock lock;
+  for (Entry& each : passes().entries) {
+    bool holds = each.id != 0 && each.recorded && !each.consumed && each.thread == owner &&
+                 number >= each.first_node && number < each.last_node;
+    if (!holds) continue;
+    thread.lookups_missed = 0;
+    return book_consumed(each);
+  }
+  ++thread.lookups_missed;
+}
+
+void book_training(Thread& thread) noexcept {
+  Lock lock;
+  book_training_locked(thread);
+}
+
+// Time between two passes belongs to the one before, unless it is much.
+void book_gap(std::uint64_t step_ns) noexcept {
+  constexpr std::uint64_t kMuch = 20;  // one part in so many
+  std::uint64_t gap = gap_ns.exchange(0), model = 0;
+  {
+    Lock lock;
+    model = passes().trained_model;
+  }
+  PassPhase phase = gap * kMuch > step_ns ? PassPhase::other : PassPhase::train;
+  Recorder::process().add_pass_time(phase, static_cast<unsigned>(model), gap);
+}
+
+void settle_passes(Thread& thread, bool everything) noexcept {
+  Lock lock;
+  close_locked(thread);
+  for (Thread* each : passes().threads) {
+    if (each == &thread || (each->pass == Pass::backward && each->open.id == 0)) {
+      book_training_locked(*each);
+    }
+  }
+  ++passes().steps;
+  settle_plain(~0ull, everything);
+  for (Entry& each : passes().entries) {
+    if (each.id == 0 || each.open || !each.recorded) continue;
+    if (everything || passes().steps - each.step > kStepsToWait) book(each, phase_of(each));
+  }
+}
+
+Waiting waiting(const Thread& thread) noexcept {
+  Lock lock;
+  Waiting sum;
+  auto add = [&](const Tokens& tokens, bool first) {
+    sum.tokens += tokens.tokens;
+    if (first) sum.samples += tokens.samples;
+    sum.token_rows = std::max(sum.token_rows, tokens.rows);
+  };
+  for (const Entry& each : passes().entries) {
+    if (each.id != 0 && !each.open) add(each.tokens, each.first);
+  }
+  if (thread.open.id != 0) add(tokens_of(thread.open, thread.columns), thread.open.first);
+  return sum;
+}
+
+void change_device(Thread& thread, std::int16_t device) noexcept {
+  Lock lock;
+  Entry* entry = find_entry(thread.open.id);
+  if (thread.device >= 0 && entry == nullptr && thread.open.id != 0) {
+    entry = &free_entry();  // a plain pass has none until it closes
+    entry->id = thread.open.id;
+    entry->open = true;
+  }
+  Entry between;
+  take_sums(thread, entry != nullptr ? *entry : between);
+  if (entry == nullptr && between.lines != 0) {
+    between.passes = 0;
+    between.model = passes().trained_model;
+    book(between, PassPhase::train);
+  }
+  thread.device = device;
+}
+
+void watch_updates(bool wanted) noexcept {
+  Lock lock;
+  passes().updates = wanted;
+}
+
+bool was_updated() noexcept {
+  Lock lock;
+  return passes().updates && passes().models.any_updated();
+}
+
+void set_model_seen(ModelSeen seen) noexcept {
+  Lock lock;
+  passes().seen = seen;
+}
+
+void set_model_training(std::uint32_t model, bool training) noexcept {
+  Lock lock;
+  if (model < kOtherModel) passes().models[model].evaluates = !training;
+}
+
+void forget_passes(Thread& thread) noexcept {
+  Lock::held.store(false);
+  for (Entry& each : passes().entries) each = {};
+  waiting_passes.store(0);
+  passes().threads = {&thread};
+  thread.open = thread.suspended = {};
+  thread.booked = thread.sums;
+}
+
+}  // namespace mfu::observer

@@ -1,0 +1,65 @@
+// What a pass was for, decided by what follows it: a backward that comes back to its autograd
+// nodes makes it training; one that nothing comes back to is generation where the next pass brings
+// one more token, else validation or a forward for its results (docs/formats/run.md, Phases). Until
+// that is known a pass waits in a table of the process, with its own FLOPs, tokens and time.
+//
+// Called where passes begin and end, never for each operator.
+#pragma once
+
+#include <cstdint>
+
+#include "torch/count.h"
+#include "torch/thread.h"
+
+namespace mfu::observer {
+
+// The pass under way ends where the next forward operator is part of another one. `marked`: that is
+// told by more than a change of grad mode.
+void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexcept;
+// A recorded pass is interrupted by operators without grad, and goes on after them, with them.
+// False: it does not, what comes is another pass.
+void suspend_pass(Thread& thread, const Call& call) noexcept;
+bool resume_pass(Thread& thread, const Call& call) noexcept;
+void close_pass(Thread& thread) noexcept;
+// A table is looked up: it begins a pass, or belongs to the one under way.
+void add_lookup(Thread& thread, const Lookup& lookup) noexcept;
+
+// A backward operator runs: the pass whose node runs is training.
+void find_consumed(Thread& thread) noexcept;
+
+// A backward or an optimizer ended: what the thread counted since its pass closed is training.
+void book_training(Thread& thread) noexcept;
+
+void book_gap(std::uint64_t step_ns) noexcept;
+
+// A step ended: what can be decided is booked, and every thread's backward. `everything`: the
+// process ends.
+void settle_passes(Thread& thread, bool everything) noexcept;
+
+// Tokens and samples of passes that wait, for a reader.
+struct Waiting {
+  std::uint64_t tokens = 0, samples = 0, token_rows = 0;
+};
+Waiting waiting(const Thread& thread) noexcept;
+
+// Another device than the last operator's.
+void change_device(Thread& thread, std::int16_t device) noexcept;
+
+// Asked once for each model that was not seen before; told by the Python glue.
+using ModelSeen = void (*)(std::uint32_t model);
+void set_model_seen(ModelSeen seen) noexcept;
+void set_model_training(std::uint32_t model, bool training) noexcept;
+
+// Threads are known, so that a step's end finds what others did of its backward.
+void register_thread(Thread& thread) noexcept;
+
+// A step of an optimizer that torch.optim does not know: parameters changed, or lost their
+// gradients, since a backward came back to them. Told where the model's next pass begins, and asked
+// before the process ends.
+void watch_updates(bool wanted) noexcept;
+inline constinit std::atomic<bool> accumulates{true};  // the backward that runs, as far as is known
+bool was_updated() noexcept;
+
+void forget_passes(Thread& thread) noexcept;  // in a forked child
+
+}  // namespace mfu::observer
