@@ -328,7 +328,7 @@ TEST(CreateRun, does_not_keep_credentials_of_the_command_line) {
   std::vector<std::string> kept = {"python", "t.py", "--hub-token", "[hidden]",
                                    "HF_TOKEN=[hidden]"};
   EXPECT_EQ(read_run(places->directory)->run.command, kept);
-  ASSERT_TRUE(close_run(*places, 0).has_value());
+  ASSERT_TRUE(close_run(*places, {}).has_value());
   EXPECT_EQ(read_file(places->file).value().find(key), std::string::npos);
   std::filesystem::remove_all(places->region_folder);
 }

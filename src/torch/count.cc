@@ -38,12 +38,15 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept
     if (thread.training_start_ns == 0) thread.training_start_ns = now_ns();
   } else {
     bool same_epoch = thread.epoch_seen == now_epoch;
+    if (!same_epoch) thread.passes_of_epoch = 0;
     bool from_forward = thread.pass == Pass::recorded || thread.pass == Pass::plain;
     if (!from_forward) book_training(thread);
-    constexpr std::uint64_t kCell = 2;        // operators of a recurrent cell: its loop is one pass
     if (same_epoch && thread.pass == pass) {  // the first weight again
       if (call.offset != thread.open.first_offset) return;
-      if (thread.calls - thread.open.start_calls <= kCell) {
+      // A recurrent cell's loop, or a long rollout: passes without end would cost too much.
+      constexpr std::uint32_t kMostPasses = 256;
+      bool one_operator = thread.calls - thread.open.start_calls <= 1;
+      if (one_operator || ++thread.passes_of_epoch > kMostPasses) {
         thread.open.first_weight = nullptr;
         return;
       }

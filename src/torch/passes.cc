@@ -209,13 +209,16 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
   auto there = std::find_if(open.lookups.begin(), end,
                             [&](const Lookup& each) { return each.table == lookup.table; });
   bool computes = thread.calls != open.start_calls;
-  bool again = there == open.lookups.begin() && open.lookup_count != 0;
+  // Indices of one dimension are tokens only where a pass begins with them; else they are labels.
+  bool plain = lookup.sizes[1] != 0;
+  bool again = there == open.lookups.begin() && open.lookup_count != 0 &&
+               (plain || open.first_weight == nullptr);
   bool other_model = false;
   if (computes && there == end) {
-    other_model = open.lookup_count == 0 ? lookup.sizes[1] != 0 && lookup.rows >= 256
-                                         : 2 * lookup.rows >= open.lookups[0].rows;
+    other_model = plain && (open.lookup_count == 0 ? lookup.rows >= 256
+                                                   : 2 * lookup.rows >= open.lookups[0].rows);
     Lock lock;
-    other_model = other_model || passes().models.knows(lookup.table);
+    other_model = other_model || (plain && passes().models.knows(lookup.table));
   }
   if (open.id == 0 || again || other_model) {
     begin_unnamed(thread, thread.pass, true);

@@ -80,6 +80,7 @@ struct Thread {
   bool fetched = false;                 // a batch came since the last pass
   std::uint64_t epoch_seen = 0;         // count.cc: where this thread's forward began
   std::uint64_t columns = 0;            // of the last matrix product
+  std::uint32_t passes_of_epoch = 0;    // begun by the first weight's coming again
   std::uint32_t lookups_missed = 0;     // backward operators that belonged to no pass we wait for
   std::uint64_t training_start_ns = 0;  // of a backward and what follows it; 0: none
   std::uint64_t gap_start_ns = 0;       // nothing was computed since; 0: something is

@@ -62,14 +62,14 @@ def _install(torch, loaded):
 
     from . import boundaries, checkpoint, imports, passes
 
-    boundaries.install_goodbye(loaded)
     try:
         loaded.watch_shims(Path(torch.__file__).parent)
     except Exception as error:  # noqa: BLE001
         loaded.fact(b"note", f"AOTInductor packages are not watched: {error}".encode())
 
     for name, install in (
-        ("torch.utils.checkpoint", checkpoint.install), ("torch.autograd.function", passes.install_functions), ("torch.nn.modules.module", passes.install_modules),
+        ("multiprocessing.util", boundaries.install_goodbye), ("torch.utils.checkpoint", checkpoint.install),
+        ("torch.autograd.function", passes.install_functions), ("torch.nn.modules.module", passes.install_modules),
         ("torch.autograd.graph", checkpoint.install_engine), ("torch.optim.optimizer", boundaries.install_optimizer),
         ("torch.amp.grad_scaler", boundaries.install_scaler), ("torch.serialization", boundaries.install_save), ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
         ("torch._inductor.output_code", _later("compiled", "install_graphs")), ("torch._inductor.codecache", _later("compiled", "install_graphs")),

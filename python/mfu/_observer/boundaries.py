@@ -176,16 +176,21 @@ def skip_in_dynamo(function):
         pass
 
 
-def install_goodbye(library):
-    """A process made by fork leaves without atexit handlers: multiprocessing's own list is its last word."""
+class _Goodbye:
+    """What multiprocessing keeps by a weak reference."""
 
-    def begin():
-        util = sys.modules.get("multiprocessing.util")
-        if util is not None:
-            try:
-                util.Finalize(None, library.goodbye, exitpriority=-1000)
-            except Exception:  # noqa: BLE001
-                pass
+    def __init__(self, library):
+        self.library = library
 
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=begin)
+
+_goodbyes = []
+
+
+def install_goodbye(module, library):
+    """multiprocessing.util: a process made by fork leaves without atexit handlers. Its own list of last things begins empty in the child, and is then filled."""
+
+    def begin(goodbye):
+        module.Finalize(None, goodbye.library.goodbye, exitpriority=-1000)
+
+    _goodbyes.append(_Goodbye(library))
+    module.register_after_fork(_goodbyes[-1], begin)

@@ -81,7 +81,7 @@ def test_a_killed_rank_is_named(tmp_path, method):
     report = summary(tmp_path)
     assert report["partial"] and report["ended"]["status"] == 1 and report["ended"]["how"] == "lost"
     assert sum(rank["steps"] for rank in report["by_rank"]) == 8 and report["model_flop"] == 8 * STEP
-    if method == "spawn":
+    if method == "fork":  # spawned ones were observed before the program named their rank
         assert report["ended"]["rank"] == 1
 
 
