@@ -107,7 +107,10 @@ void name_pass(OpenPass& open, const FirstWeight& weight) {
   std::uint64_t now = epoch.load(std::memory_order_relaxed);
   open.model = found.model;
   open.evaluates = model.evaluates;
-  if (found.model != kOtherModel) open.first = model.counted_epoch != now;
+  // Those that share the last number are told apart by their weight.
+  bool same = found.model != kOtherModel || model.storage == weight.storage;
+  open.first = !same || model.counted_epoch != now;
+  if (found.model == kOtherModel) model.storage = weight.storage;
   model.counted_epoch = now;
 }
 
@@ -215,7 +218,7 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
                (plain || open.first_weight == nullptr);
   bool other_model = false;
   if (computes && there == end) {
-    other_model = plain && (open.lookup_count == 0 ? lookup.rows >= 256
+    other_model = plain && (open.lookup_count == 0 ? lookup.rows > 32
                                                    : 2 * lookup.rows >= open.lookups[0].rows);
     Lock lock;
     other_model = other_model || (plain && passes().models.knows(lookup.table));
