@@ -113,7 +113,8 @@ def trusted(path, user=None):
         # The folders above the cache are the user's own business; ~/.cache is often open to a group.
         others = stat.S_IWOTH | (stat.S_IWGRP if place in (real, real.parent) else 0)
         sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
-        if status.st_uid not in (0, user):
+        ours = (0, user) if place in (real, real.parent) else (0, user, _unmapped_root())
+        if status.st_uid not in ours:
             why = f"belongs to user {status.st_uid}, not to you (user {user}) or root"
         elif status.st_mode & others and not sticky:
             why = f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
@@ -121,6 +122,15 @@ def trusted(path, user=None):
             continue
         raise BuildError(f"{real} is not used: {place} {why}, so somebody else could have put code there. Remove it, or set XDG_CACHE_HOME to a folder of your own")
     return real
+
+
+def _unmapped_root():
+    """In a rootless container that does not map root, `/` and `/home` show the kernel's overflow user; else None."""
+    try:
+        mapped = Path("/proc/self/uid_map").read_text().split()[1::3]
+        return None if "0" in mapped else int(Path("/proc/sys/kernel/overflowuid").read_text())
+    except (OSError, ValueError):
+        return None
 
 
 def make_folder(path):
