@@ -15,7 +15,7 @@
 namespace mfu::observer {
 namespace {
 
-enum class Range : std::uint8_t { none, data_wait, optimizer, communication, marker };
+enum class Range : std::uint8_t { none, data_wait, optimizer, zero_grad, communication, marker };
 
 struct Context final : at::ObserverContext {
   Range range = Range::none;
@@ -42,6 +42,7 @@ constinit std::atomic<std::uint64_t> collectives_since_ns{0};
 Range range_of(std::string_view name) {
   if (name.starts_with("enumerate(DataLoader)")) return Range::data_wait;
   if (name.starts_with("Optimizer.step#")) return Range::optimizer;
+  if (name.starts_with("Optimizer.zero_grad#")) return Range::zero_grad;
   for (std::string_view backend : {"gloo:", "nccl:", "mpi:", "ucc:", "xccl:", "hccl:"}) {
     if (name.starts_with(backend)) return Range::communication;
   }
@@ -90,6 +91,10 @@ void book_optimizer() {
 std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& function) {
   Range range = range_of(function.name());
   if (range == Range::none || (mode.load(std::memory_order_relaxed) & kCounting) == 0) return {};
+  if (range == Range::zero_grad) {
+    gradients_dropped();
+    return {};
+  }
   if (range == Range::data_wait) {
     if (pthread_equal(pthread_self(), loop_thread) == 0) return {};
     if (data_wait_depth++ == 0) {
@@ -138,6 +143,7 @@ void end_range(const at::RecordFunction&, at::ObserverContext* observed) {
     case Range::marker:
       end_step({.kind = StepKind::marked});
       break;
+    case Range::zero_grad:
     case Range::none:
       break;
   }

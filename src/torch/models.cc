@@ -111,6 +111,15 @@ bool Models::take_update(const FirstWeight& weight) {
   return updated;
 }
 
+void Models::drop_gradients() {
+  for (Model& each : models_) {
+    c10::intrusive_ptr<c10::TensorImpl> kept = each.parameter.lock();
+    if (!kept) continue;
+    at::Tensor parameter(std::move(kept));
+    if (parameter.is_inference() || parameter._version() == each.version) each.backwards = 0;
+  }
+}
+
 bool Models::any_updated() {
   return std::any_of(models_.begin(), models_.begin() + count_, is_updated);
 }

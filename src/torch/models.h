@@ -55,6 +55,8 @@ class Models {
   // update is waited for.
   bool take_update(const FirstWeight& weight);
   bool any_updated();
+  // An optimizer's zero_grad() takes the gradients away: that alone is no update.
+  void drop_gradients();
 
  private:
   Model* known(const FirstWeight& weight);

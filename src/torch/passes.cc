@@ -343,6 +343,11 @@ bool was_updated() noexcept {
   return passes().updates && passes().models.any_updated();
 }
 
+void gradients_dropped() noexcept {
+  Lock lock;
+  if (passes().updates) passes().models.drop_gradients();
+}
+
 void set_model_seen(ModelSeen seen) noexcept {
   Lock lock;
   passes().seen = seen;

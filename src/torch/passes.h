@@ -59,6 +59,8 @@ void register_thread(Thread& thread) noexcept;
 void watch_updates(bool wanted) noexcept;
 inline constinit std::atomic<bool> accumulates{true};  // the backward that runs, as far as is known
 bool was_updated() noexcept;
+// An optimizer of torch.optim drops the gradients.
+void gradients_dropped() noexcept;
 
 void forget_passes(Thread& thread) noexcept;  // in a forked child
 

@@ -2,6 +2,7 @@
 what they do, and leave behind what the real ones leave then. The two commands themselves and cmake/ are the real ones."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,10 @@ TOOLS = Path(__file__).resolve().parent / "tools"
 ARCHIVE = """g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev libisal-dev libzstd-dev python3
     python3-venv libopenblas0-pthread libdnnl2 libpfm4 libcurl4 git libgtest-dev clang-format-19 man-db zsh fish chromium chromium-driver
     fonts-dejavu-core prometheus libopenmpi-dev openmpi-bin python3-dev""".split()
-WHEELS = "numpy torch==2.13.0+cpu nanobind scikit-build-core pytest mypy clang-tidy transformers diffusers tensorboard wandb uv accelerate lightning".split()
+SETUP = (ROOT / "cmake" / "setup.sh").read_text()
+# What the stand-in for pip has: all that set-up asks for.
+LISTS = re.findall(r'^(?:PACKAGE_BUILDERS|TEST_PYTHON_PACKAGES|TEST_TORCH_PACKAGES)="(.*)"', SETUP, re.M)
+WHEELS = ["numpy", "torch==2.13.0+cpu", *(re.split("[=<>]", name)[0] for name in " ".join(LISTS).split())]
 
 
 class Machine:
