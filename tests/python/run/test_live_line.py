@@ -155,6 +155,8 @@ def test_it_leaves_when_stopped_and_comes_back_when_continued(tmp_path):
     # A session's leader cannot be stopped from its keyboard when no shell is above it: SIGTSTP is then left out by the kernel, SIGSTOP by hand follows.
     os.kill(terminal.pid, signal.SIGTSTP)
     assert terminal.read(terminal.is_given_back)
+    # As a shell does: it continues what it has seen stopped.
+    assert terminal.read(lambda: Path(f"/proc/{terminal.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     os.killpg(terminal.pid, signal.SIGCONT)
     assert terminal.read(terminal.line_is_shown)
     assert terminal.end() == 0 and terminal.is_given_back()

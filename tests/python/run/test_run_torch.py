@@ -58,15 +58,6 @@ def test_a_killed_program_leaves_its_steps(run, tmp_path):
         assert line["perf/mfu"] == pytest.approx(STEP / line["perf/step_time"] / 1e12) and line["source"] == "counted"
 
 
-def test_a_terminal_shows_a_line_while_it_runs(tmp_path):
-    from test_launch import on_terminal
-
-    shown, status = on_terminal([MFU, "run", "--dir", "run", "--", sys.executable, PROGRAM, "slowly"], cwd=tmp_path)
-    assert status == 0, shown
-    lines = [line for line in shown.replace(b"\x1b[K", b"").split(b"\r") if line.startswith(b"step ")]
-    assert lines and b"MFU" in lines[-1] and b"data wait" in lines[-1], shown
-
-
 def test_an_exit_status_passes(run):
     assert run(sys.executable, PROGRAM, "raising", status=5)["steps"] == 3
 
