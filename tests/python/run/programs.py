@@ -38,10 +38,6 @@ def plain():
     train(20)
 
 
-def slowly():
-    train(10, pause=0.4)
-
-
 def forked():
     train(5)
     for _ in range(2):
