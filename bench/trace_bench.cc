@@ -43,14 +43,14 @@ int main(int argc, char** argv) {
     std::uint64_t events = 0;
     for (int round = 0; round < rounds; ++round) {
       double start = cpu_seconds();
-      auto trace = mfu::read_trace(argv[i]);
+      auto trace = mfu::read_traces({argv[i]});
       best = std::min(best, cpu_seconds() - start);
       if (!trace.has_value()) {
         std::fprintf(stderr, "%s\n", trace.error().message.c_str());
         return 2;
       }
-      megabytes = static_cast<double>(trace->coverage.json_bytes) / 1e6;
-      events = trace->coverage.events;
+      megabytes = static_cast<double>(trace->coverage(0).json_bytes) / 1e6;
+      events = trace->coverage(0).events;
     }
     std::printf("%10llu %10.1f %10.1f %10.0f %10.0f  %s\n", static_cast<unsigned long long>(events),
                 megabytes, best * 1e3, megabytes / best, peak_resident_mb(), argv[i]);

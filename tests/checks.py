@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import words
 from expected import ROOT, NotRun, expected
 
 BUILD = ROOT / "build" / "release"
@@ -180,3 +181,4 @@ def tests():
     yield "product/links little", libraries
     yield from trace_devices()
     yield from readme_commands()
+    yield from words.tests()

@@ -10,12 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
+#include "base/suggest.h"
+#include "sinks/table.h"
+
 namespace mfu::app {
 
 // Exit statuses (STYLE: 0 good, 1 threshold not met, 2 misuse or bad input, 70 a bug of ours).
 constexpr int kGood = 0;
 constexpr int kThreshold = 1;
 constexpr int kMisuse = 2;
+constexpr int kBug = 70;
 
 struct Example {
   std::string command;

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <fstream>
-
 #include "commands.h"
 
 namespace mfu::app {
@@ -37,23 +35,6 @@ Result<int> show(Context& context, bool origin) {
   return kGood;
 }
 
-constexpr std::size_t kMostSettingsBytes = 1u << 20;  // of settings
-
-Result<std::string> text_of(const std::string& file) {
-  std::ifstream stream(file);
-  std::string text(kMostSettingsBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!stream.is_open() || stream.bad()) {
-    return fail(ErrorCode::not_found, fmt::format("cannot open {}", file));
-  }
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  if (text.size() > kMostSettingsBytes) {
-    return fail(ErrorCode::unsupported,
-                fmt::format("{} is larger than 1 MB: that is no file of settings", file));
-  }
-  return text;
-}
-
 // A training program's YAML: what each setting of the monitor means now.
 Result<int> check_monitor(Context& context, const std::string& file, const std::string& text) {
   ConfigReading reading = MFU_TRY(read_monitor_config(text, file));
@@ -76,8 +57,8 @@ Result<int> check_monitor(Context& context, const std::string& file, const std::
 Result<int> check(Context& context, const std::string& file) {
   if (file.empty())
     return fail(ErrorCode::invalid_argument, "mfu config check FILE: name the file to check");
-  std::string text = MFU_TRY(text_of(file));
-  if (has_monitor_settings(text)) return check_monitor(context, file, text);
+  ConfigSource source = MFU_TRY(open_monitor_config(file));
+  if (has_monitor_settings(source.text)) return check_monitor(context, file, source.text);
   Result<Settings> settings = Settings::resolve(setting_keys(), {}, file);
   if (!settings.has_value()) return Failure{settings.error()};
   MFU_TRY(check_values(*settings));

@@ -57,6 +57,7 @@ Command convert_command() {
     app.add_option("--to", options->to, "Convention wanted (default exact)")->type_name("NAME");
     options->model.add_to(app, false);
     options->step.add_to(app);
+    app.add_flag("--mtp", options->step.work.mtp, "Multi-token-prediction layers run too");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

@@ -1,95 +1,107 @@
 #include <fmt/format.h>
-
 #include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 
 #include "commands.h"
 #include "demo_training.h"
-#include "explain_options.h"
-#include "progress.h"
 
 namespace mfu::app {
 
 namespace {
 
 void say(const Context& context, std::string_view text) {
+  if (context.json()) return;
   context.print("\n" + inked(text, Ink::bold, context.style()) + "\n");
+  std::fflush(stdout);
 }
 
-// What keeps the last part from working is said, and the tour goes on.
-void explain_training(Context& context) {
+struct Training {
+  RunReport report;
+  std::string json;
+};
+
+Result<Training> train(Context& context, const std::string& folder, bool changed) {
+  RunRecord record = MFU_TRY(run_training({.folder = folder,
+                                           .python = context.python(),
+                                           .changed = changed,
+                                           .shown = !context.json()}));
+  std::ifstream file(folder + "/run/summary.json");
+  std::string json;
+  std::getline(file, json);
+  return Training{report_run(record, {}), json};
+}
+
+std::string gain_text(const Training& before, const Training& after, double gain) {
+  auto shown = [](const Training& each) {
+    return duration_text(static_cast<double>(each.report.step->median.count()));
+  };
+  return fmt::format(
+      "A step took {} and takes {} now: {:.1f} times as fast, by the medians of "
+      "unprofiled steps.",
+      shown(before), shown(after), gain);
+}
+
+Result<int> tour(Context& context, const std::string& folder) {
   say(context,
-      "4. And a training run? A small one is profiled here, on the processor.   mfu explain "
-      "trace.json.gz");
-  Result<std::string> path = profile_training(context.python());
-  if (!path.has_value()) {
-    context.print("   left out: " + path.error().message);
-    return;
+      "1. A small training, as newcomers write it. How much of this machine does it use, and why "
+      "not more?   mfu run --explain -- python demo.py");
+  Training before = MFU_TRY(train(context, folder + "/before", false));
+  say(context,
+      "2. What was found is changed: rows are made once, offline; the optimizer gets fused=True.");
+  Training after = MFU_TRY(train(context, folder + "/after", true));
+  if (!before.report.step || !after.report.step) {
+    return fail(ErrorCode::not_found, "the training took no step that can be compared");
   }
-  ExplainOptions options;
-  options.device = "this";
-  Result<ExplainReport> report = options.explain(context, {*path});
-  remove_profile(*path);
-  if (report.has_value()) {
-    context.print(to_text(*report, context.style()));
-  } else {
-    context.print("   left out: " + report.error().message);
+  double gain = static_cast<double>(before.report.step->median.count()) /
+                static_cast<double>(std::max<std::int64_t>(after.report.step->median.count(), 1));
+  if (context.json()) {
+    context.print(fmt::format(R"({{"schema":"mfu.demo/1","before":{},"after":{},"gain":{:.4f}}})",
+                              before.json, after.json, gain));
+    return kGood;
   }
+  say(context, "3. Better?");
+  context.print("   " + gain_text(before, after, gain));
+  say(context,
+      "Next: mfu run --explain -- your own program · mfu explain TRACE · mfu peak "
+      "--measure · mfu --help");
+  return kGood;
 }
 
-Result<int> run(Context& context, double seconds) {
-  if (context.json())
-    return fail(ErrorCode::invalid_argument, "mfu demo is for people: it has no --json");
-  const TextStyle& style = context.style();
+Result<int> demonstrate(Context& context) {
+  std::string folder = (std::filesystem::temp_directory_path() / "mfu-demo-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) {
+    return fail(ErrorCode::io, fmt::format("cannot make a folder like {}", folder));
+  }
+  Result<int> done = tour(context, folder);
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  if (done.has_value() || context.json()) return done;
+  // What keeps it from working is said; a machine without PyTorch still has a tour.
+  context.print("   left out: " + done.error().message);
   Diagnostics diagnostics;
-  say(context,
-      "1. What is here? Drivers are asked, the processor is timed for a few milliseconds.");
   Machine machine = detect_machine(context.catalog(), diagnostics);
   context.warn(diagnostics);
   for (const FoundDevice& found : machine.devices) {
     context.print(fmt::format("   {}  ({})", found.driver_name, found.source));
   }
-  say(context,
-      "2. What could it do, and what does a matrix multiply really reach?   mfu peak --measure");
-  FoundDevice cpu = machine.devices.back();
-  Ceiling ceiling;
-  {
-    ProgressBar bar("measuring");
-    ceiling =
-        measure_cpu_ceiling(cpu, {.seconds = seconds, .precisions = {}},
-                            [&](Fraction done, std::string_view what) { bar.show(done, what); });
-  }
-  ceiling.conditions = conditions_of(cpu);
-  Result<void> stored = store_ceiling(ceiling);
-  if (!stored.has_value()) context.warn(stored.error().message);
-  if (cpu.device) cpu.device = with_measured_peak(*cpu.device, ceiling);
-  machine.devices.back() = cpu;
-  std::vector<std::optional<Ceiling>> ceilings(machine.devices.size());
-  ceilings.back() = ceiling;
-  context.print(to_text(report_machine(machine, ceilings), style));
-  say(context,
-      "3. And elsewhere? Peaks as drivers name the devices, with their sources.   mfu peak h100");
-  context.print(to_text(report_devices(match_devices(context.catalog(), "h100")), style));
-  explain_training(context);
-  say(context, "Next: mfu explain TRACE · mfu peak --list · mfu doctor · mfu --help");
+  say(context, "Next: mfu peak --measure · mfu explain TRACE · mfu doctor · mfu --help");
   return kGood;
 }
 
 }  // namespace
 
 Command demo_command() {
-  auto seconds = std::make_shared<double>(6);
   CommandText text{"demo",
-                   "A short tour of what there is, on this machine",
-                   "Detects the devices, measures the processor's ceiling, looks a GPU up, and "
-                   "profiles and explains a small training run where there is PyTorch. Nothing is "
-                   "downloaded.",
-                   {{"mfu demo", "the tour"}}};
-  auto add = [seconds](CLI::App& app) {
-    app.add_option("--seconds", *seconds, "About how long the measurement may take (default 6)")
-        ->type_name("S")
-        ->check(CLI::Range(0.1, 600.0));
-  };
-  return {std::move(text), add, [seconds](Context& context) { return run(context, *seconds); }};
+                   "Why is a training slow, and what does changing it win?",
+                   "Runs a small training under mfu run --explain, says why it is slow, changes "
+                   "what was found, runs it again and shows what that won. Takes well under two "
+                   "minutes and needs PyTorch; nothing is downloaded.",
+                   {{"mfu demo", "the tour"}, {"mfu demo --json", "both runs and the gain"}}};
+  auto add = [](CLI::App&) {};
+  return {std::move(text), add, [](Context& context) { return demonstrate(context); }};
 }
 
 }  // namespace mfu::app

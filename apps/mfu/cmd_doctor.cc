@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "selftest.h"
 
 namespace mfu::app {
 
@@ -36,7 +37,25 @@ Probe cache_probe(const Machine& machine) {
   return {"measured ceilings", false, "none yet for this machine", "mfu peak --measure"};
 }
 
-Result<int> run(Context& context) {
+struct DoctorOptions {
+  bool selftest = false, retired = false;
+  std::string output;
+  std::vector<std::string> command;
+};
+
+Result<int> run(Context& context, const DoctorOptions& options) {
+  if (!options.retired && !options.command.empty()) {
+    return fail(ErrorCode::invalid_argument, "one argument too many: " + options.command.front());
+  }
+  if (options.retired && options.command.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                "--retired goes with a command: mfu doctor --retired -- COMMAND");
+  }
+  if (options.retired) return count_retired(context, options.command);
+  if (options.selftest) return become_selftest(context, options.output);
+  if (!options.output.empty()) {
+    return fail(ErrorCode::invalid_argument, "--output goes with --selftest");
+  }
   Diagnostics diagnostics;  // the probes say the same at more length
   Machine machine = detect_machine(context.catalog(), diagnostics);
   DoctorReport report;
@@ -62,9 +81,27 @@ Command doctor_command() {
       "What works on this machine, and what mends the rest?",
       "Looks for drivers, matrix libraries, PyTorch, hardware counters, settings and the "
       "catalogue. Each "
-      "that does not work comes with the command that mends it; a machine without a GPU is fine.",
-      {{"mfu doctor", "the whole list"}, {"mfu doctor --json", "for a script"}}};
-  return {std::move(text), [](CLI::App&) {}, run};
+      "that does not work comes with the command that mends it; a machine without a GPU is fine. "
+      "--selftest runs known programs on the device that is here (FLOPs by hand, times by the "
+      "device's "
+      "own events, a profiled window) and says where mfu differs.",
+      {{"mfu doctor", "the whole list"},
+       {"mfu doctor --json", "for a script"},
+       {"mfu doctor --selftest --output selftest.json",
+        "hold mfu against known programs on this machine's device; attach the file to a report"}}};
+  auto options = std::make_shared<DoctorOptions>();
+  auto add = [options](CLI::App& app) {
+    app.add_flag("--selftest", options->selftest,
+                 "Run known programs on the device that is here and check what mfu says of them; "
+                 "exit status 1 where a check failed");
+    app.add_option("--output", options->output, "With --selftest: also to this file")
+        ->type_name("PATH");
+    app.add_flag("--retired", options->retired,
+                 "Run a command and say how many FLOPs the processor's own counters saw");
+    app.add_option("COMMAND", options->command, "With --retired: the command, after --")
+        ->type_name("COMMAND");
+  };
+  return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }
 
 }  // namespace mfu::app

@@ -7,6 +7,10 @@
 
 #include "commands.h"
 #include "explain_options.h"
+#include "live_request.h"
+#include "model_options.h"
+#include "run_asked.h"
+#include "run_explain.h"
 
 namespace mfu::app {
 
@@ -15,7 +19,7 @@ namespace {
 struct ExplainCommand {
   ExplainOptions explain;
   std::vector<std::string> paths;
-  std::string page;
+  std::string page, formulas, live, steps = "3", timeout = "60s";
   bool markdown = false, csv = false;
 };
 
@@ -30,8 +34,31 @@ Result<bool> write_page(const std::string& path, const ExplainReport& report) {
   return true;
 }
 
+// A program that runs, by its run directory.
+Result<ExplainReport> explain_live(Context& context, const ExplainCommand& options) {
+  if (!options.paths.empty()) {
+    return fail(ErrorCode::invalid_argument, "--live and traces: one of them");
+  }
+  LiveQuestion question{.directory = options.live};
+  question.steps = MFU_TRY(parse_whole_amount(options.steps, "--steps", 255));
+  question.patience = MFU_TRY(parse_patience(options.timeout, "--timeout"));
+  std::vector<ProfiledWindow> windows = MFU_TRY(ask_for_windows(question));
+  std::vector<Note> notes;
+  windows = seal_windows(std::move(windows), notes);
+  if (windows.empty()) {
+    return fail(ErrorCode::io, notes.empty() ? "no trace was written" : words_of(notes[0]));
+  }
+  RunRecord record = MFU_TRY(read_run(options.live));
+  RunQuestion asked;
+  if (!options.explain.peak.empty()) asked.peak = MFU_TRY(parse_peak(options.explain.peak));
+  asked.device = MFU_TRY(device_of_run(record, context.catalog(), options.explain.device));
+  ExplainReport report = MFU_TRY(explain_windows(windows, asked, context.catalog()));
+  report.notes.insert(report.notes.end(), notes.begin(), notes.end());
+  return report;
+}
+
 Result<int> run(Context& context, const ExplainCommand& options) {
-  if (options.paths.empty()) {
+  if (options.paths.empty() && options.live.empty()) {
     return fail(
         ErrorCode::invalid_argument,
         "name a profiler trace: a .json or .json.gz of torch.profiler, or a folder of them; "
@@ -40,9 +67,11 @@ Result<int> run(Context& context, const ExplainCommand& options) {
   if (options.markdown && options.csv) {
     return fail(ErrorCode::invalid_argument, "--markdown and --csv: one of them");
   }
+  if (!options.formulas.empty()) MFU_TRY(read_formulas(options.formulas));
   ExplainOptions question = options.explain;
   question.timeline = !options.page.empty();
-  ExplainReport report = MFU_TRY(question.explain(context, options.paths));
+  ExplainReport report = MFU_TRY(options.live.empty() ? question.explain(context, options.paths)
+                                                      : explain_live(context, options));
   if (!options.page.empty()) {
     MFU_TRY(write_page(options.page, report));
     context.warn("wrote " + options.page);
@@ -76,6 +105,7 @@ Command explain_command() {
       {{"mfu explain trace.json.gz", "MFU, where the time went, what to change"},
        {"mfu explain trace.json.gz --html report.html", "the same as a page, with a timeline"},
        {"mfu explain traces/", "all ranks of a job together: who waits for whom"},
+       {"mfu explain --live mfu-runs/train-1", "a program that runs now, under mfu run"},
        {"mfu explain trace.json --window all --json", "everything, for a script"},
        {"mfu explain trace.json.gz --device \"NVIDIA H100 80GB HBM3\" --markdown",
         "for an issue, with the device named"}}};
@@ -83,6 +113,15 @@ Command explain_command() {
     app.add_option("trace", options->paths, "Trace files or folders of them; -: standard input")
         ->type_name("TRACE…");
     options->explain.add_to(app);
+    app.add_option("--live", options->live,
+                   "Run directory of a program that runs: it is asked for a few steps now")
+        ->type_name("RUN");
+    app.add_option("--steps", options->steps, "With --live: how many (default 3)")->type_name("N");
+    app.add_option("--timeout", options->timeout, "With --live: how long to wait (default 60s)")
+        ->type_name("TIME");
+    app.add_option("--formulas", options->formulas,
+                   "YAML with FLOP formulas for operators (docs/coverage.md)")
+        ->type_name("FILE");
     app.add_option("--html", options->page, "Also write one page that works offline")
         ->type_name("PATH");
     app.add_flag("--markdown", options->markdown, "Markdown, for an issue or a chat");

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <CLI/Option.hpp>
-#include <algorithm>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 #include "commands.h"
 #include "model_options.h"
@@ -20,23 +20,32 @@ struct ExportOptions {
 };
 
 // What `mfu run` counted, as a monitor would have reported it.
-Result<RecordedSteps> counted_steps(Context& context, const ExportOptions& options) {
-  RunRecord record = MFU_TRY(read_run(options.run));
+Result<StepStream> counted_steps(Context& context, const ExportOptions& options) {
+  RunSteps run = MFU_TRY(open_run(options.run));
+  const RunRecord& record = run.record;
   RunQuestion question;
   question.device = MFU_TRY(device_of_run(record, context.catalog(), options.device));
   if (!options.peak.empty()) question.peak = MFU_TRY(parse_peak(options.peak));
   if (!options.type.empty()) question.precision = MFU_TRY(parse_type(options.type));
-  RecordedSteps steps{.reports = report_run_steps(record, question), .notes = record.notes};
-  for (const ProcessRecord& each : record.processes) steps.dropped += each.steps_dropped;
-  for (const std::string& note : question.device.notes) steps.notes.push_back(note);
-  return steps;
+  StepStream stream;
+  RecordedSteps ended{.notes = record.notes};
+  for (const ProcessRecord& each : record.processes) {
+    ended.dropped += each.steps_dropped;
+    stream.ranks.insert(each.rank);
+  }
+  for (const std::string& note : question.device.notes) ended.notes.push_back(note);
+  stream.read = [run, question, ended](const TakeSteps& take) -> Result<RecordedSteps> {
+    MFU_TRY(report_run_steps(run, question, take));
+    return ended;
+  };
+  return stream;
 }
 
-Result<RecordedSteps> read_steps(Context& context, const ExportOptions& options) {
-  Result<RecordedSteps> logged = read_recorded_steps(options.run);
+Result<StepStream> open_steps(Context& context, const ExportOptions& options) {
+  Result<StepStream> logged = open_recorded_steps(options.run);
   if (logged.has_value() || logged.error().code != ErrorCode::not_found) return logged;
   if (!std::filesystem::is_directory(options.run)) return logged;
-  Result<RecordedSteps> counted = counted_steps(context, options);
+  Result<StepStream> counted = counted_steps(context, options);
   if (counted.has_value() || counted.error().code != ErrorCode::malformed) return counted;
   return fail(ErrorCode::not_found,
               fmt::format("{} is no run directory: neither a monitor's (steps-*.json) nor one of "
@@ -82,34 +91,28 @@ Result<void> check(const Context& context, const ExportOptions& options) {
   return {};
 }
 
-// A part at a time: the whole text can be larger than the steps.
-void print_csv(Context& context, const std::vector<StepReport>& reports) {
-  constexpr std::size_t kAtOnce = 4096;
-  std::span<const StepReport> all(reports);
-  for (std::size_t at = 0; at == 0 || at < all.size(); at += kAtOnce) {
-    std::string text = steps_csv(all.subspan(at, std::min(kAtOnce, all.size() - at)));
-    std::size_t names = at == 0 ? 0 : text.find('\n') + 1;  // once
-    context.print(text.substr(names));
-  }
-}
-
 Result<int> run(Context& context, ExportOptions options) {
   settle_words(options);
   MFU_TRY(check(context, options));
-  RecordedSteps steps = MFU_TRY(read_steps(context, options));
+  StepStream stream = MFU_TRY(open_steps(context, options));
   bool json = options.jsonl == kStdout, csv = options.csv == kStdout;
   options.targets.jsonl = options.log.empty() && !json ? options.jsonl : options.log;
   options.targets.csv = csv ? "" : options.csv;
-  ExportReport report = MFU_TRY(export_steps(steps, options.targets));
+  bool headed = false;
+  auto print = [&](std::span<const StepReport> reports) -> Result<void> {
+    if (json) {
+      for (const StepReport& step : reports) context.print(to_json(step));
+    } else if (csv) {
+      std::string text = steps_csv(reports);
+      context.print(text.substr(std::exchange(headed, true) ? text.find('\n') + 1 : 0));
+    }
+    return {};
+  };
+  ExportReport report = MFU_TRY(export_stream(stream, options.targets, print));
   report.run = options.run;
   for (const std::string& note : report.notes) context.warn(note);
-  if (json) {
-    for (const StepReport& step : steps.reports) context.print(to_json(step));
-  } else if (csv) {
-    print_csv(context, steps.reports);
-  } else {
-    context.print(context.json() ? to_json(report) : to_text(report));
-  }
+  if (csv && !headed) context.print(steps_csv({}));
+  if (!json && !csv) context.print(context.json() ? to_json(report) : to_text(report));
   return kGood;
 }
 

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "commands.h"
 #include "model_options.h"
+#include "sweep_options.h"
 
 namespace mfu::app {
 
@@ -14,6 +16,7 @@ struct NeedOptions {
   ModelOptions model;
   StepOptions step;
   DeviceOptions device;
+  SweepOptions sweep;
   std::string convention = "exact";
   std::string lora;
   std::vector<std::string> frozen;
@@ -25,7 +28,31 @@ struct NeedOptions {
   std::uint64_t prompt = 512;
   std::uint64_t response = 1024;
   bool lengths_of_rl = false;
+  std::string image, latent;
+  bool by_class = false;
 };
+
+// --mtp alone, --mtp N; what follows it and is no number is the config.
+void set_mtp(const std::vector<std::string>& given, NeedOptions& options) {
+  options.step.work.mtp = true;
+  if (given.empty() || given[0].empty()) return;
+  bool number = given[0].find_first_not_of("0123456789") == std::string::npos;
+  if (!number || given[0].size() > 6) return options.model.paths.push_back(given[0]);
+  options.model.mtp_layers = std::stoull(given[0]);
+}
+
+// HxW
+Result<ImageSize> size_of(const std::string& text, const std::string& option) {
+  ImageSize size;
+  if (text.empty()) return size;
+  std::size_t cut = text.find('x');
+  if (cut == std::string::npos) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: HEIGHTxWIDTH was expected", option));
+  }
+  size.height = MFU_TRY(parse_whole_amount(text.substr(0, cut), option, 1e6));
+  size.width = MFU_TRY(parse_whole_amount(text.substr(cut + 1), option, 1e6));
+  return size;
+}
 
 // ROLE,ROLE…
 Result<std::optional<RlQuestion>> rl_of(const NeedOptions& options, std::uint64_t sequences) {
@@ -74,11 +101,27 @@ Result<std::chrono::nanoseconds> duration_of(const NeedOptions& options, std::ui
   return std::chrono::nanoseconds(std::llround(seconds * 1e9));
 }
 
-Result<NeedReport> answer(Context& context, const NeedOptions& options, const std::string& path) {
-  Diagnostics diagnostics;
-  ModelSpec model = MFU_TRY(options.model.load(path, diagnostics));
+// What serving takes at the roof; asked of a device, or of drafted tokens and chunks alone.
+Result<void> add_serving(NeedReport& report, const ModelSpec& model, const NeedOptions& options,
+                         const std::optional<DeviceOptions::Against>& against) {
+  ServingQuestion asked = MFU_TRY(options.sweep.question());
+  bool inference = report.work.phase == Phase::decode || report.work.phase == Phase::prefill;
+  bool wanted = options.sweep.given() || asked.drafted > 0 || asked.chunk > 0;
+  if (!wanted && !(inference && against)) return {};
+  if (report.source != "config") {
+    if (!wanted) return {};
+    return fail(ErrorCode::unsupported,
+                "what serving takes is not known for a model that is counted by its class");
+  }
+  asked.devices = options.devices;
+  if (against) asked.roof = {.peak = against->peak.rate, .bandwidth = against->device.bandwidth};
+  report.serving = MFU_TRY(serving_need(model, report.work, asked));
+  return {};
+}
+
+Result<NeedQuestion> question_of(const NeedOptions& options, const std::optional<Workload>& work) {
   NeedQuestion question;
-  question.work = MFU_TRY(options.step.workload());
+  question.work = work ? *work : MFU_TRY(options.step.workload());
   question.every_convention = options.convention == "all";
   if (!question.every_convention)
     question.convention = MFU_TRY(parse_convention(options.convention));
@@ -87,22 +130,69 @@ Result<NeedReport> answer(Context& context, const NeedOptions& options, const st
   question.training.frozen = options.frozen;
   MFU_TRY(set_lora(options.lora, question.training));
   question.rl = MFU_TRY(rl_of(options, question.work.batch));
-  NeedReport report = MFU_TRY(report_need(model, question));
+  return question;
+}
+
+// Where no family of ours knows the model, the library that defines it is asked.
+Result<bool> asks_class(const NeedOptions& options, const std::string& path) {
+  bool config = !path.empty() && !path.ends_with(".safetensors") && !path.ends_with(".gguf");
+  if (!config) return false;
+  if (options.by_class || !options.image.empty() || !options.latent.empty()) return true;
+  std::error_code none;
+  bool again =
+      std::filesystem::is_regular_file(path, none) || std::filesystem::is_directory(path, none);
+  if (!again) return false;  // a pipe is read once
+  Result<ConfigText> text = read_config_text(path);
+  return text.has_value() && !has_family(*text, MFU_TRY(options.model.config()));
+}
+
+Result<NeedReport> answer_of_class(Context& context, const NeedOptions& options,
+                                   const NeedQuestion& question, const std::string& path) {
+  ClassOptions asked{.python = context.python()};
+  asked.image = MFU_TRY(size_of(options.image, "--image"));
+  asked.latent = MFU_TRY(size_of(options.latent, "--latent"));
+  ConfigOptions config = MFU_TRY(options.model.config());
+  Result<ClassNeed> need = ask_class(path, config, question.work, asked);
+  if (need.has_value()) return report_need(*need, question);
+  Diagnostics unused;
+  Result<ModelSpec> family = read_model(path, config, unused);
+  if (family.has_value()) return Failure{need.error()};
+  return fail(need.error().code, fmt::format("{}. Its class was asked too: {}",
+                                             family.error().message, need.error().message));
+}
+
+Result<NeedReport> answer(Context& context, const NeedOptions& options, const std::string& path,
+                          const std::optional<Workload>& work = {}) {
+  Diagnostics diagnostics;
+  NeedQuestion question = MFU_TRY(question_of(options, work));
+  ModelSpec model;
+  NeedReport report;
+  if (MFU_TRY(asks_class(options, path))) {
+    report = MFU_TRY(answer_of_class(context, options, question, path));
+  } else {
+    model = MFU_TRY(options.model.load(path, diagnostics));
+    report = MFU_TRY(report_need(model, question));
+  }
   for (const std::string& warning : diagnostics.warnings()) {
     bool said = std::find(report.assumptions.begin(), report.assumptions.end(), warning) !=
                 report.assumptions.end();
     if (!said) report.notes.push_back(warning);
   }
   bool timed = !options.step_seconds.empty() || !options.tokens_per_second.empty();
-  if (!timed && !options.device.given()) return report;
+  if (!timed && !options.device.given()) {
+    MFU_TRY(add_serving(report, model, options, {}));
+    return report;
+  }
   if (!options.device.given()) {
     return fail(ErrorCode::invalid_argument,
                 "a rate needs a peak to be compared with: give --device NAME or --peak FLOP_PER_S");
   }
   DeviceOptions::Against against = MFU_TRY(options.device.against(context.catalog()));
   UtilizationQuestion asked{{}, options.devices, against.peak, against.device.bandwidth};
+  if (report.source != "config") asked.bandwidth.reset();  // what it moves is not known
   if (timed) asked.duration = MFU_TRY(duration_of(options, report.tokens));
   MFU_TRY(add_utilization(report, model, asked));
+  MFU_TRY(add_serving(report, model, options, against));
   return report;
 }
 
@@ -124,6 +214,15 @@ Result<int> run(Context& context, const NeedOptions& options) {
   if (!options.step_seconds.empty() && !options.tokens_per_second.empty()) {
     return fail(ErrorCode::invalid_argument,
                 "--step-seconds and --tokens-per-second say the same thing: give one");
+  }
+  if (options.sweep.given()) {
+    if (paths.size() > 1) return fail(ErrorCode::invalid_argument, "--sweep takes one model");
+    std::vector<NeedReport> reports;
+    for (const Workload& work : MFU_TRY(options.sweep.points(MFU_TRY(options.step.workload())))) {
+      reports.push_back(MFU_TRY(answer(context, options, paths[0], work)));
+    }
+    context.print(context.json() ? sweep_json(reports) : sweep_text(reports, context.style()));
+    return kGood;
   }
   int status = kGood;
   std::string json;
@@ -153,12 +252,17 @@ Command flops_command() {
       "the operators that are "
       "needed, with the true area of causal, windowed, chunked and packed attention. Nothing is "
       "loaded but the config.\n\n"
+      "A model that is not known here is counted by its class: the transformers or diffusers of "
+      "--python builds it without weights, network or code of a hub (trust_remote_code is off), "
+      "and "
+      "the operators that it runs are priced. The first answer takes the time of that import; it "
+      "is kept.\n\n"
       "With --convention, counted as another system counts; with all, every one beside ours, and "
       "why they differ. With a "
       "device and --tokens-per-second (of the whole job) or --step-seconds: MFU, HFU and MBU.",
       {{"mfu flops config.json --batch 8 --seq 4096", "a training step, by part"},
        {"mfu flops llama-3.1-8b/ --seq 8192 --convention all",
-        "ten systems, ten answers, side by side"},
+        "what each system would count for it, side by side"},
        {"mfu flops config.json --seq 8192 --tokens-per-second 35008 --device \"NVIDIA H100 80GB "
         "HBM3\" --devices 8",
         "MFU of a run"},
@@ -166,6 +270,8 @@ Command flops_command() {
         "80GB HBM3\"",
         "what a decode step "
         "must move, and which of compute and memory binds"},
+       {"mfu flops config.json --phase decode --context 4096 --sweep batch=1..256 --device h200",
+        "tokens/s at the roof by batch, and the batch from which compute binds"},
        {"mfu flops config.json --lora 16:q_proj,v_proj", "LoRA costs what it costs"},
        {"mfu flops config.json --batch 64 --rl actor,old,reference,learner --prompt 512 --response "
         "1024",
@@ -188,10 +294,22 @@ Command flops_command() {
         ->type_name("N");
     app.add_option("--step-seconds", options->step_seconds, "Of this step")->type_name("S");
     options->device.add_to(app);
+    options->sweep.add_to(app);
     app.add_option("--devices", options->devices, "How many (default 1)")
         ->type_name("N")
         ->check(whole_number());
     app.add_flag("--tree", options->tree, "Layer by layer too");
+    app.add_flag("--by-class", options->by_class,
+                 "Ask the class, also where a family is known here");
+    app.add_option("--image", options->image, "Picture of a vision or diffusion model, in pixels")
+        ->type_name("HxW");
+    app.add_option("--latent", options->latent, "… of a diffusion model, in latents")
+        ->type_name("HxW");
+    app.add_option_function<std::vector<std::string>>(
+           "--mtp", [options](const std::vector<std::string>& given) { set_mtp(given, *options); },
+           "Multi-token-prediction layers run too; with N, that many of them")
+        ->type_name("[N]")
+        ->expected(0, 1);
     app.add_option(
            "--rl", options->rl,
            "A step of reinforcement learning too, of --batch sequences: its passes, each by "

@@ -133,6 +133,7 @@ Command plan_command() {
   auto add = [options](CLI::App& app) {
     options->model.add_to(app, false);
     options->step.add_to(app);
+    app.add_flag("--mtp", options->step.work.mtp, "Multi-token-prediction layers run too");
     options->device.add_to(app);
     app.add_option("--tokens", options->tokens, "Tokens in all (15e12, 15T)")->type_name("N");
     app.add_option("--flop", options->flop, "FLOPs in all, instead of a model and tokens")

@@ -8,8 +8,14 @@
 
 #include "commands.h"
 #include "launch.h"
+#include "live_request.h"
 #include "model_options.h"
+#include "run_asked.h"
+#include "run_explain.h"
+#include "run_fellows.h"
+#include "run_metrics.h"
 #include "run_watch.h"
+#include "stopper.h"
 #include "terminal.h"
 
 namespace mfu::app {
@@ -18,19 +24,37 @@ namespace {
 
 struct RunOptions {
   std::vector<std::string> command;
-  std::string directory, json_file, device, peak, type, model, step_marker, warmup;
+  std::string directory, json_file, device, peak, type, model, step_marker, warmup, formulas;
+  RunAsked asked;
+  std::string listen;
   std::string drain;  // a region folder: carry an observed process's counts, run nothing
 };
 
 // What can be refused is refused before the command starts.
 struct Prepared {
   RunQuestion question;
-  std::string device;
+  std::string device, asked;
+  std::string formulas;  // as processes read them: a mark after each field and each formula
+  std::chrono::milliseconds grace{};
 };
+
+Result<std::string> formulas_text(const std::string& path) {
+  std::string text;
+  std::vector<UserFormula> formulas = MFU_TRY(read_formulas(path));
+  for (const UserFormula& each : formulas) {
+    text += each.name + '\x1f' + each.flop + '\x1f' + each.type;
+    for (const auto& [name, meaning] : each.where) text += '\x1f' + name + '=' + meaning;
+    text += '\x1e';
+  }
+  return text;
+}
 
 Result<Prepared> prepare(Context& context, const RunOptions& options) {
   Prepared prepared;
+  if (!options.formulas.empty()) prepared.formulas = MFU_TRY(formulas_text(options.formulas));
   prepared.device = options.device;
+  prepared.asked = MFU_TRY(options.asked.text());
+  prepared.grace = MFU_TRY(options.asked.patience());
   if (!options.device.empty() && options.device != "cpu") {
     MFU_TRY(find_device(context.catalog(), options.device));
   }
@@ -49,10 +73,15 @@ Result<Prepared> prepare(Context& context, const RunOptions& options) {
   return prepared;
 }
 
-Environment environment_of(const RunPlaces& places, const RunOptions& options, Context& context) {
+Environment environment_of(const RunPlaces& places, const RunOptions& options,
+                           const std::string& asked, Context& context) {
   Environment environment{{"MFU_RUN_DIR", places.directory},
                           {"MFU_REGION_DIR", places.region_folder},
-                          {"MFU_STEP_MARKER", options.step_marker}};
+                          {"MFU_REGION_SPARE", places.spare_folder},
+                          {"MFU_RUN_ID", places.run},
+                          {"MFU_ATTEMPT", std::to_string(places.attempt)},
+                          {"MFU_STEP_MARKER", options.step_marker},
+                          {"MFU_EXPLAIN", asked}};
   std::string inject = inject_folder();
   if (inject.empty()) {
     context.warn(
@@ -75,6 +104,7 @@ Environment environment_of(const RunPlaces& places, const RunOptions& options, C
 void discard(const RunPlaces& places) {
   std::error_code ignored;
   std::filesystem::remove_all(places.region_folder, ignored);
+  std::filesystem::remove_all(places.spare_folder, ignored);
   std::filesystem::remove(places.file, ignored);
   std::filesystem::remove(places.directory, ignored);  // where it is empty
 }
@@ -87,7 +117,7 @@ Result<void> write_text(const std::string& path, const std::string& text) {
   return {};
 }
 
-RunReport make_report(Context& context, const RunRecord& record, Prepared prepared) {
+RunReport make_report(Context& context, const RunRecord& record, Prepared& prepared) {
   Result<RunDevice> device = device_of_run(record, context.catalog(), prepared.device);
   if (device.has_value()) prepared.question.device = *device;
   return report_run(record, prepared.question);
@@ -115,9 +145,20 @@ Result<int> launch(Context& context, const RunOptions& options) {
   Prepared prepared = MFU_TRY(prepare(context, options));
   RunPlaces places = MFU_TRY(create_run(options.directory, options.command));
   for (const std::string& note : places.notes) context.warn(note);
-  Environment environment = environment_of(places, options, context);
+  Environment environment = environment_of(places, options, prepared.asked, context);
+  if (!prepared.formulas.empty()) environment["MFU_FORMULAS"] = prepared.formulas;
+  std::shared_ptr<RunMetrics> metrics;
+  if (!options.listen.empty()) {
+    Result<std::unique_ptr<RunMetrics>> listening = RunMetrics::listen(options.listen, places.run);
+    if (!listening.has_value()) {
+      discard(places);
+      return Failure{listening.error()};
+    }
+    metrics = std::move(listening).value();
+    context.warn("metrics at " + metrics->url());
+  }
   Launch command;
-  RunWatch watch(places, prepared.question, prepared.device, context.catalog());
+  RunWatch watch(places, prepared.question, prepared.device, context.catalog(), metrics);
   if (auto problem = command.start(options.command, environment)) {
     watch.stop();
     discard(places);
@@ -128,9 +169,16 @@ Result<int> launch(Context& context, const RunOptions& options) {
     }
     return problem->status;
   }
+  std::shared_ptr<Stopper> stopper;
+  if (options.asked.stops()) {
+    stopper = std::make_shared<Stopper>(
+        Stopper::Question{command.pid(), places.region_folder, prepared.grace});
+  }
+  watch.each_round([stopper, directory = places.directory](Drainer& drainer) {
+    if (stopper) stopper->look(drainer.recent());
+    carry_requests(directory, drainer);
+  });
   RunEnd end = command.finish([&watch] { watch.pause(); });
-  Result<void> closed = close_run(places, end);
-  if (!closed.has_value()) context.warn(closed.error().message);
   std::optional<RunRecord> record = watch.stop();
   if (!record) {
     context.warn(fmt::format("{}: the disk does not answer; what was counted is still in {}",
@@ -138,13 +186,30 @@ Result<int> launch(Context& context, const RunOptions& options) {
     std::fflush(stdout);
     std::_Exit(end.status);
   }
-  if (!closed.has_value()) {
-    record->run.command = options.command;
-    record->run.exit_status = end.status;
-    record->run.signal = end.signal;
+  // Only now: others may take a launcher that has ended for one whose files are whole.
+  Result<void> closed = close_run(places, end);
+  if (!closed.has_value()) context.warn(closed.error().message);
+  record->run.command = options.command;
+  record->run.exit_status = end.status;
+  record->run.signal = end.signal;
+  record->run.ended = std::chrono::system_clock::now().time_since_epoch();
+  if (!speaks_for_all(places, *record, [&](const RunRecord& mine) {
+        return to_json(make_report(context, mine, prepared));
+      })) {
+    bool stopped = options.asked.stops() &&
+                   make_report(context, *record, prepared).stopped_after_steps.has_value();
+    return stopped ? 0 : end.status;
   }
-  tell(context, options, places, make_report(context, *record, prepared));
-  return end.status;
+  RunReport report = make_report(context, *record, prepared);
+  if (options.asked.explains()) {
+    explain_run(context, places.directory, *record, prepared.question, report);
+  }
+  tell(context, options, places, report);
+  if (options.asked.stops() && !report.stopped_after_steps) {
+    context.warn(fmt::format("the command ended by itself, before the {} steps of --steps",
+                             options.asked.steps));
+  }
+  return report.stopped_after_steps ? 0 : end.status;
 }
 
 // For a process that observes itself, without a launcher: until all its processes are gone.
@@ -152,10 +217,15 @@ Result<int> drain(Context& context, const RunOptions& options) {
   if (options.directory.empty()) {
     return fail(ErrorCode::invalid_argument, "--drain goes with --dir");
   }
-  RunPlaces places{options.directory, options.drain, options.directory + "/run.json", {}};
+  RunPlaces places = places_of_launch(options.directory, options.drain);
   RunRecord record = drain_to_the_end(places);
-  Result<void> written =
-      write_text(places.directory + "/summary.json", to_json(make_report(context, record, {})));
+  static_cast<void>(close_run(places).has_value());  // no file, no end
+  auto text = [&](const RunRecord& each) {
+    Prepared prepared;
+    return to_json(make_report(context, each, prepared));
+  };
+  if (!speaks_for_all(places, record, text)) return kGood;
+  Result<void> written = write_text(places.directory + "/summary.json", text(record));
   if (!written.has_value()) return Failure{written.error()};
   return kGood;
 }
@@ -184,8 +254,13 @@ CommandText run_text() {
       "devices, warm-up steps left out. Ranks that share one processor are one device.",
       {{"mfu run -- python train.py", "the MFU of a training program"},
        {"mfu run -- torchrun --nproc-per-node 8 train.py", "all ranks, one summary"},
+       {"srun mfu run -- python train.py", "one launcher a task, one run, one summary"},
+       {"mfu run --dir /shared/run -- torchrun --nnodes 2 … train.py",
+        "the same on every node: one run"},
        {"mfu run --dir runs/a --json-file a.json -- python train.py --lr 1e-3",
         "kept where you say, and for a script"},
+       {"mfu run --explain -- python train.py", "and why: three steps are profiled and explained"},
+       {"mfu run --steps 20 -- python train.py", "twenty steps are enough"},
        {"mfu run --step-marker generate -- python serve.py",
         "a program without an optimizer: a step is a range of that name"}}};
 }
@@ -214,9 +289,17 @@ Command run_command() {
     app.add_option("--step-marker", options->step_marker,
                    "Name of the record_function range that ends a step, where no optimizer does")
         ->type_name("NAME");
+    app.add_option("--formulas", options->formulas,
+                   "YAML with FLOP formulas for operators and Triton kernels (docs/coverage.md)")
+        ->type_name("FILE");
     app.add_option("--warmup", options->warmup,
                    "First steps of each rank to leave out (default: found out)")
         ->type_name("N");
+    options->asked.add_to(app);
+    app.add_option("--listen", options->listen,
+                   "Serve /metrics for Prometheus while it runs; beyond loopback with the token "
+                   "in MFU_METRICS_TOKEN")
+        ->type_name("HOST:PORT");
     app.add_option("--drain", options->drain, "")->group("");
   };
   return {run_text(), add, [options](Context& context) { return run(context, *options); }};

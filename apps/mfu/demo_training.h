@@ -1,16 +1,21 @@
-// A small real training run on this machine's processor, profiled.
+// A small training on made-up data, run under `mfu run --explain` as a user would.
 #pragma once
 
-#include <mfu/result.h>
+#include <mfu/mfu.h>
 
 #include <string>
 
 namespace mfu::app {
 
-// Runs it with that interpreter's PyTorch and gives the path of the trace, in a folder of its own.
-// `not_found` where there is no PyTorch; the message says how to name one.
-Result<std::string> profile_training(const std::string& python);
-// Removes the trace and its folder.
-void remove_profile(const std::string& path);
+struct DemoRun {
+  std::string folder;    // the run directory
+  std::string python;    // interpreter that has PyTorch
+  bool changed = false;  // with what was advised
+  bool shown = true;     // its summary goes to standard output
+};
+
+// Runs it and reads what it left. `not_found` where there is no PyTorch; the message says how to
+// name one.
+Result<RunRecord> run_training(const DemoRun& run);
 
 }  // namespace mfu::app

@@ -107,22 +107,22 @@ Result<AttributionOptions> ExplainOptions::attribution(Context& context) const {
 Result<ExplainReport> ExplainOptions::explain(Context& context,
                                               const std::vector<std::string>& paths) const {
   AttributionOptions options = MFU_TRY(attribution(context));
-  std::vector<Trace> traces;
+  std::optional<Traces> traces;
   {
     ReadingBar bar;
     ReadOptions reading;
     reading.progress = [&bar](const ReadProgress& progress) { bar.show(progress); };
     traces = MFU_TRY(read_traces(paths, reading));
   }
-  for (const Trace& trace : traces) {
-    for (const std::string& found : trace.coverage.secrets) {
+  for (std::size_t i = 0; i < traces->size(); ++i) {
+    for (const std::string& found : traces->coverage(i).secrets) {
       context.warn(
           fmt::format("{} carries what looks like {}. It is not repeated here; take it out "
                       "before you share the file.",
-                      trace.info.path, found));
+                      traces->info(i).path, found));
     }
   }
-  return report_explanation(MFU_TRY(attribute(traces, options)));
+  return report_explanation(MFU_TRY(attribute(*traces, options)));
 }
 
 }  // namespace mfu::app

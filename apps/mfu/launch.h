@@ -42,6 +42,8 @@ class Launch {
   // stops us too.
   RunEnd finish(const std::function<void()>& before_stop);
 
+  int pid() const { return child_; }
+
  private:
   int child_ = -1;
   std::unique_ptr<GroupEar> ear_;

@@ -92,6 +92,8 @@ void ModelOptions::add_to(CLI::App& app, bool several) {
   app.add_option("--set", overrides, "Another value for a config field")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
+  app.add_option("--assume", assume, "Read a type that is not known as this one, by its fields")
+      ->type_name("TYPE");
   app.add_option("--layers", shape.layers, "A model by its shape, without a config: layers")
       ->type_name("N")
       ->check(whole_number());
@@ -127,8 +129,14 @@ Result<ModelSpec> ModelOptions::load(const std::string& path, Diagnostics& diagn
     wanted.gated = mlp == "gated";
     return model_of_shape(wanted);
   }
+  return read_model(path, MFU_TRY(config()), diagnostics);
+}
+
+Result<ConfigOptions> ModelOptions::config() const {
   ConfigOptions options;
   options.architecture = architecture;
+  options.assume = assume;
+  options.mtp_layers = mtp_layers;
   for (const std::string& pair : overrides) {
     std::size_t cut = pair.find('=');
     if (cut == std::string::npos || cut == 0) {
@@ -137,7 +145,7 @@ Result<ModelSpec> ModelOptions::load(const std::string& path, Diagnostics& diagn
     }
     options.overrides.emplace_back(pair.substr(0, cut), pair.substr(cut + 1));
   }
-  return read_model(path, options, diagnostics);
+  return options;
 }
 
 Result<std::optional<std::uint64_t>> ModelOptions::published_parameters() const {
@@ -178,7 +186,6 @@ void StepOptions::add_to(CLI::App& app) {
   app.add_option("--mla", mla, "Latent attention: absorbed in decode by default")
       ->type_name("FORM")
       ->check(CLI::IsMember({"auto", "expanded", "absorbed"}));
-  app.add_flag("--mtp", work.mtp, "Multi-token-prediction layers run too");
 }
 
 Result<Workload> StepOptions::workload() const {

@@ -17,6 +17,8 @@ struct ModelOptions {
   std::vector<std::string> paths;
   std::string architecture;
   std::vector<std::string> overrides;  // key=value
+  std::string assume;
+  std::optional<std::uint64_t> mtp_layers;
   ModelShape shape;
   std::string mlp = "gated";
   std::string parameters;
@@ -24,6 +26,7 @@ struct ModelOptions {
   void add_to(CLI::App& app, bool several);
   bool by_shape() const { return shape.layers > 0 || shape.hidden > 0 || shape.heads > 0; }
   Result<ModelSpec> load(const std::string& path, Diagnostics& diagnostics) const;
+  Result<ConfigOptions> config() const;
   Result<std::optional<std::uint64_t>> published_parameters() const;
 };
 

@@ -1,7 +1,7 @@
 #include "progress.h"
 
 #include <fmt/format.h>
-#include <mfu/table.h>
+#include "sinks/table.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "launch.h"
+#include "run_metrics.h"
 #include "status_row.h"
 #include "terminal.h"
 #include "unobserved.h"
@@ -51,50 +52,72 @@ struct RunWatch::State {
   const Catalog& catalog;
   std::optional<FoundDevice> processor;  // measured before the command starts
   bool device_known = false;
+  std::shared_ptr<RunMetrics> metrics;
+  std::string host;
   StatusRow line;
   bool hidden = false;  // for good: the program draws by itself
+  bool on_terminal = false;
   steady_clock::time_point shown{};
 
   std::mutex mutex;
   std::condition_variable changed;
   bool stopping = false, done = false;
+  std::function<void(Drainer&)> look;
   std::optional<RunRecord> record;
 
+  void know_device(const RunRecord& recent);
+  void serve(RunRecord recent);
   void show();
   void work();
 };
 
+void RunWatch::State::serve(RunRecord recent) {
+  know_device(recent);
+  RunReport report = report_run(recent, question);
+  report.run.host = host;
+  metrics->update(recent, report, question);
+}
+
+void RunWatch::State::know_device(const RunRecord& recent) {
+  if (device_known || recent.processes.empty()) return;
+  // The processor's peak was measured while nothing ran; measuring it now would disturb.
+  const std::string* said = recent.processes[0].fact("device");
+  bool on_processor = device.empty() && (said == nullptr || said->starts_with("cpu"));
+  if (on_processor) {
+    question.device.name = processor->driver_name;
+    question.device.device = processor->device;
+  } else if (auto found = device_of_run(recent, catalog, device); found.has_value()) {
+    question.device = *found;
+  }
+  device_known = true;
+}
+
 void RunWatch::State::show() {
-  if (!processor || hidden) return;
-  line.refresh();
+  if (!processor) return;
+  if (!hidden) line.refresh();
   if (steady_clock::now() - shown < kShowEvery) return;
   shown = steady_clock::now();
   RunRecord recent = drainer.recent();
+  for (ProcessRecord& each : recent.processes) each.steps_dropped = 0;
+  if (metrics) serve(recent);
+  if (hidden || !on_terminal) return;
   hidden = draws_itself(recent);
   if (hidden) line.clear();
-  std::erase_if(recent.processes, [](const ProcessRecord& each) { return each.steps.empty(); });
+  std::erase_if(recent.processes, [](const ProcessRecord& each) {
+    return each.steps.empty() && each.phases.empty();
+  });
   if (recent.processes.empty() || hidden) return;
   for (ProcessRecord& each : recent.processes) {
     // The first step pays for everything that happens once.
     if (each.steps.size() > 1 && each.steps[0].sequence == 0) each.steps.erase(each.steps.begin());
   }
-  if (!device_known) {
-    // The processor's peak was measured while nothing ran; measuring it now would disturb.
-    const std::string* said = recent.processes[0].fact("device");
-    bool on_processor = device.empty() && (said == nullptr || said->starts_with("cpu"));
-    if (on_processor) {
-      question.device.name = processor->driver_name;
-      question.device.device = processor->device;
-    } else if (auto found = device_of_run(recent, catalog, device); found.has_value()) {
-      question.device = *found;
-    }
-    device_known = true;
-  }
-  for (ProcessRecord& each : recent.processes) each.steps_dropped = 0;
+  know_device(recent);
   RunReport report = report_run(recent, question);
   report.steps = 0;
   for (const ProcessRecord& each : recent.processes) {
-    report.steps = std::max(report.steps, each.steps.back().sequence + 1);
+    if (!each.steps.empty()) {
+      report.steps = std::max(report.steps, each.steps.back().sequence + 1);
+    }
   }
   line.show(live_line(report));
 }
@@ -102,8 +125,10 @@ void RunWatch::State::show() {
 void RunWatch::State::work() {
   std::unique_lock lock(mutex);
   while (!stopping) {
+    auto looking = look;
     lock.unlock();
     drainer.drain();
+    if (looking) looking(drainer);
     unobserved.look();
     show();
     lock.lock();
@@ -131,14 +156,24 @@ void RunWatch::State::work() {
 }
 
 RunWatch::RunWatch(const RunPlaces& places, const RunQuestion& question, const std::string& device,
-                   const Catalog& catalog)
+                   const Catalog& catalog, std::shared_ptr<RunMetrics> metrics)
     : state_(std::make_shared<State>(places, question, device, catalog)) {
-  if (stderr_is_terminal()) state_->processor = detect_cpu();
+  state_->metrics = std::move(metrics);
+  for (const Launcher& each : launchers_of(places.directory)) {
+    if (places.file.ends_with("/" + each.file)) state_->host = each.host;
+  }
+  state_->on_terminal = stderr_is_terminal();
+  if (state_->on_terminal || state_->metrics) state_->processor = detect_cpu();
   state_->question.warmup = 0;  // the last steps are past it
   std::thread([state = state_] { state->work(); }).detach();
 }
 
 RunWatch::~RunWatch() = default;
+
+void RunWatch::each_round(std::function<void(Drainer&)> look) {
+  std::lock_guard lock(state_->mutex);
+  state_->look = std::move(look);
+}
 
 void RunWatch::pause() {
   state_->line.clear();

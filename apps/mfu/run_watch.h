@@ -4,20 +4,27 @@
 #include <mfu/record.h>
 #include <mfu/run.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 namespace mfu::app {
 
+class RunMetrics;
+
 class RunWatch {
  public:
   // Begins at once, in a thread of its own.
+  // `metrics`, where there is one, is told once a second.
   RunWatch(const RunPlaces& places, const RunQuestion& question, const std::string& device,
-           const Catalog& catalog);
+           const Catalog& catalog, std::shared_ptr<RunMetrics> metrics);
   ~RunWatch();
   RunWatch(const RunWatch&) = delete;
   RunWatch& operator=(const RunWatch&) = delete;
+
+  // Called ten times a second, on the watching thread, with what is known by then.
+  void each_round(std::function<void(Drainer&)> look);
 
   // Gives the terminal back; the line comes again by itself.
   void pause();

@@ -1,11 +1,11 @@
 #include "status_row.h"
 
 #include <fmt/format.h>
-#include <mfu/table.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
+#include "sinks/table.h"
 
 #include <atomic>
 #include <cstdlib>
@@ -34,9 +34,14 @@ void restore() {
   if (size > 0) put({restore_text, size});
 }
 
+struct sigaction abort_before = {};  // what main() arranged: it says that this is a bug of ours
+
 void on_crash(int number) {
   restore();
-  ::signal(number, SIG_DFL);
+  if (number == SIGABRT)
+    ::sigaction(number, &abort_before, nullptr);
+  else
+    ::signal(number, SIG_DFL);
   ::raise(number);
 }
 
@@ -47,7 +52,7 @@ void arrange_for_crashes() {
       struct sigaction action = {};
       action.sa_handler = on_crash;
       action.sa_flags = static_cast<int>(SA_RESETHAND);
-      ::sigaction(number, &action, nullptr);
+      ::sigaction(number, &action, number == SIGABRT ? &abort_before : nullptr);
     }
     return true;
   }();

@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "cli.h"
+
 namespace mfu::app {
 
 namespace {
@@ -46,6 +48,15 @@ bool speaks_utf8(int descriptor) {
   return ::isatty(descriptor) != 1;  // files are UTF-8; a terminal without a locale may not be
 }
 
+// What failed was said before: by MFU_ASSERT, or by the C++ library for an uncaught exception.
+void on_abort(int) {
+  constexpr std::string_view kTold =
+      "mfu: this is a bug of mfu, not of your input. Please report it with the command you "
+      "typed.\n";
+  [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, kTold.data(), kTold.size());
+  ::_exit(kBug);
+}
+
 void on_interrupt(int number) {
   constexpr std::string_view kClear = "\r\x1b[K";
   if (::isatty(STDERR_FILENO) == 1) {
@@ -66,6 +77,7 @@ bool stderr_is_terminal() {
 }
 
 void set_signal_manners() {
+  ::signal(SIGABRT, on_abort);
   struct sigaction action = {};
   ::sigaction(SIGINT, nullptr, &action);
   if (action.sa_handler == SIG_IGN) return;  // started in the background: so it stays

@@ -1,7 +1,7 @@
 // What the terminal can show, and leaving it clean.
 #pragma once
 
-#include <mfu/table.h>
+#include "sinks/table.h"
 
 #include <string>
 

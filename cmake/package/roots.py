@@ -6,11 +6,11 @@ whole, so that wheels can be tried in it with chroot; one of another architectur
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
-MIRROR = os.environ.get("MFU_DEBIAN_MIRROR", "http://deb.debian.org/debian")
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 TRIPLET = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 # glibc and the C++ library to compile against, the libraries that are linked in or bundled, Python and its headers.
@@ -22,6 +22,15 @@ PACKAGES = {
 
 class RootError(Exception):
     """Why there is no root, and what to do."""
+
+
+def mirror():
+    """[where this machine's apt gets Debian from]; nothing where it names no such place: debootstrap then takes its own."""
+    if os.environ.get("MFU_DEBIAN_MIRROR"):
+        return [os.environ["MFU_DEBIAN_MIRROR"]]
+    sources = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
+    lines = [line for path in sources if path.is_file() for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
+    return re.findall(r"[a-z+]+://\S+/debian/?(?=\s|$)", "\n".join(lines))[:1]
 
 
 def run(command, log):
@@ -57,10 +66,10 @@ def root_of(suite, machine, folder, say):
     here, packages = machine == platform.machine(), PACKAGES[suite]
     bootstrap = ["debootstrap", "--variant=minbase", f"--arch={DEBIAN[machine]}"]
     if here:
-        run([*bootstrap, suite, root, MIRROR], log)
+        run([*bootstrap, suite, root, *mirror()], log)
         run(["chroot", root, "apt-get", "install", "-y", "-q", "--no-install-recommends", *packages], log)
     else:
-        run([*bootstrap, "--foreign", f"--include={','.join(packages)}", suite, root, MIRROR], log)
+        run([*bootstrap, "--foreign", f"--include={','.join(packages)}", suite, root, *mirror()], log)
         for package in sorted((root / "var" / "cache" / "apt" / "archives").glob("*.deb")):
             run(["dpkg-deb", "-x", package, root], log)
     shutil.rmtree(root / "var" / "cache" / "apt", ignore_errors=True)

@@ -2,27 +2,26 @@
 // the lines add up to the window exactly. Findings are rules over that ledger. docs/ledger.md has
 // the rules with a drawn example.
 //
-//   auto traces = mfu::read_traces({"rank0.json.gz", "rank1.json.gz"});
-//   auto found = mfu::attribute(*traces, {.catalog = &mfu::Catalog::builtin()});
-//   for (const mfu::RankAttribution& rank : found->ranks) {
-//     rank.ledger[mfu::LedgerLine::idle_data];   // nanoseconds
-//     rank.mfu;                                  // none where no matmul has known FLOPs
+//   mfu::Traces traces = MFU_TRY(mfu::read_traces({"rank0.json.gz", "rank1.json.gz"}));
+//   auto found = MFU_TRY(mfu::attribute(traces, {.catalog = &mfu::Catalog::builtin()}));
+//   for (const mfu::RankAttribution& rank : found.ranks) {
+//     std::printf("%ld ns waiting for data\n", rank.ledger[mfu::LedgerLine::idle_data]);
+//     if (rank.mfu) std::printf("MFU %g\n", *rank.mfu);  // none: no matmul has known FLOPs
 //   }
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/result.h"
 #include "mfu/trace.h"
 #include "mfu/units.h"
+#include "mfu/window.h"
 
 namespace mfu {
 
@@ -67,6 +66,7 @@ struct WindowQuestion {
   // Of `range`: on the trace's clock, or after the first device event; none: as far as it goes.
   std::optional<std::int64_t> from_ns{}, to_ns{};
   bool from_relative = false, to_relative = false;
+  bool whole_steps = false;  // of a CPU: steps from mark to mark, also where nothing runs
 };
 // "all", "steps", "FROM:TO". A bare number is nanoseconds of the trace's clock, one with a unit
 // (ns, us, ms, s) is after the first device event; either side may be empty.
@@ -188,7 +188,8 @@ struct RankAttribution {  // one device of one file
   std::int64_t device_id = 0;
   std::string device_name;  // as the trace says it; of the CPU: "CPU"
   std::optional<Device> device;
-  bool cpu = false;  // the CPU is the device: the trace has no device events
+  bool cpu = false;                       // the CPU is the device: the trace has no device events
+  std::optional<ProfiledWindow> counted;  // what the observer saw of the same steps
   std::optional<FlopRate> peak;
   std::optional<Precision> precision;  // that most FLOPs ran in
   std::string peak_source;
@@ -226,6 +227,7 @@ struct AttributionOptions {
   std::optional<FlopRate> peak{};  // of one device, for every data type
   std::optional<Precision> precision{};
   std::optional<FlopCount> model_flop_per_rank{};  // known better than from operators
+  std::vector<ProfiledWindow> counted{};           // the observer's count of these traces' steps
   bool timeline = false;
   // How long after its launch call a kernel may take to start, and how long a thread may be seen
   // doing nothing between two of its events, before that counts as unknown.
@@ -234,6 +236,6 @@ struct AttributionOptions {
 
 // `malformed` where no trace has device events or operators; `invalid_argument` for a window that
 // holds nothing.
-Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOptions& options);
+Result<Attribution> attribute(const Traces& traces, const AttributionOptions& options);
 
 }  // namespace mfu

@@ -1,9 +1,10 @@
 // What hardware could do: peaks by data type, from one catalogue with a source behind every row. A
 // name resolves as drivers print it, or not at all; nothing is guessed.
 //
-//   auto device = mfu::find_device(mfu::Catalog::builtin(), "NVIDIA H100 80GB HBM3");
-//   const mfu::Peak* peak = device->peak(mfu::Precision::bf16);  // 989.4e12 dense, and where that
-//   is written
+//   const mfu::Catalog& catalog = mfu::Catalog::builtin();
+//   mfu::Device device = MFU_TRY(mfu::find_device(catalog, "NVIDIA H100 80GB HBM3"));
+//   const mfu::Peak* peak = device.peak(mfu::Precision::bf16);  // null: it has no such unit
+//   if (peak) std::printf("%g, from %s\n", peak->rate.per_s, peak->source.c_str());  // 9.894e+14
 #pragma once
 
 #include <cstdint>
@@ -104,6 +105,19 @@ std::vector<Device> match_devices(const Catalog& catalog, std::string_view name)
 // The one device of that name; `not_found` with the nearest names, or `invalid_argument` with the
 // candidates where it fits several.
 Result<Device> find_device(const Catalog& catalog, std::string_view name);
+
+// What a device says of itself, as far as it is known.
+struct DeviceTraits {
+  std::string name;                      // as the framework prints it
+  std::string architecture{};            // "gfx90a:sramecc+:xnack-", "sm_90"
+  std::optional<std::uint32_t> units{};  // multiprocessors or compute units that it has now
+  std::optional<Bytes> memory{};
+};
+
+// The device of that name. A name that says nothing ("AMD Radeon Graphics") or names several is
+// completed by architecture, units and memory; fewer units than the whole device's are a partition
+// of it. Failures are find_device()'s.
+Result<Device> identify_device(const Catalog& catalog, const DeviceTraits& traits);
 
 // The share of a device that has only so many of its units (SMs, CUs): peaks in proportion.
 // Contract: device.units is known and not less than `units`.

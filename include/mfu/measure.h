@@ -2,20 +2,28 @@
 // measured, and how many tokens generation made. Takes the model's need (workload.h) and readings
 // handed in; knows no peak and no sink.
 //
-//   mfu::FlopMeter meter({.mode = mfu::SmartMode{}, .model = *model});
-//   meter.take_reading({.step = 0, .shape = shape, .flop = counted});      // measured once
-//   mfu::MeasuredFlop step = meter.measure(7, longer_shape);  // step.source == Source::calibrated
+//   mfu::FlopMeter meter({.mode = mfu::SmartMode{}});
+//   mfu::StepShape shape = mfu::StepShape::of(8, 4096);
+//   meter.take_reading({.step = 0, .shape = shape, .flop = 1'000'000'000});  // measured once
+//   auto step = meter.measure(7, shape, std::chrono::milliseconds(250));  // ->source says how
+//   mfu::TokenTracker tokens;
+//   tokens.add(128);                          // any thread, any time
+//   mfu::TokenPeriod period = tokens.take();  // the period ends here, the next one begins
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "mfu/units.h"
 #include "mfu/workload.h"
 
 namespace mfu {
@@ -139,5 +147,93 @@ class FlopMeter {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// What was generated between two take()s.
+struct TokenPeriod {
+  std::chrono::nanoseconds elapsed{};
+  std::uint64_t generated = 0;  // new tokens: by add(), and those of decode steps
+  // Of prefill and decode, where they were told apart.
+  std::uint64_t prompts = 0, prompt_tokens = 0, prompt_squares = 0;
+  std::uint64_t decode_steps = 0, decode_tokens = 0, decode_context = 0;  // Σ context of the tokens
+};
+
+// Counters stand a cache line apart, a line a thread while there are no more threads than lines.
+// take() reads them and remembers: nothing is ever set back, so no token can fall between.
+class TokenTracker {
+ public:
+  explicit TokenTracker(const Clock& clock = Clock::system());
+
+  // Tokens that were generated, nothing more being known of them.
+  void add(std::uint64_t tokens) { add_to(line().generated, tokens); }
+  // Prompts that went into the cache.
+  void add_prefill(const StepShape& prompts);
+  // One decode step: a new token for each of `sequences`, which hold `context` tokens in all.
+  void add_decode(std::uint64_t sequences, std::uint64_t context);
+
+  // Ends a period. Callable from any thread.
+  TokenPeriod take();
+
+ private:
+  using Counter = std::atomic<std::uint64_t>;
+  static constexpr std::size_t kLines = 64;
+  struct alignas(128) Line {
+    Counter generated{0}, prompts{0}, prompt_tokens{0}, prompt_squares{0};
+    Counter decode_steps{0}, decode_tokens{0}, decode_context{0};
+  };
+  static void add_to(Counter& counter, std::uint64_t more) {
+    counter.fetch_add(more, std::memory_order_relaxed);
+  }
+  static std::size_t thread_number();
+  Line& line() {
+    thread_local const std::size_t kNumber = thread_number();
+    return lines_[kNumber % kLines];
+  }
+  TokenPeriod sum() const;
+
+  const Clock& clock_;
+  std::array<Line, kLines> lines_;
+  std::mutex taking_;
+  TokenPeriod taken_;  // everything up to the last take(); elapsed: when that was
+};
+
+// A model that no family of model.h describes, asked of the library that defines it: transformers
+// or diffusers builds its class on the meta device, and mfu/ops.h prices the operators that run.
+// No weights, no network, no code of a config or a hub.
+struct ImageSize {
+  std::uint64_t height = 0, width = 0;
+};
+struct ClassOptions {
+  std::string python = "python3";  // that has the library
+  ImageSize image{};               // pixels; zeros: as the config says
+  ImageSize latent{};              // of a diffusion model, instead
+};
+struct ClassNeed {
+  std::string name, type, architecture;
+  std::string library, version;  // "transformers", "5.22.2"
+  ParameterCount parameters;
+  FlopNeed need;
+};
+// The first answer takes the time of importing the library; it is kept in cache_directory() for as
+// long as config, question and library stay the same. `unsupported` with the class's own words
+// where it cannot be built or run, in bounded time and memory.
+Result<ClassNeed> ask_class(const std::string& path, const ConfigOptions& config,
+                            const Workload& work, const ClassOptions& options);
+
+struct GenerationOptions {
+  const ModelSpec* model = nullptr;        // FLOPs by phase and context length
+  std::optional<double> flop_per_token{};  // instead, or where there is no model
+};
+
+struct GenerationUse {
+  double tokens_per_s = 0;
+  std::uint64_t tokens = 0;
+  std::chrono::nanoseconds elapsed{};
+  std::optional<double> flop_per_token{};
+  std::optional<FlopCount> flop{};
+  std::optional<Bytes> moved{};  // by decode steps, where those were counted
+  std::string note{};            // why something is not there
+};
+// `invalid_argument` where no time went by or nothing was generated.
+Result<GenerationUse> generation_use(const TokenPeriod& period, const GenerationOptions& options);
 
 }  // namespace mfu

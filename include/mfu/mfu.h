@@ -1,38 +1,26 @@
-// Everything public, in data-flow order.
+// Everything public in C++. docs/api.md says which question has which header, and what may change.
+//
+//   mfu::RunRecord record = MFU_TRY(mfu::read_run("mfu-runs/gpt2"));
+//   mfu::RunDevice device = MFU_TRY(mfu::device_of_run(record, mfu::Catalog::builtin(), ""));
+//   std::puts(mfu::to_json(mfu::report_run(record, {.device = device})).c_str());
 #pragma once
 
 #include "mfu/attribution.h"
-#include "mfu/ceiling.h"
-#include "mfu/clock.h"
-#include "mfu/collective.h"
-#include "mfu/column.h"
-#include "mfu/comparison.h"
-#include "mfu/convention.h"
-#include "mfu/counters.h"
-#include "mfu/diagnostics.h"
-#include "mfu/export.h"
 #include "mfu/hardware.h"
+#include "mfu/launcher.h"
 #include "mfu/machine.h"
 #include "mfu/measure.h"
 #include "mfu/model.h"
 #include "mfu/monitor.h"
-#include "mfu/monitor_config.h"
 #include "mfu/ops.h"
-#include "mfu/plan.h"
 #include "mfu/record.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
 #include "mfu/run.h"
-#include "mfu/samples.h"
-#include "mfu/serve.h"
-#include "mfu/settings.h"
 #include "mfu/sink.h"
-#include "mfu/statistics.h"
-#include "mfu/step_report.h"
-#include "mfu/suggest.h"
-#include "mfu/table.h"
-#include "mfu/tokens.h"
+#include "mfu/steps.h"
 #include "mfu/trace.h"
 #include "mfu/units.h"
 #include "mfu/utilization.h"
+#include "mfu/window.h"
 #include "mfu/workload.h"

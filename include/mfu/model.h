@@ -1,11 +1,11 @@
 // What a model needs: a model is plain data, a list of stages of layers made of a few kinds of
-// work. Parameters, FLOPs, bytes and every convention (mfu/convention.h) come from that one list.
+// work. Parameters, FLOPs, bytes and every convention (mfu/workload.h) come from that one list.
 // First stage of the pipeline, beside hardware.h; nothing here knows a device or a clock.
 //
 //   mfu::Diagnostics diagnostics;
-//   auto model = mfu::read_model("config.json", {}, diagnostics);
-//   auto need = mfu::flop_per_step(*model, {.phase = mfu::Phase::train, .batch = 8, .sequence =
-//   4096}); need->model_flop;  // forward and backward, recomputation left out
+//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}, diagnostics));
+//   mfu::ParameterCount count = mfu::count_parameters(model);
+//   std::printf("%lu parameters, %lu used by a token\n", count.total, count.active);
 #pragma once
 
 #include <array>
@@ -17,7 +17,6 @@
 #include <variant>
 #include <vector>
 
-#include "mfu/diagnostics.h"
 #include "mfu/result.h"
 #include "mfu/units.h"
 
@@ -211,7 +210,17 @@ ParameterCount count_parameters(const ModelSpec& model);
 struct ConfigOptions {
   std::string architecture{};                                    // empty: the config's own
   std::vector<std::pair<std::string, std::string>> overrides{};  // "text_config.num_hidden_layers"
+  std::string assume{};                       // a type that is not known is read as this one
+  std::optional<std::uint64_t> mtp_layers{};  // instead of the config's
 };
+struct ConfigText {
+  std::string path, name, text;  // of the file, of the model, its content
+};
+// The config that a path leads to: itself, or config.json (else Meta's params.json) in a folder.
+Result<ConfigText> read_config_text(const std::string& path);
+// Whether a family here describes it. False: its class may know (ask_class() in mfu/measure.h).
+bool has_family(const ConfigText& config, const ConfigOptions& options);
+
 // A config.json, a folder that holds one, a .safetensors or .gguf file (headers only, never tensor
 // data, never a path found inside a file). `malformed` with file and field; `unsupported` for a
 // model type nobody described, with the fields it lacks.

@@ -1,10 +1,11 @@
 // The monitor in the training loop: a step is logged in the time of a clock call, and one
-// background thread makes MFU of it and feeds the sinks.
+// background thread makes MFU of it and feeds the sinks. Its settings are the documented YAML.
 //
-//   auto monitor = mfu::Monitor::open({.config = *config, .model = *model, .peak = {{989.4e12}}});
-//   for (std::uint64_t step = 0; step < steps; ++step) {
-//     train();
-//     (*monitor)->log_step({.step = step, .loss = loss, .shape = mfu::StepShape::of(8, 4096)});
+//   auto config = mfu::parse_monitor_config("monitor: {flops_profile_freq: 500}", "train.yaml");
+//   auto monitor = MFU_TRY(mfu::Monitor::open({.config = *config, .peak = {{989.4e12}}}));
+//   for (std::uint64_t step = 0; step < 1000; ++step) {
+//     // … train …
+//     monitor->log_step({.step = step, .loss = 2.3, .shape = mfu::StepShape::of(8, 4096)});
 //   }
 //
 // Nothing here throws, blocks or fails into the loop: what is wrong with a number is said once, by
@@ -17,19 +18,96 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "mfu/clock.h"
-#include "mfu/diagnostics.h"
-#include "mfu/monitor_config.h"
-#include "mfu/samples.h"
+#include "mfu/hardware.h"
+#include "mfu/measure.h"
+#include "mfu/result.h"
 #include "mfu/sink.h"
-#include "mfu/step_report.h"
-#include "mfu/tokens.h"
+#include "mfu/steps.h"
+#include "mfu/units.h"
 
 namespace mfu {
+
+class CounterSource;  // of hardware counters, opened by the monitor itself
+
+struct MonitorConfig {
+  bool enabled = true;                   // enable_mfu_tracking
+  Mode mode = SmartMode{};               // mfu_calculation_mode and its settings
+  Schedule schedule{};                   // flops_profile_freq, measure_flops_frequency, by phase
+  std::uint64_t generation_every = 10;   // mfu_calculation_freq, steps
+  std::uint64_t training_log_every = 1;  // freq.training_log_freq, steps; 0: never
+  std::uint64_t perf_log_every = 1;      // freq.perf_log_freq
+  std::uint64_t device_log_every = 1;    // freq.gpu_log_freq
+  std::uint64_t local_save_every = 1;    // freq.local_save_freq
+  bool zero_where_unmeasured = false;    // unmeasured: zero
+  bool skip_wandb = false;
+  std::string output_dir{};                    // empty: no files but those named below
+  std::string log_file = "training_log.json";  // in output_dir
+  // Where steps survive a kill -9; empty: mfu-run in output_dir.
+  std::string run_dir{};
+  bool keep_run = true;                  // run_dir: none. False: without a run directory
+  std::string model{};                   // config.json, a folder that holds one, …
+  std::string device{};                  // a name of the catalogue, or "auto"
+  std::optional<Precision> precision{};  // dtype
+  std::optional<FlopRate> peak{};        // of one device, wins over `device`
+  std::uint64_t devices = 1;
+  bool console = false;
+  std::string csv{}, jsonl{}, tensorboard{}, prometheus{};  // paths
+  std::string otlp{}, mlflow{}, mlflow_run{};               // addresses, and MLflow's run id
+};
+
+// One setting of a file, as it was understood.
+struct ConfigSetting {
+  std::string key;      // as written: "monitor.freq.flops_profile_freq"
+  std::string value;    // as written
+  std::string meaning;  // what it means now
+  std::size_t line = 0;
+};
+
+struct ConfigReading {
+  MonitorConfig config;                 // what is wrong is left at its default
+  std::vector<ConfigSetting> settings;  // in the order of the file
+  std::vector<std::string> problems;    // with file, line and column, and what was perhaps meant
+};
+
+// Fails only where the text is not YAML. A training loop uses what can be read and warns of the
+// rest.
+Result<ConfigReading> read_monitor_config(std::string_view text, std::string_view name);
+
+// A setting that a program has as a value: its keywords, a dict of settings.
+struct GivenSetting {
+  std::string key;     // below the section: "sinks.csv"
+  std::string value;   // as a file would have it: "500", "true"
+  bool words = false;  // a text, which is no number even where it looks like one
+};
+// Where settings come from: a text, or values.
+struct ConfigSource {
+  std::string name;    // for problems
+  std::string text{};  // YAML
+  std::vector<GivenSetting> given{};
+};
+// Of several places the first that says a thing wins. What cannot be read is a problem.
+ConfigReading read_monitor_config(std::span<const ConfigSource> sources);
+
+// A file of settings (1 MB at most).
+Result<ConfigSource> open_monitor_config(const std::string& path);
+
+// The same, failed by any problem.
+Result<MonitorConfig> parse_monitor_config(std::string_view text, std::string_view name);
+
+// The same with files of that rank's own (log.rank3.json, board/rank3), so that no two ranks write
+// one; rank 0 keeps the names, and has the console.
+MonitorConfig of_rank(MonitorConfig config, std::uint32_t rank);
+
+// mfu.config_check/1
+std::string to_json(const ConfigReading& reading);
+
+// Whether the file has settings of the monitor at all.
+bool has_monitor_settings(std::string_view text);
 
 // What a loop says of a step of its rank; what it does not know it leaves out.
 struct StepInfo {
@@ -54,6 +132,8 @@ struct MonitorOptions {
   Recompute recompute = Recompute::none;
   std::optional<FlopRate> peak{};  // of one device; none: config.peak, then that of config.device
   std::string peak_source{};
+  // What device "auto" means; none: the accelerator of this rank's number, else the processor.
+  std::optional<DeviceTraits> own_device{};
   std::optional<ByteRate> bandwidth{};
   std::optional<double> flop_per_token{};  // of generation, instead of the model's
   std::optional<std::uint32_t> rank{};
@@ -127,15 +207,5 @@ class Monitor {
   explicit Monitor(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
-
-// The steps that monitors left in a run directory, as reports; those that only a killed process's
-// memory-backed queue still held are among them.
-struct RecordedSteps {
-  std::vector<StepReport> reports;  // by process, the first to log first
-  std::uint64_t dropped = 0;
-  std::vector<std::string> notes;  // what was damaged or cannot be known
-};
-// `directory`: the run directory, or the output folder of monitors, which has one (mfu-run).
-Result<RecordedSteps> read_recorded_steps(const std::string& directory);
 
 }  // namespace mfu

@@ -3,8 +3,8 @@
 // where the dispatcher passes them (BackendSelect), tells recomputation apart, and marks steps. It
 // never raises, prints or blocks; what it cannot do it says in words.
 //
-//   mfu_observer_start(getenv("MFU_REGION_DIR"), NULL);       // NULL: private memory
-//   … train …
+//   if (mfu_observer_start(NULL, NULL) != 0) puts(mfu_observer_problem());  // in private memory
+//   /* … train … */
 //   struct mfu_observer_totals totals;
 //   mfu_observer_read_totals(&totals);
 //
@@ -105,10 +105,23 @@ void mfu_observer_accumulate(int leaves);
 void mfu_observer_models(void (*seen)(uint32_t model));
 // The answer: its class (NULL: as before) and whether it is in training mode now.
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
+// Asked once for each device but the CPU that operators ran on ("cuda:0"), on the thread that ran
+// them. The answer is its identity (a uuid), and facts "device_name@cuda:0" and the like.
+void mfu_observer_devices(void (*seen)(const char* device));
+void mfu_observer_name_device(const char* device, const char* identity);
 
 // Adds what ran past the dispatcher.
 void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop,
                       uint64_t model_flop, uint64_t recomputed_flop);
+// Counts one call of a library that computes past the dispatcher, as an operator of the dispatcher
+// would be: in the pass under way, as recomputation where checkpointing runs it again, not at all
+// inside an operator that is counted already. `leading`: first dimension of its input, 0: unknown;
+// `device`: type << 8 | index, -1: not known; `weight`: the storage (c10::StorageImpl) of the
+// operand that a model multiplies by, 0: none.
+void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardware_flop,
+                        uint64_t model_flop, int64_t leading, int64_t device, uint64_t weight);
+// Whether what the calling thread runs now is recomputation.
+int mfu_observer_runs_again(void);
 // A compiled graph that ran while this thread was paused: what it came to, once, and the pause
 // ends. Numbers of names stay the same for the life of the process.
 struct mfu_observer_graph_row {
@@ -120,6 +133,18 @@ struct mfu_observer_graph_row {
 uint32_t mfu_observer_operator_id(const char* name);
 uint32_t mfu_observer_type_id(const char* name);
 void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count);
+// Operators that libraries defined since are watched from now on; a counted operator does it too.
+void mfu_observer_refresh(void);
+// A formula of the user's (add_formula in mfu/ops.h); `where`: lines "m=a0.shape[0]". Returns what
+// is wrong with it, "" where it holds from now on.
+const char* mfu_observer_formula(const char* name, const char* flop, const char* where,
+                                 const char* type);
+// A CUDA graph is captured by this thread: what runs until the end counts when it is replayed.
+// `host_too`: operators on the CPU are part of it. The end returns how many rows there are and
+// writes at most `capacity`.
+void mfu_observer_capture_begin(int host_too);
+size_t mfu_observer_capture_end(struct mfu_observer_graph_row* rows, size_t capacity);
+void mfu_observer_replay(const struct mfu_observer_graph_row* rows, size_t count);
 // Names work whose FLOPs are not known.
 void mfu_observer_add_uncounted(const char* name, const char* reason);
 // Lookups in an embedding table that the dispatcher did not see: its storage (0: not known), its
@@ -129,10 +154,23 @@ void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uin
 
 // An optimizer stepped, or would have (a scaler that skips). `leads`: it ends the step.
 void mfu_observer_optimizer_step(int leads);
+// An optimizer exists: gradients that the program asks for itself make no step.
+void mfu_observer_optimizer_made(void);
 // Ends a step by the program's own mark; `index`: its number, or -1.
 void mfu_observer_mark_step(int64_t index);
 // Time spent saving state.
 void mfu_observer_add_checkpoint_ns(uint64_t duration_ns);
+
+// What the launcher asked for: "steps=3 after=5 ranks=0,1 stacks=1 stop=20", each where it was
+// asked; traces go to `directory`. Before the first step.
+void mfu_observer_explain(const char* directory, const char* asked);
+// Called when a window of profiled steps begins (1), is about to end (2), has ended (0).
+void mfu_observer_windows(void (*seen)(int what));
+// The program begins a profiler of its own: ours ends, and never begins again.
+void mfu_observer_other_profiler(void);
+// Ends a window that this thread began; `goodbye`: and waits until its trace is written.
+void mfu_observer_end_window(int goodbye);
+int mfu_observer_stopping(void);  // 1: the program was told to end after this step
 
 // The program's own code is over, its tensors are not: a last update of parameters ends a step.
 void mfu_observer_last_step(void);

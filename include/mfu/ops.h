@@ -19,7 +19,9 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mfu/result.h"
@@ -197,6 +199,34 @@ Result<OperatorCost> cost_of(const Operator& op, std::span<const Argument> argum
 // Where an attention takes a mask as a tensor, among so many arguments: its values say what of the
 // rectangle is needed. None: it takes none.
 std::optional<std::size_t> mask_argument(const Operator& op, std::size_t arguments);
+
+// What an operator reads of a weight: the right side of a product with a matrix, a convolution's
+// kernel, of grouped matrices those that have rows. None: it has none, or it is packed.
+std::optional<std::uint64_t> weight_bytes(const Operator& op, std::span<const Argument> arguments);
+
+// An attention's sizes, of a forward with a batch.
+struct AttendedSizes {
+  std::uint64_t batch = 0, queries = 0, keys = 0, query_heads = 0, key_heads = 0;
+  std::uint64_t key_width = 0, value_width = 0, element_bytes = 0;
+};
+std::optional<AttendedSizes> attended_sizes(const Operator& op,
+                                            std::span<const Argument> arguments);
+
+// A formula of the user's: `flop` in names that `where` defines, of the arguments of a call
+// ("2*m*n*k", m: "a0.shape[0]"). A Triton kernel's name is "triton::NAME".
+struct UserFormula {
+  std::string name, flop;
+  std::vector<std::pair<std::string, std::string>> where;
+  std::string type;  // "bf16"; empty: of the first tensor
+};
+
+// From now on the operator of that name costs that, and covers what it calls. `invalid_argument`
+// says what is wrong, and where in the expression.
+Result<void> add_formula(const UserFormula& formula);
+
+// Reads and adds all formulas of a YAML file: formulas: [{name, kind: operator|triton, flop, where,
+// dtype}].
+Result<std::vector<UserFormula>> read_formulas(const std::string& path);
 
 // A name that is not in the table but smells of a matrix multiply, convolution, attention,
 // recurrence or transform: to be listed as uncounted.

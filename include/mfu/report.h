@@ -1,8 +1,12 @@
 // What is told to people and machines: immutable values, every ratio worked out, every assumption
-// beside it. Sinks (mfu/sink.h) only format them.
+// beside it. Sinks (mfu/sink.h) only format them. A run's report is in run.h, that of its steps in
+// steps.h.
 //
-//   mfu::PeakReport report = mfu::report_devices(mfu::match_devices(mfu::Catalog::builtin(),
-//   "h100")); std::puts(mfu::to_json(report).c_str());
+//   mfu::Diagnostics diagnostics;
+//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}, diagnostics));
+//   mfu::NeedQuestion question{.work = {.batch = 8, .sequence = 4096}};
+//   mfu::NeedReport need = MFU_TRY(mfu::report_need(model, question));
+//   if (need.model_flop) std::puts(need.model_flop->to_string().c_str());
 #pragma once
 
 #include <optional>
@@ -10,13 +14,12 @@
 #include <vector>
 
 #include "mfu/attribution.h"
-#include "mfu/ceiling.h"
-#include "mfu/convention.h"
 #include "mfu/hardware.h"
 #include "mfu/machine.h"
-#include "mfu/plan.h"
+#include "mfu/measure.h"
 #include "mfu/run.h"
 #include "mfu/utilization.h"
+#include "mfu/workload.h"
 
 namespace mfu {
 
@@ -85,6 +88,7 @@ struct RlReport {
 // What a model needs for one step, and what that makes of a time.
 struct NeedReport {
   std::string name, type, architecture;
+  std::string source = "config";  // who says so: a family here, or "transformers", "diffusers"
   ParameterCount parameters;
   Workload work;
   std::uint64_t tokens = 0;
@@ -97,9 +101,10 @@ struct NeedReport {
   std::optional<ChosenPeak> peak;  // where a device or a rate was given
   std::optional<Utilization> utilization;
   std::optional<Roofline> roofline;
-  std::vector<PublishedRun> like;  // of like size, beside a utilization
-  std::vector<TreeLine> tree;      // where asked for
-  std::optional<RlReport> rl;      // where asked for
+  std::optional<ServingNeed> serving;  // of inference, where a device or its options were given
+  std::vector<PublishedRun> like;      // of like size, beside a utilization
+  std::vector<TreeLine> tree;          // where asked for
+  std::optional<RlReport> rl;          // where asked for
   std::vector<std::string> assumptions, notes;
 };
 
@@ -113,6 +118,8 @@ struct NeedQuestion {
   std::optional<std::uint64_t> parameters{};  // published count, for conventions written in N
 };
 Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& question);
+// The same of a model that its class counted. By `exact` alone, and all of it is trained.
+Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& question);
 
 struct UtilizationQuestion {
   std::optional<std::chrono::nanoseconds> duration{};  // of the step; none: only the roofline
@@ -169,6 +176,8 @@ struct ExplainReport {
   std::vector<Note> notes;
 };
 ExplainReport report_explanation(Attribution attribution);
+// Puts what explained steps say into the report of their run: findings of both are one list.
+void add_explanation(RunReport& report, const ExplainReport& explained, RunExplanation files);
 
 struct DoctorReport {
   std::vector<Probe> probes;

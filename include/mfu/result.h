@@ -1,14 +1,17 @@
 // What a call that input can break returns: a value, or an Error that says what failed, where, and
 // what to try next. Used like std::expected (which g++ 12 has only in C++23 mode); failed only
-// through fail().
+// through fail(). Beside it: notes, which are facts worth telling, and warnings. The library never
+// prints; apps and python do, from here.
 //
-//   mfu::Result<int> parse_port(std::string_view text) {
-//     if (text.empty()) return mfu::fail(mfu::ErrorCode::invalid_argument, "empty port: give 1 to
-//     65535"); return 80;
-//   }
-//   mfu::Result<int> next_port(std::string_view text) { return MFU_TRY(parse_port(text)) + 1; }
+//   auto parse_port = [](std::string_view text) -> mfu::Result<int> {
+//     if (text.empty()) return mfu::fail(mfu::ErrorCode::invalid_argument, "empty port: give one");
+//     return 80;
+//   };
+//   int next_port = MFU_TRY(parse_port("80")) + 1;  // or return the failure
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -16,6 +19,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 namespace mfu {
 
@@ -64,6 +68,45 @@ class [[nodiscard]] Result {
 
  private:
   std::variant<Value, Error> state_;
+};
+
+// One of the things that a note lists: a kernel or an operator, its time and calls.
+struct NotedItem {
+  std::string name;
+  std::int64_t duration_ns = 0;
+  std::uint64_t calls = 0;  // 0: not told
+  bool operator==(const NotedItem&) const = default;
+};
+using NoteValue = std::variant<std::int64_t, double, std::string, std::vector<NotedItem>>;
+using NoteValues = std::vector<std::pair<std::string, NoteValue>>;
+
+// A fact worth telling, as a code that scripts may rely on and the values behind it. Its words are
+// made where a person is met: words_of() in mfu/sink.h.
+struct Note {
+  Note(std::string code_, NoteValues values_)  // NOLINT: two strings would be one too many
+      : code(std::move(code_)), values(std::move(values_)) {}
+  // What somebody else said, as it stands: a trace's reader, a process of the run.
+  Note(std::string text)  // NOLINT(google-explicit-constructor)
+      : code("said"), values{{"text", std::move(text)}} {}
+  Note(const char* text) : Note(std::string(text)) {}  // NOLINT(google-explicit-constructor)
+  bool operator==(const Note&) const = default;
+
+  std::string code;
+  NoteValues values;
+};
+
+class Diagnostics {
+ public:
+  // Keeps the first of equal warnings.
+  void warn(std::string message) {
+    if (std::find(warnings_.begin(), warnings_.end(), message) == warnings_.end()) {
+      warnings_.push_back(std::move(message));
+    }
+  }
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+ private:
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace mfu

@@ -1,32 +1,37 @@
-// Reports as text and JSON (schemas in docs/formats/). A sink formats, it never computes.
+// Reports as text, JSON and pages (schemas in docs/formats/), steps of a live run to where they are
+// looked at, and a server that hands such texts over HTTP. A sink formats, it never computes.
 //
+//   mfu::PeakReport report =
+//       mfu::report_devices(mfu::match_devices(mfu::Catalog::builtin(), "h100"));
 //   std::fputs(mfu::to_text(report, {.width = 100}).c_str(), stdout);
-//
-// Steps of a live run go to a Sink each:
-//
 //   std::unique_ptr<mfu::Sink> sink = mfu::make_tensorboard_sink("runs/today");
-//   auto opened = sink->open();
-//   auto written = sink->write(std::span(&report, 1));
+//   mfu::Result<void> opened = sink->open();  // then write() steps, and close()
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "mfu/comparison.h"
 #include "mfu/report.h"
 #include "mfu/result.h"
 #include "mfu/run.h"
-#include "mfu/settings.h"
-#include "mfu/step_report.h"
-#include "mfu/table.h"
+#include "mfu/steps.h"
 
 namespace mfu {
+
+// How text goes to a person's terminal.
+struct TextStyle {
+  std::size_t width = 80;
+  bool color = false;
+  bool unicode = true;
+};
 
 std::string to_text(const PeakReport& report, const TextStyle& style);
 std::string to_text(const DoctorReport& report, const TextStyle& style);
@@ -53,9 +58,10 @@ std::string to_json(const ExplainReport& report,
                     Voice voice = Voice::command_line);                           // mfu.explain/1
 std::string to_json(const ComparisonReport& report);                              // mfu.compare/1
 std::string to_json(const RunReport& report, Voice voice = Voice::command_line);  // mfu.run/1
-// mfu.config/1
-std::string to_json(const std::vector<SettingKey>& keys, const Settings& settings,
-                    const std::string& path);
+
+// Many steps of a model, at batches and contexts: mfu.flops_many/1, and a table with a chart.
+std::string sweep_json(const std::vector<NeedReport>& reports);
+std::string sweep_text(const std::vector<NeedReport>& reports, const TextStyle& style);
 
 // For an issue or a chat; names from the trace are escaped.
 std::string to_markdown(const ExplainReport& report);
@@ -132,8 +138,69 @@ std::string to_json(const StepReport& report);               // one line, withou
 std::string steps_csv(std::span<const StepReport> reports);  // with the line of names
 // One report a rank, the newest.
 std::string prometheus_text(std::span<const StepReport> reports);
+// A process of a run and its newest step, where it took one.
+struct ServedProcess {
+  const ProcessRecord* process = nullptr;
+  std::optional<StepReport> newest{};
+};
+// What a launcher serves: its processes' newest steps by the same names, and totals by phase.
+std::string prometheus_text(std::string_view run, const RunReport& report,
+                            std::span<const ServedProcess> processes);
 std::string otlp_body(std::span<const StepReport> reports, std::string_view service);
 std::string mlflow_body(std::span<const StepReport> reports, std::string_view run_id);
 std::string console_line(const StepReport& report);
+
+struct WebRequest {
+  std::string path;   // "/metrics", percent-decoded, without the query
+  std::string query;  // what follows '?', as sent
+};
+
+struct WebAnswer {
+  unsigned status = 200;
+  std::string type = "text/plain; charset=utf-8";
+  std::string body;
+
+  static WebAnswer not_found() { return {.status = 404, .body = "not found\n"}; }
+};
+
+struct ServeOptions {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;  // 0: a free one
+  // Beyond loopback every request needs it: `Authorization: Bearer TOKEN` or `?token=TOKEN`. Empty
+  // there: listen() fails and says so.
+  std::string token{};
+  // Called on the server's thread for each request. It must not block for long.
+  std::function<WebAnswer(const WebRequest&)> answer{};
+  // `/events` is a stream of server-sent events: called once a period for each listener with the
+  // number of the last event it got (0: none); gives the next one, or none.
+  struct Event {
+    std::uint64_t number = 0;
+    std::string data;  // one line
+  };
+  std::function<std::optional<Event>(std::uint64_t last)> next_event{};
+  std::chrono::milliseconds event_period{1000};
+  std::size_t connections_most = 64;  // more are turned away with 503
+};
+
+class Server {
+ public:
+  // Binds and begins to answer on a thread of its own. `io` where the address is taken or not ours,
+  // `invalid_argument` for an address that is none, or one beyond loopback without a token.
+  static Result<std::unique_ptr<Server>> listen(ServeOptions options);
+  virtual ~Server() = default;  // stops, closing every connection
+  virtual std::uint16_t port() const = 0;
+};
+
+// Where to listen, as people write it: ":9464" (loopback), "0.0.0.0:9464", "[::1]:9464".
+struct ListenAddress {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;
+};
+// None where it has no port from 1 to 65535, or is a path.
+std::optional<ListenAddress> parse_listen_address(std::string_view text);
+
+// Ranks of one machine listen on ports of their own: the given one, and as many more as their local
+// rank says (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID).
+std::uint16_t local_rank_port(std::uint16_t port);
 
 }  // namespace mfu

@@ -1,14 +1,21 @@
 // Quantities with their units in the type: counts are integers, rates are per second, ratios are
-// fractions of 1. Nothing here knows a device or a model.
+// fractions of 1. Numbers that were measured again and again know how far they can be trusted. Time
+// is a parameter: whoever measures takes a Clock&. Nothing here knows a device or a model.
 //
 //   mfu::FlopCount step = mfu::FlopCount(6) * 8'030'261'248u * 4096u;
 //   mfu::FlopRate rate = step / std::chrono::seconds(1);
 //   mfu::Fraction share = rate / mfu::FlopRate{989.4e12};
+//   mfu::Estimate mean = mfu::mean_of(std::vector<double>{9.9, 10.1, 10.0});
+//   std::optional<mfu::Range> range = mfu::range_of(mean);  // with 95% confidence
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace mfu {
@@ -94,5 +101,64 @@ inline Fraction operator/(FlopRate reached, FlopRate peak) {
 inline Fraction operator/(ByteRate reached, ByteRate peak) {
   return {reached.per_s / peak.per_s};
 }
+
+struct Estimate {
+  double value = 0;
+  std::optional<double> error{};  // standard error of `value`; none: it was measured once
+  std::size_t degrees = 0;        // of freedom of the error
+};
+
+// Contract: not empty.
+Estimate mean_of(std::span<const double> values);
+
+// Σ numerators / Σ denominators. Contract: as many of both, not empty, Σ denominators above 0.
+Estimate ratio_of_sums(std::span<const double> numerators, std::span<const double> denominators);
+
+// Where the true value lies with 95% confidence (Student's t).
+struct Range {
+  double low = 0, high = 0;
+};
+std::optional<Range> range_of(const Estimate& estimate);
+
+// a / b with its range, which is taken from the logarithm: so b / a has the inverse of it. The
+// range is none where one of the errors is unknown. Contract: both values above 0.
+struct Quotient {
+  double value = 1;
+  std::optional<Range> range{};
+};
+Quotient quotient_of(const Estimate& a, const Estimate& b);
+
+// The values differ by more than 95% of what noise alone would make. Where an error is unknown, so
+// is the answer.
+std::optional<bool> differs(const Estimate& a, const Estimate& b);
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Monotonic, from an arbitrary start. Callable from every thread.
+  virtual std::chrono::nanoseconds now() const = 0;
+  // Time of day, since 1970 UTC.
+  virtual std::chrono::nanoseconds since_1970() const = 0;
+
+  // The machine's.
+  static const Clock& system();
+};
+
+// Stands still until it is told otherwise.
+class FakeClock : public Clock {
+ public:
+  std::chrono::nanoseconds now() const override {
+    return std::chrono::nanoseconds(now_ns_.load(std::memory_order_relaxed));
+  }
+  std::chrono::nanoseconds since_1970() const override {
+    return now() + std::chrono::hours(24 * 365 * 50);
+  }
+  void advance(std::chrono::nanoseconds by) {
+    now_ns_.fetch_add(by.count(), std::memory_order_relaxed);
+  }
+
+ private:
+  std::atomic<std::int64_t> now_ns_ = 1'000'000'000;
+};
 
 }  // namespace mfu

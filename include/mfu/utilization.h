@@ -1,11 +1,15 @@
 // Where peak, need and time meet, and nowhere else: which peak stands against a data type, and MFU,
-// HFU and MBU of work done in a time. Every command and interface asks here.
+// HFU and MBU of work done in a time. Every command and interface asks here. Beside it: the
+// roofline, published runs, and plans (devices, days, cost).
 //
-//   mfu::Device device = *mfu::find_device(mfu::Catalog::builtin(), "NVIDIA H100 80GB HBM3");
+//   const mfu::Catalog& catalog = mfu::Catalog::builtin();
+//   mfu::Device device = MFU_TRY(mfu::find_device(catalog, "NVIDIA H100 80GB HBM3"));
 //   mfu::ChosenPeak peak = mfu::choose_peak({.device = &device}, "bf16");
-//   auto used = mfu::utilization_of({.work = {{.model_flop = need.model_flop, .peak = peak.rate}},
-//                                    .duration = std::chrono::seconds(5), .devices = 8});
-//   used->mfu.value;  // 0.43
+//   mfu::FlopCount need = 17'000'000'000'000'000u;
+//   auto used = mfu::utilization_of({.work = {{.model_flop = need, .peak = peak.rate}},
+//                                    .duration = std::chrono::seconds(5),
+//                                    .devices = 8});
+//   std::printf("%g\n", used->mfu.value);  // 0.43
 #pragma once
 
 #include <chrono>
@@ -15,7 +19,6 @@
 #include <string_view>
 #include <vector>
 
-#include "mfu/diagnostics.h"
 #include "mfu/hardware.h"
 #include "mfu/result.h"
 #include "mfu/units.h"
@@ -114,6 +117,14 @@ Result<Utilization> utilization_of(const UtilizationInput& input);
 double ideal_seconds(FlopCount flop, FlopRate peak);
 Fraction of_peak(FlopRate reached, FlopRate peak);
 
+// How long the work takes where compute and memory are all that limits it: the longer of the two.
+// Without both only FLOPs count, and the result is no time: good for proportions.
+struct Roof {
+  std::optional<FlopRate> peak{};
+  std::optional<ByteRate> bandwidth{};
+};
+double roof_seconds(FlopCount flop, Bytes moved, const Roof& roof);
+
 // FLOPs for each byte below which memory binds, and not compute.
 double ridge_flop_per_byte(FlopRate peak, ByteRate bandwidth);
 
@@ -138,5 +149,59 @@ struct PublishedRun {
 const std::vector<PublishedRun>& published_runs();
 // At most `most`, nearest in parameters first, within a factor of four.
 std::vector<PublishedRun> runs_of_like_size(std::uint64_t parameters, std::size_t most);
+
+struct PlanInput {
+  FlopCount total_flop;
+  FlopRate peak;  // dense, of one device
+  Fraction mfu;
+  std::uint64_t devices = 1;
+  std::optional<double> price_per_device_hour{};  // in whatever currency
+  std::optional<double> watts_per_device{};
+  // Memory of training: weights, gradients and optimizer states, spread over all devices.
+  std::uint64_t parameters = 0;
+  double bytes_per_parameter =
+      16;  // bf16 weight and gradient, fp32 master copy and two Adam moments
+  std::optional<Bytes> memory_per_device{};
+};
+
+struct Plan {
+  std::uint64_t devices = 0;
+  double device_hours = 0;
+  double days = 0;
+  std::optional<double> cost;
+  std::optional<double> energy_kwh;
+  std::optional<Bytes> state_per_device;    // activations are not in it; none without a model
+  std::optional<Fraction> state_of_memory;  // above 1: it does not fit
+};
+
+// `invalid_argument` for an MFU outside 0..1, no devices, no work or no peak.
+Result<Plan> plan_run(const PlanInput& input);
+
+// What a step of inference takes at the roof of a device, where compute and memory are all that
+// limits it: plain decoding, verification of drafted tokens, a prompt in chunks. No server on that
+// device is faster than its `roof_tokens_per_s`.
+struct ServingQuestion {
+  std::uint64_t drafted = 0;  // tokens that a decode step verifies beside its own
+  double accepted = 0;        // of them, kept on average
+  std::uint64_t chunk = 0;    // tokens of a prompt that one pass takes; 0: all
+  Roof roof{};                // of one device
+  std::uint64_t devices = 1;
+};
+
+struct ServingNeed {
+  std::uint64_t drafted = 0, chunk = 0;
+  double accepted = 0;
+  std::uint64_t passes = 1;                 // chunks of a prompt
+  FlopCount flop;                           // of all passes: chunks need no more than the whole
+  std::uint64_t moved_bytes = 0;            // of all passes: each chunk reads the weights again
+  double tokens = 0;                        // decode: that come out; prefill: that go in
+  bool compute_bound = false;               // most of the time, at the roof
+  std::optional<double> roof_tokens_per_s;  // none: peak or bandwidth is not known
+};
+
+// None in training. `invalid_argument` for drafted tokens outside decode, more accepted than
+// drafted, or chunks outside prefill.
+Result<std::optional<ServingNeed>> serving_need(const ModelSpec& model, const Workload& work,
+                                                const ServingQuestion& question);
 
 }  // namespace mfu

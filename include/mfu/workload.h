@@ -1,14 +1,18 @@
 // One step of a model: what runs through it, what of it is trained, and what that needs in FLOPs
-// and bytes. Stands on model.h.
+// and bytes; and how others count the same step, each convention by name. Stands on model.h.
 //
-//   mfu::Workload work{.phase = mfu::Phase::decode, .batch = 32, .sequence = 1, .context = 4096};
-//   auto need = mfu::flop_per_step(model, work);
-//   auto traffic = mfu::bytes_per_step(model, work);
+//   mfu::Diagnostics diagnostics;
+//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}, diagnostics));
+//   mfu::Workload work{.phase = mfu::Phase::train, .batch = 8, .sequence = 4096};
+//   mfu::FlopNeed need = MFU_TRY(mfu::flop_per_step(model, work));  // recomputation left out
+//   auto palm = MFU_TRY(mfu::flop_by_convention(model, work, mfu::Convention::palm, {}));
+//   if (!palm.model_flop) std::puts(palm.note.c_str());  // it does not define such a model
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mfu/model.h"
@@ -117,5 +121,51 @@ struct ByteNeed {
 };
 // Inference traffic that no schedule can avoid.
 Result<ByteNeed> bytes_per_step(const ModelSpec& model, const Workload& work);
+
+enum class Convention : std::uint8_t {
+  exact,
+  palm,
+  megatron,
+  maxtext,
+  torchtitan,
+  llmc,
+  verl,
+  llamafactory,
+  levanter,
+  open_instruct,
+  trl,
+  flopcounter,
+  flopcounter_fused,
+  six_n,
+};
+inline constexpr std::size_t kConventionCount = 14;
+
+struct ConventionRow {
+  Convention convention;
+  std::string_view name;    // "open-instruct"
+  std::string_view source;  // where its formula stands
+  std::string_view why;     // one line: what it counts otherwise than `exact`
+};
+const ConventionRow& describe(Convention convention);
+std::vector<Convention> all_conventions();
+// `not_found` with near names.
+Result<Convention> parse_convention(std::string_view name);
+
+struct ConventionOptions {
+  // The published parameter count, where the shape does not fix it: conventions written in N take
+  // it for N.
+  std::optional<std::uint64_t> parameters = {};
+  // Only `exact` and the flopcounter ones know frozen weights and adapters; others bill all.
+  const TrainingPlan* plan = nullptr;
+};
+
+struct ConventionCount {
+  std::optional<FlopCount> model_flop;
+  std::optional<FlopCount> hardware_flop;
+  std::string note;  // why there is none, or what was left out
+};
+// Fails only where flop_per_step() would.
+Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workload& work,
+                                           Convention convention, const ConventionOptions& options);
 
 }  // namespace mfu

@@ -131,13 +131,16 @@ void bind_peaks(nb::module_& module) {
           [](Peaks* self, const std::optional<std::string>& device,
              const std::optional<std::string>& dtype, std::optional<double> peak,
              const std::string& catalog, bool tf32_matmul, bool tf32_convolution,
-             std::uint64_t sharers) {
+             std::uint64_t sharers, const std::string& architecture,
+             std::optional<std::uint32_t> units, std::optional<std::uint64_t> memory) {
             Peaks made{.tf32_matmul = tf32_matmul, .tf32_convolution = tf32_convolution};
             if (peak) made.question.given = FlopRate{*peak};
             if (dtype) made.question.precision = value_or_raise(precision_of(*dtype));
             if (device) {
+              DeviceTraits traits{.name = *device, .architecture = architecture, .units = units};
+              if (memory) traits.memory = Bytes{*memory};
               made.device =
-                  value_or_raise(find_device(value_or_raise(catalog_of(catalog)), *device));
+                  value_or_raise(identify_device(value_or_raise(catalog_of(catalog)), traits));
             } else if (!peak) {
               made.device = processor();
               made.question.sharers = sharers;
@@ -146,7 +149,8 @@ void bind_peaks(nb::module_& module) {
           },
           "device"_a.none() = nb::none(), "dtype"_a.none() = nb::none(),
           "peak"_a.none() = nb::none(), "catalog"_a = "", "tf32_matmul"_a = false,
-          "tf32_convolution"_a = false, "sharers"_a = 1,
+          "tf32_convolution"_a = false, "sharers"_a = 1, "architecture"_a = "",
+          "units"_a.none() = nb::none(), "memory"_a.none() = nb::none(),
           "Of a device as its driver names it, or a rate given; of neither: this machine's "
           "processor, shared by so many ranks.")
       .def(

@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
@@ -34,18 +35,6 @@ class HeldReports : public Sink {
   std::shared_ptr<Outbox> outbox_;
 };
 
-StepShape shape_of(const std::vector<std::uint64_t>& sums) {
-  StepShape shape;
-  if (sums.size() == 5) {
-    shape = {.sequences = sums[0],
-             .tokens = sums[1],
-             .squares = sums[2],
-             .padded_length = sums[3],
-             .images = sums[4]};
-  }
-  return shape;
-}
-
 nb::dict dict_of(const Calibration& calibration) {
   nb::dict found;
   found["linear"] = calibration.linear;
@@ -59,31 +48,32 @@ nb::dict dict_of(const Calibration& calibration) {
   return found;
 }
 
-// The settings of mfu/_monitor.py.
+// The options of mfu/_monitor.py.
 struct Opened {
-  nb::dict settings;
-  const char* text(const char* key) {
-    nb::object value = settings.attr("get")(key);
-    return value.is_none() ? "" : nb::borrow<nb::str>(value).c_str();
-  }
+  nb::dict options;
   template <typename T>
   std::optional<T> maybe(const char* key) {
-    nb::object value = settings.attr("get")(key);
+    nb::object value = options.attr("get")(key);
     if (value.is_none()) return std::nullopt;
     return nb::cast<T>(value);
   }
+  std::string text(const char* key) { return maybe<std::string>(key).value_or(""); }
 };
 
 MonitorOptions options_of(Opened& given, LoopMonitor& self) {
   MonitorOptions options;
-  ConfigReading reading =
-      value_or_raise(read_monitor_config(given.text("yaml"), given.text("name")));
-  options.config = std::move(reading.config);
   options.model_json = given.text("model_json");
   if (auto spec = given.maybe<Spec>("spec")) options.model = std::move(spec->model);
   options.flop_per_token = given.maybe<double>("flop_per_token");
   options.rank = given.maybe<std::uint32_t>("rank");
-  options.peak_source = given.text("peak_source");
+  options.config = of_rank(self.settings.config, options.rank.value_or(0));
+  using Own = std::tuple<std::string, std::string, std::optional<std::uint32_t>,
+                         std::optional<std::uint64_t>>;
+  if (auto own = given.maybe<Own>("own_device")) {
+    auto& [name, architecture, units, memory] = *own;
+    options.own_device = DeviceTraits{.name = name, .architecture = architecture, .units = units};
+    if (memory) options.own_device->memory = Bytes{*memory};
+  }
   options.recompute = value_or_raise(parse_recompute(given.text("recompute")));
   options.queue_capacity = given.maybe<std::size_t>("queue_capacity").value_or(4096);
   auto lora = given.maybe<std::pair<std::uint64_t, std::vector<std::string>>>("lora");
@@ -102,10 +92,10 @@ MonitorOptions options_of(Opened& given, LoopMonitor& self) {
 
 void bind_tokens(nb::class_<LoopMonitor>& monitor) {
   monitor
-      .def("count_tokens_function", &count_tokens_function, "owner"_a, "slow"_a,
-           nb::sig("def count_tokens_function(self, owner: object, slow: object) -> "
+      .def("count_tokens_function", &count_tokens_function, "core"_a, "owner"_a,
+           nb::sig("def count_tokens_function(self, core: object, owner: object) -> "
                    "collections.abc.Callable[..., None]"),
-           "count_tokens itself: `slow` gets what is no plain number.")
+           "count_tokens itself.")
       .def(
           "count_prefill",
           [](LoopMonitor& self, std::uint64_t prompts, std::uint64_t tokens,
@@ -199,14 +189,28 @@ void bind_measurement(nb::class_<LoopMonitor>& monitor) {
 
 }  // namespace
 
+StepShape shape_of(const std::vector<std::uint64_t>& sums) {
+  StepShape shape;
+  if (sums.size() == 5) {
+    shape = {.sequences = sums[0],
+             .tokens = sums[1],
+             .squares = sums[2],
+             .padded_length = sums[3],
+             .images = sums[4]};
+  }
+  return shape;
+}
+
 void bind_monitor(nb::module_& module) {
   auto monitor = nb::class_<LoopMonitor>(module, "Monitor", "mfu.Monitor is made of this.");
   monitor
       .def(
           "__init__",
-          [](LoopMonitor* self, nb::dict settings) {
+          [](LoopMonitor* self, const nb::dict& keywords, const nb::handle& config,
+             nb::dict options_given) {
             LoopMonitor made;
-            Opened given{std::move(settings)};
+            made.settings = read_settings(keywords, config);
+            Opened given{std::move(options_given)};
             MonitorOptions options = options_of(given, made);
             auto opened = [&options] {
               nb::gil_scoped_release free;  // reads files, asks drivers
@@ -215,26 +219,17 @@ void bind_monitor(nb::module_& module) {
             made.monitor = value_or_raise(std::move(opened));
             new (self) LoopMonitor(std::move(made));
           },
-          "settings"_a)
-      .def("log_step_function", &log_step_function, "owner"_a, "slow"_a, "notice"_a, "shape"_a,
-           nb::sig("def log_step_function(self, owner: object, slow: object, notice: object, "
-                   "shape: Sequence[int]) -> collections.abc.Callable[..., None]"),
-           "log_step itself: `slow` gets the arguments that are no plain numbers, `notice` is "
-           "called "
-           "where something is to be said.")
-      .def(
-          "log_awaited",
-          [](LoopMonitor& self, const nb::dict& arguments) {
-            return self.monitor->log_awaited(step_info(arguments));
-          },
-          "arguments"_a,
-          "A step some of whose numbers a device still has: a ticket for them, or 0.")
-      .def(
-          "complete",
-          [](LoopMonitor& self, std::uint32_t ticket, const nb::dict& arguments) {
-            self.monitor->complete(ticket, step_info(arguments));
-          },
-          "ticket"_a, "arguments"_a, "The numbers of an awaited step.")
+          "keywords"_a, "config"_a.none(), "options"_a)
+      .def_prop_ro(
+          "settings", [](LoopMonitor& self) { return dict_of(self.settings); },
+          "What keywords and config say, by key without its section.")
+      .def_prop_ro("problems", [](LoopMonitor& self) { return self.settings.problems; })
+      .def("log_step_function", &log_step_function, "core"_a, "owner"_a, "shape"_a,
+           nb::sig("def log_step_function(self, core: object, owner: object, shape: "
+                   "Sequence[int]) -> collections.abc.Callable[..., None]"),
+           "log_step itself: `owner` is a weak reference to the mfu.Monitor.")
+      .def("take_arrived", &take_arrived, "owner"_a,
+           "Numbers that a device has given, to their steps; how many steps still wait.")
       .def(
           "wake", [](LoopMonitor& self) { self.notice->store(true, std::memory_order_relaxed); },
           "The next log_step calls `notice`.");
@@ -243,16 +238,10 @@ void bind_monitor(nb::module_& module) {
   bind_answers(monitor);
   bind_mask(module);
   module.def(
-      "read_monitor_config",
-      [](const std::string& text, const std::string& name) {
-        ConfigReading reading = value_or_raise(read_monitor_config(text, name));
-        std::vector<std::pair<std::string, std::string>> settings;
-        for (ConfigSetting& each : reading.settings) settings.emplace_back(each.key, each.value);
-        return nb::make_tuple(settings, reading.problems);
-      },
-      "text"_a, "name"_a,
-      nb::sig("def read_monitor_config(text: str, name: str) -> tuple[list[tuple[str, str]], "
-              "list[str]]"));
+      "read_settings",
+      [](const nb::handle& config) { return dict_of(read_settings(nb::dict(), config)); },
+      "config"_a.none(), "What a config says, by key without its section.");
+  module.def("step_arguments", &step_arguments, "log_step's arguments, each with its kind.");
   module.def("step_metric_names", [] {
     std::vector<std::string> names;
     for (std::string_view name : step_metric_names()) names.emplace_back(name);

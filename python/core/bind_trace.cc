@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <future>
 
 #include "core.h"
@@ -28,7 +29,21 @@ Result<AttributionOptions> options_of(const Question& question, const Catalog& c
   options.catalog = &catalog;
   options.timeline = question.page;
   if (!question.window.empty()) options.window = MFU_TRY(parse_window(question.window));
-  if (!question.device.empty()) options.device = MFU_TRY(find_device(catalog, question.device));
+  if (question.device == "this") {
+    options.device = detect_cpu().device;
+  } else if (!question.device.empty()) {
+    options.device = MFU_TRY(find_device(catalog, question.device));
+  }
+  for (const std::string& path : question.paths) {  // what the observer counted of the same steps
+    std::string folder = std::filesystem::path(path).parent_path();
+    for (ProfiledWindow& each : read_windows(folder.empty() ? "." : folder)) {
+      if (std::filesystem::path(each.trace).filename() != std::filesystem::path(path).filename()) {
+        continue;
+      }
+      options.counted.push_back(std::move(each));
+      options.window.whole_steps = true;
+    }
+  }
   if (!question.precision.empty()) options.precision = MFU_TRY(precision_of(question.precision));
   if (question.peak_flop_per_s) {
     if (!(*question.peak_flop_per_s > 0) || !std::isfinite(*question.peak_flop_per_s))
@@ -47,7 +62,7 @@ Result<Told> answer(const Question& question, const std::atomic<bool>& cancel) {
   AttributionOptions options = MFU_TRY(options_of(question, catalog));
   ReadOptions reading;
   reading.cancel = &cancel;
-  std::vector<Trace> traces = MFU_TRY(read_traces(question.paths, reading));
+  Traces traces = MFU_TRY(read_traces(question.paths, reading));
   ExplainReport report = report_explanation(MFU_TRY(attribute(traces, options)));
   return Told{to_json(report, Voice::python), question.page ? to_html(report) : std::string()};
 }

@@ -1,7 +1,7 @@
 // log_step from Python without an allocation: METH_FASTCALL arguments, names found by identity (the
 // compiler interns them), numbers read in place. Only the limited API is used.
 #include <array>
-#include <cstring>
+#include <utility>
 
 #include "monitor.h"
 
@@ -25,7 +25,7 @@ enum Argument : std::uint8_t {
   a_learning_rate,
   a_attention_mask,
   a_skip_wandb,
-  a_step_seconds,
+  a_duration_s,
   a_batch,
   a_seq,
   a_tokens,
@@ -34,25 +34,59 @@ enum Argument : std::uint8_t {
   a_samples,
   a_images,
   a_counted_flop,
-  a_lengths
+  a_lengths,
+  a_step_seconds,
+  kArguments
 };
-constexpr std::size_t kArguments = a_lengths + 1;
-constexpr std::array<const char*, kArguments> kNames = {
-    "step",       "epoch",        "loss",   "grad_norm",    "learning_rate", "attention_mask",
-    "skip_wandb", "step_seconds", "batch",  "seq",          "tokens",        "squares",
-    "padded_to",  "samples",      "images", "counted_flop", "lengths"};
+// The one table of log_step's arguments: mfu/_monitor.py asks for it, and a test holds the
+// signature that people read against it. The first kPositional may be given by position.
+struct ArgumentRow {
+  Argument at;
+  const char* name;
+  const char* kind;
+};
+constexpr std::array<ArgumentRow, kArguments> kTable = {{
+    {a_step, "step", "step"},
+    {a_epoch, "epoch", "number"},
+    {a_loss, "loss", "number"},
+    {a_grad_norm, "grad_norm", "number"},
+    {a_learning_rate, "learning_rate", "number"},
+    {a_attention_mask, "attention_mask", "mask"},
+    {a_skip_wandb, "skip_wandb", "flag"},
+    {a_duration_s, "duration_s", "number"},
+    {a_batch, "batch", "rows"},
+    {a_seq, "seq", "rows"},
+    {a_tokens, "tokens", "count"},
+    {a_squares, "squares", "count"},
+    {a_padded_to, "padded_to", "count"},
+    {a_samples, "samples", "count"},
+    {a_images, "images", "count"},
+    {a_counted_flop, "counted_flop", "flop"},
+    {a_lengths, "lengths", "mask"},
+    {a_step_seconds, "step_seconds", "duration_s"},  // what 0.1.0 called it
+}};
+constexpr bool is_in_order() {
+  for (std::size_t i = 0; i < kArguments; ++i) {
+    if (kTable[i].at != i) return false;
+  }
+  return true;
+}
+static_assert(is_in_order());
 constexpr Py_ssize_t kPositional = a_skip_wandb + 1;
 
 struct Bound {
   LoopMonitor* monitor;
-  nb::object owner, slow, notice;
+  nb::object core;   // holds the monitor
+  nb::object owner;  // a weak reference to the mfu.Monitor
   StepShape shape;
 };
 
 const std::array<PyObject*, kArguments>& interned_names() {
   static const std::array<PyObject*, kArguments> kInterned = [] {
     std::array<PyObject*, kArguments> made{};
-    for (std::size_t i = 0; i < kArguments; ++i) made[i] = PyUnicode_InternFromString(kNames[i]);
+    for (std::size_t i = 0; i < kArguments; ++i) {
+      made[i] = PyUnicode_InternFromString(kTable[i].name);
+    }
     return made;
   }();
   return kInterned;
@@ -60,29 +94,34 @@ const std::array<PyObject*, kArguments>& interned_names() {
 
 using Given = std::array<PyObject*, kArguments>;  // nullptr: not given, or None
 
+// Which argument that is; kArguments where it is none. Mostly it is `next` or soon behind it.
+std::size_t argument_of(PyObject* name, std::size_t next) {
+  const auto& names = interned_names();
+  for (std::size_t at = next; at < kArguments; ++at) {
+    if (names[at] == name) return at;
+  }
+  for (std::size_t at = 0; at < next; ++at) {
+    if (names[at] == name) return at;
+  }
+  std::size_t at = 0;
+  while (at < kArguments && PyUnicode_Compare(names[at], name) != 0) ++at;
+  return at;
+}
+
 // False: an argument nobody knows, or one given twice.
 bool gather(Given& given, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
   if (count > kPositional) return false;
-  for (Py_ssize_t i = 0; i < count; ++i) given[static_cast<std::size_t>(i)] = values[i];
+  auto known = [](PyObject* value) { return value == Py_None ? nullptr : value; };
+  for (Py_ssize_t i = 0; i < count; ++i) given[static_cast<std::size_t>(i)] = known(values[i]);
   Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_Size(keywords);
-  const auto& names = interned_names();
-  std::size_t next = static_cast<std::size_t>(count);  // mostly in order
+  auto next = static_cast<std::size_t>(count);
   for (Py_ssize_t i = 0; i < named; ++i) {
-    PyObject* name = PyTuple_GetItem(keywords, i);
-    std::size_t found = kArguments;
-    for (std::size_t tried = 0; tried < kArguments && found == kArguments; ++tried) {
-      std::size_t at = (next + tried) % kArguments;
-      if (names[at] == name) found = at;
-    }
-    for (std::size_t at = 0; at < kArguments && found == kArguments; ++at) {
-      if (PyUnicode_Compare(names[at], name) == 0) found = at;
-    }
-    if (found == kArguments || given[found] != nullptr) return false;
-    given[found] = values[count + i];
+    std::size_t found = argument_of(PyTuple_GetItem(keywords, i), next);
+    if (found == kArguments) return false;
     next = found + 1;
-  }
-  for (PyObject*& each : given) {
-    if (each == Py_None) each = nullptr;
+    if (found == a_step_seconds) found = a_duration_s;
+    if (given[found] != nullptr) return false;
+    given[found] = known(values[count + i]);
   }
   return true;
 }
@@ -143,7 +182,7 @@ bool plain(const Given& given, const StepShape& usual, StepInfo& info) {
   if (!whole(given[a_step], info.step) || !number(given[a_epoch], info.epoch) ||
       !number(given[a_loss], info.loss) || !number(given[a_grad_norm], info.grad_norm) ||
       !number(given[a_learning_rate], info.learning_rate) ||
-      !number(given[a_step_seconds], info.duration_s) || !whole(given[a_samples], info.samples) ||
+      !number(given[a_duration_s], info.duration_s) || !whole(given[a_samples], info.samples) ||
       !shape_given(given, info.shape)) {
     return false;
   }
@@ -155,31 +194,127 @@ bool plain(const Given& given, const StepShape& usual, StepInfo& info) {
   return true;
 }
 
-// False: it raised something that is the program's, Ctrl-C or what a signal handler raises.
-bool call(const nb::object& callback, const nb::args& arguments, const nb::kwargs& named) {
-  PyObject* result = PyObject_Call(callback.ptr(), arguments.ptr(), named.ptr());
-  Py_XDECREF(result);
-  return result != nullptr;
+// What a method of the mfu.Monitor gives back; None where that is gone, or in a forked child, which
+// may wait for ever for what a thread of its parent had taken. Null: it raised something that is
+// the program's, Ctrl-C or what a signal handler raises.
+PyObject* ask_owner(const Bound& bound, const char* method, const nb::tuple& positional,
+                    PyObject* named) {
+  if (bound.monitor->process != ::getpid()) return none();
+  nb::object owner = nb::steal(PyObject_CallObject(bound.owner.ptr(), nullptr));
+  if (!owner.is_valid() || owner.is_none()) return owner.release().ptr();
+  nb::object function = nb::steal(PyObject_GetAttrString(owner.ptr(), method));
+  if (!function.is_valid()) return nullptr;
+  return PyObject_Call(function.ptr(), positional.ptr(), named);
 }
 
-bool call_slow(const Bound& bound, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
-  // A child may wait for ever for what a thread of its parent had taken when it was forked.
-  if (bound.monitor->process != ::getpid()) return true;
+PyObject* ask_owner(const Bound& bound, const char* method, PyObject* const* values,
+                    Py_ssize_t count, PyObject* keywords) {
   nb::list positional;
   for (Py_ssize_t i = 0; i < count; ++i) positional.append(nb::borrow(values[i]));
-  nb::kwargs named = nb::steal<nb::kwargs>(PyDict_New());
+  nb::dict named;
   Py_ssize_t names = keywords == nullptr ? 0 : PyTuple_Size(keywords);
   for (Py_ssize_t i = 0; i < names; ++i) {
     PyDict_SetItem(named.ptr(), PyTuple_GetItem(keywords, i), values[count + i]);
   }
-  return call(bound.slow, nb::steal<nb::args>(PyList_AsTuple(positional.ptr())), named);
+  return ask_owner(bound, method, nb::tuple(positional), named.ptr());
 }
 
 bool call_notice(const Bound& bound, std::uint64_t step) {
   bound.monitor->notice->store(false, std::memory_order_relaxed);
-  if (bound.monitor->process != ::getpid()) return true;
-  return call(bound.notice, nb::steal<nb::args>(nb::make_tuple(step).release().ptr()),
-              nb::steal<nb::kwargs>(PyDict_New()));
+  PyObject* done = ask_owner(bound, "_notice", nb::make_tuple(step), nullptr);
+  Py_XDECREF(done);
+  return done != nullptr;
+}
+
+// Of arguments that mfu.Monitor has made plain: a step, and by name what a device still has.
+struct Odd {
+  StepInfo info;
+  nb::dict late;
+};
+Odd odd_step(const nb::dict& arguments, const StepShape& usual) {
+  Odd odd;
+  Given given{};
+  for (std::size_t i = 0; i < kArguments; ++i) {
+    PyObject* value = PyDict_GetItem(arguments.ptr(), interned_names()[i]);
+    if (value == nullptr || PyFloat_CheckExact(value) || PyLong_CheckExact(value)) {
+      given[i] = value;
+    } else {
+      odd.late[nb::handle(interned_names()[i])] = nb::borrow(value);
+    }
+  }
+  PyObject* flop = std::exchange(given[a_counted_flop], nullptr);
+  PyObject* nought = PyLong_FromLong(0);
+  if (given[a_step] == nullptr) given[a_step] = nought;  // of numbers that arrived later
+  plain(given, {}, odd.info);
+  Py_DECREF(nought);
+  if (flop != nullptr) odd.info.counted_flop = count_of(nb::borrow<nb::int_>(flop), "counted_flop");
+  // The sums of a mask win over what is said of its rows.
+  PyObject* sums = PyDict_GetItemString(arguments.ptr(), "sums");
+  StepShape& shape = odd.info.shape;
+  std::uint64_t batch = 0;
+  whole(given[a_batch], batch);
+  if (sums == nullptr) {
+    if (shape.tokens == 0 && shape.sequences == 0) shape = usual;
+    return odd;
+  }
+  if (odd.info.samples == 0) odd.info.samples = batch;
+  shape = {.padded_length = shape.padded_length, .images = shape.images};
+  if (!PyTuple_CheckExact(sums)) {
+    odd.late["sums"] = nb::borrow(sums);
+    return odd;
+  }
+  std::uint64_t width = 0;
+  whole(PyTuple_GetItem(sums, 0), shape.sequences);
+  whole(PyTuple_GetItem(sums, 1), shape.tokens);
+  whole(PyTuple_GetItem(sums, 2), shape.squares);
+  whole(PyTuple_GetItem(sums, 3), width);
+  if (width != 0) shape.padded_length = width;
+  if (odd.info.samples == 0) odd.info.samples = shape.sequences;
+  return odd;
+}
+
+// Numbers of a device that have arrived, to their steps: asked by the thread that logs, since a
+// question from any other breaks the capture of a CUDA graph. The first that is not there ends it:
+// reports keep their order. False: see ask_owner().
+bool take_arrived(const Bound& bound) {
+  LoopMonitor& monitor = *bound.monitor;
+  if (monitor.asking || monitor.process != ::getpid()) return true;
+  monitor.asking = true;
+  bool good = true;
+  while (good && !monitor.waiting.empty()) {
+    AwaitedStep front = monitor.waiting.front();
+    nb::object arrived =
+        nb::steal(ask_owner(bound, "_arrived", nb::make_tuple(front.late), nullptr));
+    good = arrived.is_valid();
+    if (!good || arrived.is_none()) break;
+    monitor.waiting.pop_front();
+    monitor.monitor->complete(front.ticket, odd_step(nb::borrow<nb::dict>(arrived), {}).info);
+  }
+  monitor.asking = false;
+  return good;
+}
+
+bool await(const Bound& bound, const Odd& odd) {
+  LoopMonitor& monitor = *bound.monitor;
+  std::uint32_t ticket = monitor.monitor->log_awaited(odd.info);
+  if (ticket == 0) return true;
+  monitor.waiting.push_back({ticket, odd.late});
+  if (monitor.waiting.size() <= kMostAwaited) return true;
+  monitor.monitor->complete(monitor.waiting.front().ticket, {});
+  monitor.waiting.pop_front();
+  nb::object said = nb::steal(ask_owner(bound, "_behind", nb::make_tuple(kMostAwaited), nullptr));
+  return said.is_valid();
+}
+
+// Something is no plain number.
+bool log_slowly(const Bound& bound, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
+  nb::object made = nb::steal(ask_owner(bound, "_made_plain", values, count, keywords));
+  if (!made.is_valid()) return false;
+  if (made.is_none()) return true;
+  Odd odd = odd_step(nb::borrow<nb::dict>(made), bound.shape);
+  if (odd.late.size() != 0) return await(bound, odd);
+  bound.monitor->monitor->log_step(odd.info);
+  return true;
 }
 
 constexpr const char* kCapsule = "mfu.log_step";
@@ -189,13 +324,15 @@ PyObject* log_step(PyObject* self, PyObject* const* values, Py_ssize_t count, Py
   Given given{};
   StepInfo info;
   bool good = true;
+  if (!bound->monitor->waiting.empty()) good = take_arrived(*bound);
+  if (!good) return nullptr;
   if (gather(given, values, count, keywords) && plain(given, bound->shape, info)) {
     if (bound->monitor->notice->load(std::memory_order_relaxed)) {
       good = call_notice(*bound, info.step);
     }
     bound->monitor->monitor->log_step(info);
   } else {
-    good = call_slow(*bound, values, count, keywords);
+    good = log_slowly(*bound, values, count, keywords);
   }
   return good ? none() : nullptr;
 }
@@ -208,7 +345,7 @@ PyObject* count_tokens(PyObject* self, PyObject* const* values, Py_ssize_t count
     bound->monitor->monitor->count_tokens(tokens);
     return none();
   }
-  return call_slow(*bound, values, count, keywords) ? none() : nullptr;
+  return ask_owner(*bound, "_count_slowly", values, count, keywords);
 }
 
 PyMethodDef count_tokens_method() {
@@ -225,50 +362,47 @@ nb::object bound_function(PyMethodDef& method, Bound* bound) {
   return nb::steal(PyCFunction_NewEx(&method, capsule.ptr(), nullptr));
 }
 
+// "step, epoch=None, …, *, duration_s=None, …".
+std::string log_step_words() {
+  std::string words = "log_step(";
+  for (const ArgumentRow& row : kTable) {
+    if (row.at == kPositional) words += ", *";
+    if (row.at != a_step) words += ", ";
+    words += row.name;
+    if (row.at != a_step) words += row.at == a_skip_wandb ? "=False" : "=None";
+  }
+  return words + ")\n--\n\nOne step, logged. Raises nothing of its own.";
+}
+
 PyMethodDef log_step_method() {
+  static const std::string kWords = log_step_words();
   return {"log_step", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&log_step)),
-          METH_FASTCALL | METH_KEYWORDS,
-          "log_step(step, epoch=None, loss=None, grad_norm=None, learning_rate=None, "
-          "attention_mask=None, skip_wandb=False, *, step_seconds=None, batch=None, seq=None, "
-          "tokens=None, squares=None, padded_to=None, samples=None, images=None, "
-          "counted_flop=None, lengths=None)\n--\n\nOne step, logged. Raises nothing of its own."};
+          METH_FASTCALL | METH_KEYWORDS, kWords.c_str()};
 }
 
 }  // namespace
 
-nb::object log_step_function(LoopMonitor& monitor, nb::object owner, nb::object slow,
-                             nb::object notice, const std::vector<std::uint64_t>& shape) {
+nb::object log_step_function(LoopMonitor& monitor, nb::object core, nb::object owner,
+                             const std::vector<std::uint64_t>& shape) {
   static PyMethodDef method = log_step_method();
-  auto* bound = new Bound{&monitor, std::move(owner), std::move(slow), std::move(notice), {}};
-  if (shape.size() == 5) {
-    bound->shape = {.sequences = shape[0],
-                    .tokens = shape[1],
-                    .squares = shape[2],
-                    .padded_length = shape[3],
-                    .images = shape[4]};
-  }
-  return bound_function(method, bound);
+  return bound_function(method,
+                        new Bound{&monitor, std::move(core), std::move(owner), shape_of(shape)});
 }
 
-nb::object count_tokens_function(LoopMonitor& monitor, nb::object owner, nb::object slow) {
+nb::object count_tokens_function(LoopMonitor& monitor, nb::object core, nb::object owner) {
   static PyMethodDef method = count_tokens_method();
-  return bound_function(method, new Bound{&monitor, std::move(owner), std::move(slow), {}, {}});
+  return bound_function(method, new Bound{&monitor, std::move(core), std::move(owner), {}});
 }
 
-StepInfo step_info(const nb::dict& arguments) {
-  Given given{};
-  const auto& names = interned_names();
-  for (std::size_t i = 0; i < kArguments; ++i) {
-    PyObject* value = PyDict_GetItem(arguments.ptr(), names[i]);
-    given[i] = value == Py_None ? nullptr : value;
-  }
-  StepInfo info;
-  PyObject* none = PyLong_FromLong(0);
-  if (given[a_step] == nullptr) given[a_step] = none;  // of numbers that arrived later
-  bool good = plain(given, {}, info);
-  Py_DECREF(none);
-  if (!good) throw nb::value_error("plain numbers were expected");
-  return info;
+std::size_t take_arrived(LoopMonitor& monitor, nb::object owner) {
+  if (!take_arrived(Bound{&monitor, {}, std::move(owner), {}})) throw nb::python_error();
+  return monitor.waiting.size();
+}
+
+std::vector<std::pair<std::string, std::string>> step_arguments() {
+  std::vector<std::pair<std::string, std::string>> arguments;
+  for (const ArgumentRow& row : kTable) arguments.emplace_back(row.name, row.kind);
+  return arguments;
 }
 
 }  // namespace mfu::python

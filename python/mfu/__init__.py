@@ -27,7 +27,8 @@ _PLACES = {
     "FileError": "_errors", "FileMissing": "_errors",
     "Model": "_need", "flops": "_need", "convert": "_need", "conventions": "_need", "model_types": "_need",
     "peak": "_hardware", "machine": "_hardware", "devices": "_hardware", "utilization": "_hardware", "plan": "_hardware",
-    "explain": "_explain", "Explanation": "_explain",
+    "explain": "_explain", "Explanation": "_explain", "explain_steps": "_explain_steps", "ExplainedSteps": "_explain_steps",
+    "formula": "_formula",
     "count": "_count", "Counted": "_count", "Monitor": "_monitor", "observe": "_observe", "Observation": "_observe", "mark_step": "_observe",
 }
 _MODULES = ("callbacks", "compat")
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from ._errors import (Error as Error, FileError as FileError, FileMissing as FileMissing, InvalidArgument as InvalidArgument,
                           Malformed as Malformed, NotFound as NotFound, Unsupported as Unsupported)
     from ._explain import Explanation as Explanation, explain as explain
+    from ._explain_steps import ExplainedSteps as ExplainedSteps, explain_steps as explain_steps
     from ._hardware import devices as devices, machine as machine, peak as peak, plan as plan, utilization as utilization
     from ._monitor import Monitor as Monitor
     from ._need import Model as Model, conventions as conventions, convert as convert, flops as flops, model_types as model_types

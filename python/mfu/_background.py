@@ -1,4 +1,4 @@
-"""The monitor's Python threads: one for the other ranks and what a device gives late, one for Weights & Biases, which may hang alone."""
+"""The monitor's Python threads: one for the other ranks and devices that cannot be asked, one for Weights & Biases, which may hang alone."""
 
 import os
 import threading
@@ -49,7 +49,7 @@ class Background:
         monitor = self._monitor()
         if monitor is None:
             return False
-        for work in (monitor._pump, self._ranks.exchange):
+        for work in (monitor._read_unread, self._ranks.exchange):
             try:
                 work()
             except Exception as error:

@@ -231,11 +231,16 @@ def peaks_of_this_rank(device: Optional[str] = None, dtype: Optional[str] = None
 
     from . import _core
 
+    traits = importlib.import_module(observer().__name__ + ".traits")
+    said: Dict[str, Any] = {}
     if device is None and torch.cuda.is_available():
-        device = torch.cuda.get_device_name()
-    matmul, convolution = importlib.import_module(observer().__name__ + ".boundaries").tf32_allowed()
+        seen = traits.device_traits()
+        device = seen["name"]
+        said = {"architecture": seen["architecture"] or "", "units": seen["units"], "memory": seen["memory"]}
+    matmul, convolution = traits.tf32_allowed()
     # The processor is one device, whoever shares it.
-    return _core.Peaks(device, dtype, peak, catalog, matmul, convolution, max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1)))
+    sharers = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1))
+    return _core.Peaks(device, dtype, peak, catalog, bool(matmul), bool(convolution), sharers, **said)
 
 
 def count(mods: Any = None, depth: Optional[int] = 2, display: bool = False, *, modules: bool = True) -> Counted:

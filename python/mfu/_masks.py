@@ -15,25 +15,40 @@ def on_device(value: Any) -> bool:
 class Later:
     """A tensor on its way to the host; `read` makes plain numbers of the copy. The copy is made in the order of the device's work.
 
-    CUDA says when it is there. Any other device is asked by value(), which may wait: it is for the monitor's own thread.
+    ready() and value() never wait, and are for the thread that logs: a question from another one breaks the capture of a CUDA graph. A
+    device that has no events cannot be asked: `unread` is true then, and read(), which may wait, is for a thread of the monitor's.
     """
+
+    unread = False
 
     def __init__(self, tensor: Any, read: Callable[[Any], Any]) -> None:
         import torch
 
-        self._read = read
-        self._event: Optional[Any] = None
+        self._read, self._device = read, tensor.device.type
         tensor = tensor.detach()
-        if tensor.device.type == "cuda":
+        if self._capturing():
+            raise ValueError("a CUDA graph is being captured, whose numbers are there when it is replayed")
+        events = getattr(getattr(torch, self._device, None), "Event", None)
+        self._event: Optional[Any] = events() if events is not None else None
+        if self._event is None:
+            self._host, self.unread = tensor.clone(), True  # the loop may write to its own before this is read
+            return
+        if self._device == "cuda":
             self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
             self._host.copy_(tensor, non_blocking=True)
-            self._event = torch.cuda.Event()
-            self._event.record(torch.cuda.current_stream(tensor.device))
         else:
-            self._host = tensor.clone()  # the loop may write to its own before this is read
+            self._host = tensor.to("cpu", non_blocking=True, copy=True)
+        self._event.record()
+
+    def _capturing(self) -> bool:
+        torch = sys.modules["torch"]
+        return self._device == "cuda" and bool(torch.cuda.is_current_stream_capturing())
 
     def ready(self) -> bool:
-        return self._event is None or bool(self._event.query())
+        return not self.unread if self._event is None else not self._capturing() and bool(self._event.query())
+
+    def read(self) -> None:
+        self._host, self.unread = self._host.cpu(), False
 
     def value(self) -> Any:
         return self._read(self._host.cpu())

@@ -14,14 +14,14 @@ from ._background import Background
 from ._errors import Error, InvalidArgument
 from ._manners import let_through, said, short, tell
 from ._need import Lora, ModelLike, _model, _trained
-from ._settings import Config, is_set, merged, model_json, with_sinks
+from ._settings import Config, is_set, model_json
 from ._step import Step
 
-_MOST_WAITING = 256  # steps whose numbers a device still has
 _CLOSE_SECONDS = 10.0  # close() returns after this, whatever hangs
 _DEVICE_SECONDS = 3.0  # of these, for what a device still has
-_NUMBERS = ("epoch", "loss", "grad_norm", "learning_rate", "step_seconds")
-_COUNTS = ("batch", "seq", "tokens", "squares", "padded_to", "samples", "images", "counted_flop")
+_ARGUMENTS: Dict[str, str] = dict(_core.step_arguments())  # log_step's, each with its kind
+_BITS = {"number": 0, "rows": 31, "count": 63, "flop": 128}  # of the kinds that are cleaned: whole numbers are below 2^bits
+_POSITIONAL = list(_ARGUMENTS)[: list(_ARGUMENTS).index("skip_wandb") + 1]
 
 
 class Monitor:
@@ -60,19 +60,17 @@ class Monitor:
                  queue_capacity: int = 4096, **settings: Any) -> None:
         self._said: Set[str] = set()
         self._own: List[str] = []
-        self._waiting: Deque[Tuple[int, Dict[str, Any]]] = collections.deque()  # tickets, and what a device has
+        self._unread: Deque[_masks.Later] = collections.deque()  # of devices that cannot be asked: for the background
         self._closed, self._pid = False, os.getpid()
         self._background: Optional[Background] = None
-        given: Dict[str, Any] = {"mfu_calculation_mode": mode, "device": device, "dtype": dtype, "peak": peak, "devices": devices,
-                                 "output_dir": output_dir, "run_dir": run_dir, **with_sinks(settings)}
-        from ._ranks import rank_of
+        self._step_ended: Optional[float] = None  # the last block of step()
+        keywords: Dict[str, Any] = {"mfu_calculation_mode": mode, "device": device, "dtype": dtype, "peak": peak, "devices": devices,
+                                    "output_dir": output_dir, "run_dir": run_dir, **settings}
+        from ._ranks import own_device, rank_of
 
         self.rank: Optional[int] = rank if rank is not None else rank_of()
-        text, problems = merged(config, {name: value for name, value in given.items() if value is not None}, self.rank or 0)
-        for problem in problems:
-            self._warn(problem)
-        options: Dict[str, Any] = {"yaml": text, "name": "settings", "flop_per_token": flop_per_token, "rank": self.rank, "recompute": recompute,
-                                   "queue_capacity": queue_capacity, "hold_reports": wandb is not False and not self.rank}
+        options: Dict[str, Any] = {"flop_per_token": flop_per_token, "rank": self.rank, "recompute": recompute, "queue_capacity": queue_capacity,
+                                   "own_device": own_device(), "hold_reports": wandb is not False and not self.rank}
         try:
             options["lora"], options["frozen"] = _trained(lora, frozen)
         except (Error, TypeError, ValueError) as error:
@@ -83,15 +81,15 @@ class Monitor:
                 options.update(spec=known._spec, model_json=model_json(known))
             except (Error, OSError, TypeError, ValueError) as error:
                 self._warn(f"no FLOPs can be estimated: {error}")
-        self._core = _core.Monitor(options)
-        self.settings: Dict[str, str] = {key.split(".", 1)[1]: value for key, value in reversed(_core.read_monitor_config(text, "settings")[0])}
+        self._core = _core.Monitor(keywords, config, options)
+        for problem in self._core.problems:
+            self._warn(problem)
+        self.settings: Dict[str, str] = self._core.settings
         self._shape = [batch, batch * seq, batch * seq * seq, 0, 0]
+        self._weakly = weakref.ref(self)
         # Native code, before the methods of the class, which are for readers and type checkers.
-        self.log_step = self._core.log_step_function(  # type: ignore[method-assign]
-            self._core, _weakly(self, "_log_slowly"), _weakly(self, "_notice"), self._shape)
-        # The same for what was made plain before, which never comes back to the slow way.
-        self._fast = self._core.log_step_function(self._core, _weakly(self, "_refuse"), _weakly(self, "_notice"), self._shape)
-        self.count_tokens = self._core.count_tokens_function(self._core, _weakly(self, "_count_slowly"))  # type: ignore[method-assign]
+        self.log_step = self._core.log_step_function(self._core, self._weakly, self._shape)  # type: ignore[method-assign]
+        self.count_tokens = self._core.count_tokens_function(self._core, self._weakly)  # type: ignore[method-assign]
         self._due = self._core.measurement_due
         self._wandb = False if is_set(self.settings.get("skip_wandb"), True) else wandb
         _open.add(self)
@@ -99,17 +97,18 @@ class Monitor:
         self._say()
 
     def log_step(self, step: int, epoch: Optional[float] = None, loss: Any = None, grad_norm: Any = None,
-                 learning_rate: Any = None, attention_mask: Any = None, skip_wandb: bool = False, *, step_seconds: Optional[float] = None,
-                 batch: Optional[int] = None, seq: Optional[int] = None, lengths: Optional[Sequence[int]] = None, tokens: Optional[int] = None,
-                 squares: Optional[int] = None, padded_to: Optional[int] = None, samples: Optional[int] = None, images: Optional[int] = None,
-                 counted_flop: Optional[int] = None) -> None:
+                 learning_rate: Any = None, attention_mask: Any = None, skip_wandb: bool = False, *, duration_s: Optional[float] = None,
+                 batch: Optional[int] = None, seq: Optional[int] = None, tokens: Optional[int] = None, squares: Optional[int] = None,
+                 padded_to: Optional[int] = None, samples: Optional[int] = None, images: Optional[int] = None,
+                 counted_flop: Optional[int] = None, lengths: Optional[Sequence[int]] = None,
+                 step_seconds: Optional[float] = None) -> None:
         """A step that ended now. Everything but its number may be left out.
 
-        loss, grad_norm   numbers or tensors; a tensor on a device is read when it is ready
+        loss, grad_norm   numbers or tensors; one on a device is read by a later call, once it is there
         attention_mask    one row a sequence: each row's own length counts; summed where it lies
         batch and seq, lengths=[…], or tokens (with squares, the sum of squared lengths) instead of a mask
         padded_to         length the rows were padded to, where there is no mask
-        step_seconds      time of the step; else what went by since the last call
+        duration_s        time of the step; else what went by since the last call. step_seconds is the same
         counted_flop      FLOPs of this step, where somebody counted them (see also step())
         """
 
@@ -207,14 +206,15 @@ class Monitor:
         deadline = time.monotonic() + _CLOSE_SECONDS
         self._await_device(deadline - _CLOSE_SECONDS + _DEVICE_SECONDS)
         self._core.close(max(0.0, deadline - time.monotonic()))
-        self.log_step = self._fast = self.count_tokens = _ignore  # type: ignore[method-assign]
+        self.log_step = self.count_tokens = _ignore  # type: ignore[method-assign]
         if self._background is not None:
             self._background.close(deadline)
         self._say()
 
     def _await_device(self, deadline: float) -> None:
-        while self._waiting and self._background is not None and time.monotonic() < deadline:
-            self._background.hurry()
+        while self._core.take_arrived(self._weakly) and time.monotonic() < deadline:
+            if self._background is not None:
+                self._background.hurry()
             time.sleep(0.001)
 
     def __enter__(self) -> "Monitor":
@@ -228,11 +228,13 @@ class Monitor:
 
     # What is no plain number.
 
-    def _log_slowly(self, *positional: Any, **named: Any) -> None:
+    def _made_plain(self, *positional: Any, **named: Any) -> Optional[Dict[str, Any]]:
+        """log_step's arguments as plain numbers, `sums` of a mask among them, and _masks.Later where a device still has one. None: not to be logged."""
         try:
-            self._take(_bound(positional, named, self._warn))
+            return self._cleaned(_bound(positional, named, self._warn))
         except Exception as error:
             self._left_out(error, f"log_step: the step is left out: {said(error)}", f"log_step {type(error).__name__}")
+            return None
 
     def _count_slowly(self, *positional: Any, **named: Any) -> None:
         try:
@@ -246,19 +248,19 @@ class Monitor:
         except Exception as error:
             self._left_out(error, f"count_tokens({', '.join(map(short, positional))}): a whole number from 0 on was expected; it is left out", "count_tokens")
 
-    def _take(self, given: Dict[str, Any]) -> None:
+    def _cleaned(self, given: Dict[str, Any]) -> Dict[str, Any]:
         step = given["step"]
         if isinstance(step, bool) or not hasattr(step, "__index__") or not 0 <= step.__index__() < 2**63:
             raise InvalidArgument(f"step={short(step)}: a whole number from 0 on was expected")
         plain: Dict[str, Any] = {"step": step.__index__()}
-        if given.pop("skip_wandb", False) and self._background is not None:
+        if given.get("skip_wandb") and self._background is not None:
             self._background.skip(plain["step"])
-        mask, lengths = given.pop("attention_mask", None), given.pop("lengths", None)
-        for name in (*_NUMBERS, *_COUNTS):
-            if given.get(name) is not None:
-                value = self._clean(name, given[name], plain["step"])
+        for name, kind in _ARGUMENTS.items():
+            if given.get(name) is not None and kind in _BITS:
+                value = self._clean(name, kind, given[name], plain["step"])
                 if value is not None:
                     plain[name] = value
+        mask, lengths = given.get("attention_mask"), given.get("lengths")
         try:
             if mask is not None:
                 plain["sums"] = _masks.sums(mask)
@@ -266,84 +268,42 @@ class Monitor:
                 plain["sums"] = _masks.row_sums(lengths.tolist() if hasattr(lengths, "tolist") else list(lengths), plain.get("padded_to", 0))
         except Exception as error:
             self._left_out(error, f"step {plain['step']}: its attention_mask or lengths cannot be used: {said(error)}; tokens a second and MFU are left out", "mask")
-        self._queue(plain)
+        unread = [value for value in plain.values() if getattr(value, "unread", False)]
+        if unread and self._background is not None:
+            self._unread.extend(unread)
+            self._background.hurry()
+        return plain
 
-    def _clean(self, name: str, value: Any, step: int) -> Any:
+    def _clean(self, name: str, kind: str, value: Any, step: int) -> Any:
         try:
-            if name in _NUMBERS:
+            if kind == "number":
                 return _masks.number(value)
-            if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value.__index__() < 2**(128 if name == "counted_flop" else 31):
+            if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value.__index__() < 2 ** _BITS[kind]:
                 raise ValueError("a whole number from 0 on was expected")
             return value.__index__()
         except Exception as error:
             self._left_out(error, f"step {step}: {name}={short(value)}: {said(error)}; it is left out", name)
             return None
 
-    def _queue(self, plain: Dict[str, Any]) -> None:
-        """Into the queue at once. What a device still has follows under a ticket, and is lost alone where the process is killed before."""
-        late = {name: value for name, value in plain.items() if isinstance(value, _masks.Later)}
-        if not late:
-            self._log_plain(plain)
-            return
-        known = {name: value for name, value in plain.items() if name not in late}
-        if "sums" in late:
-            known["samples"] = known.get("samples") or known.pop("batch", 0)
-            known.pop("seq", None)
-        elif not known.get("tokens") and not known.get("batch") and not known.get("seq") and "sums" not in known:
-            known.update(zip(("batch", "tokens", "squares"), self._shape))
-        self._summed(known)
-        ticket = self._core.log_awaited(known)
-        if not ticket:
-            return
-        self._waiting.append((ticket, late))
-        if len(self._waiting) > _MOST_WAITING:
-            self._core.complete(self._waiting.popleft()[0], {})
-            self._warn("a device is more than 256 steps behind: what it has not computed is left out", "behind")
-        if self._background is not None:
-            self._background.hurry()
-
-    def _pump(self) -> None:
-        """Numbers that have arrived, to their steps. For the monitor's own thread, which may wait for a device."""
-        for each in list(self._waiting):
-            ticket, late = each
-            if not all(value.ready() for value in late.values()):
-                continue
-            arrived: Dict[str, Any] = {}
-            for name, value in late.items():
-                try:
-                    arrived[name] = value.value()
-                except Exception as error:
-                    self._warn(f"{name}: {said(error)}; it is left out", f"late {name}")
-            self._summed(arrived)
-            self._core.complete(ticket, arrived)
+    def _arrived(self, late: Dict[str, Any]) -> Optional[Dict[str, Any]]:
+        """The numbers of a step that a device had, as far as it gave them; None while it has not."""
+        arrived: Dict[str, Any] = {}
+        for name, value in late.items():
             try:
-                self._waiting.remove(each)
-            except ValueError:  # given up meanwhile
-                pass
+                if not value.ready():
+                    return None
+                arrived[name] = value.value()
+            except Exception as error:
+                self._left_out(error, f"{name}: {said(error)}; it is left out", f"late {name}")
+        return arrived
 
-    def _summed(self, plain: Dict[str, Any]) -> None:
-        """Sums of a mask as log_step takes them, and FLOPs beyond 64 bits as a reading."""
-        sums = plain.pop("sums", None)
-        if sums is not None:
-            rows, tokens, squares, width = sums
-            plain.setdefault("samples", plain.get("batch") or rows)
-            plain.pop("seq", None)
-            plain.update(batch=rows, tokens=tokens, squares=squares)
-            if width:
-                plain["padded_to"] = width
-        flop = plain.get("counted_flop")
-        if flop is not None and flop >= 2**64:
-            del plain["counted_flop"]
-            shape = [plain.get("batch", 0), plain.get("tokens", 0), plain.get("squares", 0), plain.get("padded_to", 0), plain.get("images", 0)]
-            self._core.add_reading(plain["step"], shape, flop, None)
+    def _behind(self, steps: int) -> None:
+        self._warn(f"a device is more than {steps} steps behind: what it has not computed is left out", "behind")
 
-    def _log_plain(self, plain: Dict[str, Any]) -> None:
-        """With plain numbers only, so that this is the fast way."""
-        self._summed(plain)
-        self._fast(**plain)
-
-    def _refuse(self, *positional: Any, **named: Any) -> None:
-        self._warn(f"log_step: the step is left out: {short(named)}", "log_step refused")
+    def _read_unread(self) -> None:
+        """For the background, which may wait for a device."""
+        while self._unread:
+            self._unread.popleft().read()
 
     # What the background has to say.
 
@@ -389,29 +349,16 @@ def _ignore(*positional: Any, **named: Any) -> None:
     """log_step of a monitor that is closed."""
 
 
-def _weakly(monitor: Monitor, name: str) -> Callable[..., None]:
-    reference = weakref.ref(monitor)
-
-    def call(*positional: Any, **named: Any) -> None:
-        alive = reference()
-        if alive is not None:
-            getattr(alive, name)(*positional, **named)
-
-    return call
-
-
-_ORDER = ("step", "epoch", "loss", "grad_norm", "learning_rate", "attention_mask", "skip_wandb")
-_KNOWN = {*_ORDER, *_NUMBERS, *_COUNTS, "lengths"}
-
-
 def _bound(positional: Tuple[Any, ...], named: Dict[str, Any], warn: Callable[[str], None]) -> Dict[str, Any]:
-    if len(positional) > len(_ORDER):
-        raise TypeError(f"{len(positional)} arguments by position: {', '.join(_ORDER)} were expected, the rest by name")
-    given = dict(zip(_ORDER, positional))
+    if len(positional) > len(_POSITIONAL):
+        raise TypeError(f"{len(positional)} arguments by position: {', '.join(_POSITIONAL)} were expected, the rest by name")
+    given = dict(zip(_POSITIONAL, positional))
     for name, value in named.items():
-        if name not in _KNOWN:
-            warn(f"log_step has no argument {short(name)}: {', '.join(sorted(_KNOWN))} are there; it is left out")
+        kind = _ARGUMENTS.get(name)
+        if kind is None:
+            warn(f"log_step has no argument {short(name)}: {', '.join(sorted(_ARGUMENTS))} are there; it is left out")
             continue
+        name = kind if kind in _ARGUMENTS and kind != "step" else name  # an older spelling
         if name in given:
             raise TypeError(f"{name} is given twice")
         given[name] = value

@@ -4,6 +4,7 @@ No collective is added, no rank waits: rank 0 sets a key, the others look whethe
 what it has, its estimate or the last calibration, and says so.
 """
 
+import importlib
 import json
 import os
 import sys
@@ -155,3 +156,21 @@ class Ranks:
             except Exception:
                 pass
         self._lost = True
+
+
+def own_device() -> Optional[Tuple[str, str, Optional[int], Optional[int]]]:
+    """Name, architecture, units and memory of the GPU that this rank computes on; None before the program used one."""
+    torch = sys.modules.get("torch")
+    try:
+        if torch is None or not torch.cuda.is_initialized():
+            return None
+        from ._load import observer
+
+        index = torch.cuda.current_device()
+        local = int(os.environ.get("LOCAL_RANK") or 0)
+        if index == 0 and local < torch.cuda.device_count():
+            index = local  # set_device() comes later
+        seen = importlib.import_module(observer().__name__ + ".traits").device_traits(index)
+        return seen["name"], seen["architecture"] or "", seen["units"], seen["memory"]
+    except Exception:  # noqa: BLE001: a device that does not answer is asked by its driver
+        return None

@@ -46,7 +46,11 @@ class Step:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        seconds = time.perf_counter() - self._started
+        now = time.perf_counter()
+        # From the end of the step before: what the block took may be the launches of a device's work.
+        before = self._monitor._step_ended
+        seconds = now - (self._started if before is None else before)
+        self._monitor._step_ended = now if kind is None else None
         counted = self.__dict__["_counted"]
         try:
             if counted is not None:
@@ -57,7 +61,8 @@ class Step:
             let_through(problem)
             self._monitor._warn(f"what was counted is left out: {said(problem)}", "count")
         if kind is None:
-            self._fields.setdefault("step_seconds", seconds)
+            if "step_seconds" not in self._fields:
+                self._fields.setdefault("duration_s", seconds)
             self._monitor.log_step(self._step, **self._fields)
 
     def _hand_over(self, counted: Any) -> None:

@@ -16,6 +16,7 @@ steps since the last log. The peaks are those of the device torch runs on, by it
 against that type's) or `peak=` say otherwise; where one is not known there is no MFU, and one warning says what to give. Nothing here raises into training.
 """
 
+import logging
 import time
 import warnings
 from typing import Any, Dict, Optional
@@ -109,12 +110,15 @@ def _trainer_callback(base: type) -> type:
     class TrainerCallback(base):  # type: ignore[misc]
         """For transformers' Trainer: puts the metrics into every log. attach(trainer) places it before the loggers."""
 
-        def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> None:
+        def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, explain: int = 0) -> None:
             self.meter = Meter(device, dtype, peak)
+            self.explained = _explained(explain, device, peak)
             self._step = 0
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self.meter.start()
+            if self.explained:
+                self.explained.start()
             self._step = state.global_step
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **kwargs: Any) -> None:
@@ -128,6 +132,7 @@ def _trainer_callback(base: type) -> type:
 
         def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self.meter.stop()
+            _tell(self.explained)
 
     return TrainerCallback
 
@@ -136,13 +141,16 @@ def _lightning_callback(base: type) -> type:
     class LightningCallback(base):  # type: ignore[misc]
         """For lightning.Trainer: logs every log_every_n_steps."""
 
-        def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> None:
+        def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, explain: int = 0) -> None:
             super().__init__()
             self.meter = Meter(device, dtype, peak)
+            self.explained = _explained(explain, device, peak)
             self._step = 0
 
         def on_train_start(self, trainer: Any, pl_module: Any) -> None:
             self.meter.start()
+            if self.explained:
+                self.explained.start()
             self._step = trainer.global_step
 
         def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *rest: Any) -> None:
@@ -157,7 +165,24 @@ def _lightning_callback(base: type) -> type:
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
             self.meter.stop()
+            _tell(self.explained)
+
     return LightningCallback
+
+
+def _explained(steps: int, device: Optional[str], peak: Optional[float]) -> Any:
+    """With `explain=3` a callback has three steps explained: `callback.explained.findings` after training, the first one on the log."""
+    from ._explain_steps import explain_steps
+
+    return explain_steps(steps, device=device or "", peak=peak) if steps else None
+
+
+def _tell(explained: Any) -> None:
+    if explained is None:
+        return
+    explained.stop()
+    for finding in explained.findings[:1]:
+        logging.getLogger("mfu").warning("%s. %s", finding["title"], finding["fix"])
 
 
 def _tensor(value: float) -> Any:
@@ -189,9 +214,9 @@ class AcceleratorMeter:
         self.meter.stop()
 
 
-def attach(trainer: Any, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> Any:
+def attach(trainer: Any, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, explain: int = 0) -> Any:
     """The metrics in a transformers Trainer's logs, before W&B, TensorBoard and the rest get them. Returns the callback."""
-    callback = __getattr__("TrainerCallback")(device, dtype, peak)
+    callback = __getattr__("TrainerCallback")(device, dtype, peak, explain)
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback
 

@@ -21,7 +21,7 @@ from . import _core, _masks
 from ._answers import Answer
 from ._manners import let_through, said, short, tell
 from ._monitor import Monitor
-from ._settings import Config, read_settings
+from ._settings import Config
 
 __all__ = [
     "MfuArgs", "TokenTracker", "TrainingMonitor", "calculate_mfu", "calculate_mfu_with_profiler", "calculate_model_flops_per_token", "calculate_precise_mfu",
@@ -419,7 +419,7 @@ class TrainingMonitor:
         self.batch_size: Optional[int] = None
         self.seq_length: Optional[int] = None  # for steps without a mask
         self.step_start_time: Optional[float] = time.perf_counter()
-        settings = read_settings(config)
+        settings = _core.read_settings(config)
         chosen = settings.get("performance_monitoring.measure_flops_frequency") or settings.get("flops_profile_freq") or settings.get("freq.flops_profile_freq")
         self.flops_profile_freq = int(chosen) if chosen is not None and flops_profile_freq == 500 else flops_profile_freq
         self._mode = settings.get("mfu_calculation_mode")  # None: as the document measures
@@ -462,7 +462,7 @@ class TrainingMonitor:
             _once("log_step", f"TrainingMonitor.log_step: {type(error).__name__}: {said(error)}; MFU is 0 on such steps")
         if given.get("counted_flop") == 0:
             del given["counted_flop"]
-        self.monitor.log_step(step, epoch, loss, grad_norm, learning_rate, attention_mask, skip_wandb, step_seconds=seconds, **given)
+        self.monitor.log_step(step, epoch, loss, grad_norm, learning_rate, attention_mask, skip_wandb, duration_s=seconds, **given)
 
     def _shape(self, mask: Any) -> Tuple[int, int]:
         length = round(_get_actual_sequence_length({"attention_mask": mask})) if mask is not None else self.seq_length or 0

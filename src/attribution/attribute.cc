@@ -6,6 +6,7 @@
 #include <set>
 
 #include "attribution/book.h"
+#include "attribution/counted.h"
 #include "attribution/findings.h"
 #include "attribution/idle.h"
 #include "attribution/ranks.h"
@@ -45,10 +46,21 @@ std::string device_name(const Trace& trace, std::int64_t id) {
   return trace.info.devices.size() == 1 ? trace.info.devices.front().name : "";
 }
 
-// The device by the name that the trace has for it.
-std::optional<Device> known_device(const AttributionOptions& options, const std::string& named) {
+// The device by what the trace says of it.
+std::optional<Device> known_device(const AttributionOptions& options, const Trace& trace,
+                                   std::int64_t id, const std::string& named) {
   const Catalog& catalog = options.catalog != nullptr ? *options.catalog : Catalog::builtin();
-  Result<Device> found = find_device(catalog, named);
+  DeviceTraits traits{.name = named};
+  for (const DeviceProperties& device : trace.info.devices) {
+    if (device.id != id || device.name != named) continue;
+    if (device.multiprocessors && *device.multiprocessors > 0) {
+      traits.units = static_cast<std::uint32_t>(*device.multiprocessors);
+    }
+    if (device.memory_bytes && *device.memory_bytes > 0) {
+      traits.memory = Bytes{static_cast<std::uint64_t>(*device.memory_bytes)};
+    }
+  }
+  Result<Device> found = identify_device(catalog, traits);
   return found.has_value() ? std::optional(*found) : std::nullopt;
 }
 
@@ -211,7 +223,7 @@ void note_faster_than_peak(const Works& works, RankAttribution& rank) {
   constexpr double kWorthTelling = 0.0005;
   auto given = [](const Note& note) { return note.code == "model_given"; };
   if (std::any_of(rank.notes.begin(), rank.notes.end(), given)) return;
-  if (!rank.mfu || fast_ns + beside_ns < kWorthTelling * window) return;
+  if (!rank.mfu || rank.counted || fast_ns + beside_ns < kWorthTelling * window) return;
   rank.notes.push_back(
       {"faster_than_peak",
        {{"mfu", *rank.mfu},
@@ -266,7 +278,8 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
   rank.cpu = work.cpu;
   rank.device_name = work.cpu ? "CPU" : device_name(trace, work.device);
   rank.device = options.device;
-  if (!rank.device && !work.cpu) rank.device = known_device(options, rank.device_name);
+  if (!rank.device && !work.cpu)
+    rank.device = known_device(options, trace, work.device, rank.device_name);
   PeakQuestion question{.device = rank.device ? &*rank.device : nullptr,
                         .given = options.peak,
                         .precision = options.precision};
@@ -288,12 +301,19 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
   IdleTally tally;
   write_ledger(trace, work, plan, options, rank, tally);
   count_flop(work.works, rank);
+  const ProfiledWindow* counted = counted_window(options, rank);
+  if (counted != nullptr) {
+    rank.counted = *counted;
+    if (!rank.rank) rank.rank = counted->rank;
+    use_counted(*counted, question, work.works, rank);
+  }
   use_given_flop(options, rank);
   rank.operators = operators_of(trace, work.works, plan.window);
   rank.kernels = kernels_of(trace, work.works, plan.window, work.cpu);
   rank.coverage = coverage_of(trace, work.works, plan.window, work.cpu);
   if (options.timeline) rank.timeline = timeline_of(trace, work.works, plan.window, work.cpu);
-  rank.findings = findings_of({trace, work.works, rank, tally, several, options.peak.has_value()});
+  rank.findings =
+      findings_of({trace, work.works, rank, tally, several, options.peak.has_value(), counted});
   add_notes(trace, work.works, tally, rank);
   return rank;
 }
@@ -349,6 +369,10 @@ Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOp
   }
   whole.findings = findings_of_all(whole.ranks, whole.mfu);
   return whole;
+}
+
+Result<Attribution> attribute(const Traces& traces, const AttributionOptions& options) {
+  return attribute(traces.all(), options);
 }
 
 }  // namespace mfu

@@ -2,10 +2,10 @@
 
 #include <random>
 
+#include "attribution/attribute.h"
 #include "attribution/drawn_trace.h"
 #include "attribution/reference.h"
 #include "attribution/trace_text.h"
-#include "mfu/attribution.h"
 
 namespace mfu {
 namespace {
@@ -250,6 +250,27 @@ TEST(Ledger, by_hand) {
   EXPECT_EQ(rank.window.duration_ns(), 110'000);
   EXPECT_EQ(rank.model_flop, FlopCount(8192));
   EXPECT_NEAR(*rank.mfu, 8192.0 / 110'000, 1e-12);
+}
+
+TEST(Findings, a_device_that_is_idle_for_no_reason_the_trace_shows_gets_one_all_the_same) {
+  TraceText text;  // 1 ms of work at both ends of 100 ms, launches not recorded
+  text.kernel("volta_sgemm_64x64", 0, 1'000'000, 7, 1);
+  text.kernel("volta_sgemm_64x64", 99'000'000, 1'000'000, 7, 2);
+  RankAttribution rank = explained(text, plain_options());
+  EXPECT_EQ(rank.ledger[idle_unknown], 98'000'000);
+  ASSERT_FALSE(rank.findings.empty());
+  EXPECT_EQ(rank.findings.front().code, "idle_unknown");
+  EXPECT_EQ(rank.findings.front().cause, Cause::unknown);
+  EXPECT_EQ(rank.findings.front().gain_ceiling_ns, 98'000'000);
+}
+
+TEST(Findings, a_few_percent_without_a_reason_are_none) {
+  TraceText text;
+  text.kernel("volta_sgemm_64x64", 0, 49'000'000, 7, 1);
+  text.kernel("volta_sgemm_64x64", 52'000'000, 48'000'000, 7, 2);
+  for (const Finding& finding : explained(text, plain_options()).findings) {
+    EXPECT_NE(finding.code, "idle_unknown");
+  }
 }
 
 TEST(Ledger, steps_fill_the_window_and_add_up_to_it) {

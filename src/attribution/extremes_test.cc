@@ -4,8 +4,8 @@
 
 #include <random>
 
+#include "attribution/attribute.h"
 #include "attribution/trace_text.h"
-#include "mfu/attribution.h"
 
 namespace mfu {
 namespace {

@@ -10,8 +10,8 @@ namespace mfu {
 namespace {
 
 constexpr std::size_t kFindingsKept = 5;
-// Below this share of the window a cause is not worth a person's time; twice as much again where
-// the run is good already.
+// Below this share of the window a cause is not worth a person's time. Where the run is good
+// already, it must be five times as large.
 constexpr double kWorthFraction = 0.02;
 constexpr double kWorthWhenGoodFraction = 0.1;
 constexpr double kGoodMfu = 0.5;
@@ -39,9 +39,9 @@ std::optional<double> mfu_gain(std::optional<double> mfu, std::int64_t window_ns
 std::vector<Finding> findings_of(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::vector<Finding> findings;
-  for (Rule rule : {data_rule, preprocessing_rule, launch_rule, synchronization_rule, waiting_rule,
-                    transfer_rule, copies_rule, recomputation_rule, precision_rule, matmul_rule,
-                    kernels_rule}) {
+  for (Rule rule : {data_rule, preprocessing_rule, launch_rule, tiny_rule, threads_rule,
+                    optimizer_rule, synchronization_rule, unknown_rule, waiting_rule, transfer_rule,
+                    copies_rule, recomputation_rule, precision_rule, matmul_rule, kernels_rule}) {
     std::optional<Finding> finding = rule(situation);
     if (!finding) continue;
     bool good = rank.mfu && *rank.mfu >= kGoodMfu;

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "attribution/attribute.h"
 #include "attribution/idle.h"
-#include "mfu/attribution.h"
 
 namespace mfu {
 
@@ -15,6 +15,7 @@ struct Situation {
   const IdleTally& idle;
   bool several_ranks = false;
   bool peak_given = false;
+  const ProfiledWindow* counted = nullptr;  // what the observer saw of the same steps
 };
 
 // Ranked, few, none where it is good.

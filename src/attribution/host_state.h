@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "mfu/trace.h"
+#include "trace/trace.h"
 
 namespace mfu {
 

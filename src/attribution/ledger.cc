@@ -1,7 +1,7 @@
 #include <array>
 #include <numeric>
 
-#include "mfu/attribution.h"
+#include "attribution/attribute.h"
 
 namespace mfu {
 

@@ -27,21 +27,62 @@ std::string lower(std::string_view text) {
 }
 
 // Lower case. cuBLAS, cuDNN, CUTLASS, hipBLASLt and Tensile, composable kernel, MIOpen, Triton's
-// and vLLM's templates, flash and memory-efficient attention.
-constexpr std::array<std::string_view, 35> kMatmulParts = {
-    "gemm",       "gemv",        "nvjet",         "cutlass",   "cublas",      "wgmma",
-    "cijk_",      "matmul",      "scudnn",        "dgrad",     "wgrad",       "fprop",
-    "winograd",   "conv2d",      "conv3d",        "convolve",  "convolution", "implicit_con",
-    "conv_depth", "conv_fwd",    "conv_bwd",      "_conv",     "xdlops",      "flash_fwd",
-    "flash_bwd",  "flash_attn",  "fmha",          "attn_fwd",  "attn_bwd",    "attention",
-    "sage_fwd",   "triton_tem_", "bwd_kernel_dk", "triton_mm", "bmm_"};
+// and vLLM's templates, flash and memory-efficient attention, cuDNN's (sdpa, bprop), experts' of
+// FlyDSL, ck_tile, AITER and Marlin, DeepGEMM's index scores.
+constexpr std::array<std::string_view, 44> kMatmulParts = {"gemm",
+                                                           "gemv",
+                                                           "nvjet",
+                                                           "cutlass",
+                                                           "cublas",
+                                                           "wgmma",
+                                                           "cijk_",
+                                                           "matmul",
+                                                           "scudnn",
+                                                           "dgrad",
+                                                           "wgrad",
+                                                           "fprop",
+                                                           "winograd",
+                                                           "conv2d",
+                                                           "conv3d",
+                                                           "convolve",
+                                                           "convolution",
+                                                           "implicit_con",
+                                                           "conv_depth",
+                                                           "conv_fwd",
+                                                           "conv_bwd",
+                                                           "_conv",
+                                                           "xdlops",
+                                                           "flash_fwd",
+                                                           "flash_bwd",
+                                                           "flash_attn",
+                                                           "fmha",
+                                                           "attn_fwd",
+                                                           "attn_bwd",
+                                                           "attention",
+                                                           "sage_fwd",
+                                                           "triton_tem_",
+                                                           "bwd_kernel_dk",
+                                                           "triton_mm",
+                                                           "bmm_",
+                                                           "sdpa",
+                                                           "bprop",
+                                                           "mfma_moe",
+                                                           "flatmm",
+                                                           "fmoe_",
+                                                           "fused_moe_kernel",
+                                                           "marlin",
+                                                           "mqa_logits",
+                                                           "wvsplitk"};
 // What holds such a word and is something else: fbgemm's table lookups, Inductor's fused
 // element-wise and reduction kernels (named after what they fuse), the cache writes of paged
-// attention, norms of ck_tile, layout changes of a convolution that stands alone.
-constexpr std::array<std::string_view, 17> kNotMatmulParts = {
-    "fbgemm",     "triton_poi_", "triton_red_", "triton_per_",   "reshape_and_cache", "norm",
-    "softmax",    "convert",     "elementwise", "reduce_kernel", "transpose",         "nchwtonhwc",
-    "nhwctonchw", "rotary",      "memset",      "quantize",      "copy_kernel"};
+// attention, norms of ck_tile, layout changes of a convolution that stands alone, what runs before
+// and after a backward of attention, experts' sorting and repacked weights.
+constexpr std::array<std::string_view, 24> kNotMatmulParts = {
+    "fbgemm",      "triton_poi_", "triton_red_", "triton_per_", "reshape_and_cache",
+    "norm",        "softmax",     "convert",     "elementwise", "reduce_kernel",
+    "transpose",   "nchwtonhwc",  "nhwctonchw",  "rotary",      "memset",
+    "quantize",    "copy_kernel", "dot_do_o",    "preprocess",  "_combine",
+    "fmha_reduce", "repack",      "_sort",       "fwdcombine"};
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/saturating.h"
-#include "mfu/collective.h"
+#include "trace/collective.h"
 
 namespace mfu {
 

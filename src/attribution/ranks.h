@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "attribution/attribute.h"
 #include "attribution/work.h"
-#include "mfu/attribution.h"
 
 namespace mfu {
 

@@ -2,7 +2,7 @@
 // them, with none of the code that is tested but the reader and the costs of operators.
 #pragma once
 
-#include "mfu/attribution.h"
+#include "attribution/attribute.h"
 
 namespace mfu {
 

@@ -15,16 +15,29 @@ std::optional<Finding> data_rule(const Situation& situation);
 std::optional<Finding> preprocessing_rule(const Situation& situation);
 std::optional<Finding> launch_rule(const Situation& situation);
 std::optional<Finding> synchronization_rule(const Situation& situation);
+std::optional<Finding> unknown_rule(const Situation& situation);
 // In rules_device.cc: what the device does beside matmuls.
 std::optional<Finding> waiting_rule(const Situation& situation);
 std::optional<Finding> transfer_rule(const Situation& situation);
 std::optional<Finding> copies_rule(const Situation& situation);
 std::optional<Finding> recomputation_rule(const Situation& situation);
 std::optional<Finding> kernels_rule(const Situation& situation);
+// In rules_machine.cc: what the observer saw beside the trace, and the loop's own habits.
+std::optional<Finding> threads_rule(const Situation& situation);
+std::optional<Finding> optimizer_rule(const Situation& situation);
+std::optional<Finding> tiny_rule(const Situation& situation);
+// What the optimizer takes of the window, as the host sees it; operators of a CPU only.
+struct OptimizerUse {
+  std::int64_t range_ns = 0, operators_ns = 0, tiny_ns = 0;
+  std::uint64_t operators = 0;
+};
+OptimizerUse optimizer_use(const Situation& situation);
 // In rules_matmul.cc.
 std::optional<Finding> precision_rule(const Situation& situation);
 std::optional<Finding> matmul_rule(const Situation& situation);
 
+// Whether generated code of torch.compile runs.
+bool is_compiled(const Trace& trace);
 // The finding of one line of the ledger: its share of the window is the most there is to win.
 Finding finding_of(const Situation& situation, std::string code, Cause cause, std::int64_t ns);
 // The name a person knows a kernel by: template arguments and parameters cut.

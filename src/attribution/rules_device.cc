@@ -78,6 +78,17 @@ bool has_operator(const Situation& situation, std::initializer_list<std::string_
 
 }  // namespace
 
+bool is_compiled(const Trace& trace) {
+  for (std::uint32_t text = 0; text < trace.text_count(); ++text) {
+    std::string_view name = trace.text(text);
+    if (name.starts_with("Torch-Compiled Region") || has_part(name, "CompiledFxGraph") ||
+        name.starts_with("CompiledFunction") || name.starts_with("triton_")) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::optional<Finding> waiting_rule(const Situation& situation) {
   std::int64_t ns = situation.rank.ledger[LedgerLine::exposed_communication_wait];
   if (ns <= 0) return std::nullopt;
@@ -143,6 +154,10 @@ std::optional<Finding> recomputation_rule(const Situation& situation) {
 std::optional<Finding> kernels_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::other_kernels];
+  if (rank.cpu) {  // what other rules speak of
+    OptimizerUse optimizer = optimizer_use(situation);
+    ns -= std::min(ns, optimizer.operators_ns);
+  }
   if (static_cast<double>(ns) < 0.1 * static_cast<double>(rank.window.duration_ns())) {
     return std::nullopt;
   }
@@ -161,7 +176,9 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
   std::int64_t layout = kernel_ns(situation, "compute", {"nchwToNhwc", "nhwcToNchw", "transpose"});
   std::int64_t batch_norm = kernel_ns(situation, "compute", {"bn_fw", "bn_bw", "batch_norm"});
   if (10 * layout > ns || 4 * batch_norm > ns) finding.fixes.emplace_back("channels_last");
-  finding.fixes.emplace_back("compile_fuses");
+  bool compiled = is_compiled(situation.trace);
+  if (!compiled) finding.fixes.emplace_back("compile_fuses");
+  if (finding.fixes.empty()) return std::nullopt;  // nothing that would help
   return finding;
 }
 

@@ -42,6 +42,9 @@ std::string idle_code(const Situation& situation, LedgerLine cause) {
 
 namespace {
 
+// Less than this of the window without a known reason is what every trace has.
+constexpr double kWorthUnexplainedFraction = 0.1;
+
 void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
   std::string code = idle_code(situation, cause);
   if (!code.empty()) finding.evidence.push_back({"at_code", {{"code", code}}});
@@ -52,6 +55,19 @@ bool has_optimizer(const Trace& trace) {
     if (trace.text(text).starts_with("Optimizer.step")) return true;
   }
   return false;
+}
+
+// Whether the loader computes rather than waits for disks and networks: inside the loop by its own
+// processor time, with workers by theirs.
+bool loader_works(const Situation& situation) {
+  const ProfiledWindow* counted = situation.counted;
+  if (counted == nullptr || counted->loading.count() == 0) return false;
+  if (2 * counted->loading_cpu > counted->loading) return true;
+  if (counted->children == 0) return false;
+  double busy = static_cast<double>(counted->children_cpu.count()) /
+                (static_cast<double>(counted->wall.count()) *
+                 static_cast<double>(std::min(counted->children, counted->cores_available)));
+  return busy > 0.5;
 }
 
 struct EventMean {
@@ -88,6 +104,17 @@ std::optional<Finding> data_rule(const Situation& situation) {
   for (const Gap& gap : rank.gaps) longest = std::max(longest, gap.ledger[LedgerLine::idle_data]);
   finding.evidence.push_back(
       {"data_waits", {{"waits", gaps}, {"longest_ns", longest}, {"host", range}}});
+  if (loader_works(situation)) {
+    finding.code = "preprocessing";
+    finding.cause = Cause::cpu_preprocessing;
+    finding.evidence.push_back({"loader_works", {}});
+    bool alone = range.find("_SingleProcess") != std::string::npos;
+    if (alone) finding.evidence.push_back({"loader_in_process", {}});
+    finding.fixes = {"preprocess_offline"};
+    if (alone) finding.fixes.emplace_back("start_workers");
+    add_code(situation, LedgerLine::idle_data, finding);
+    return finding;
+  }
   if (range.find("_SingleProcess") != std::string::npos) {
     finding.evidence.push_back({"loader_in_process", {}});
     finding.fixes = {"start_workers"};
@@ -116,23 +143,17 @@ std::optional<Finding> preprocessing_rule(const Situation& situation) {
 
 std::optional<Finding> launch_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
+  if (rank.cpu) return std::nullopt;  // tiny_rule has it
   std::int64_t ns = rank.ledger[LedgerLine::idle_launch];
-  if (!rank.cpu) {
-    ns -= situation.idle.launch_after_synchronization_ns + situation.idle.cpu_work_ns;
-  }
+  ns -= situation.idle.launch_after_synchronization_ns + situation.idle.cpu_work_ns;
   EventMean mean = mean_event(rank);
   if (ns <= 0 || mean.events == 0) return std::nullopt;
   Finding finding = finding_of(situation, "kernel_launch", Cause::kernel_launch, ns);
   finding.evidence.push_back(
-      {rank.cpu ? "mean_operator" : "mean_event",
+      {"mean_event",
        {{"events", static_cast<std::int64_t>(mean.events)},
         {"mean_ns", mean.mean_ns},
         {"wait_ns", static_cast<double>(ns) / static_cast<double>(mean.events)}}});
-  if (rank.cpu) {
-    finding.fixes = {"fewer_operators"};
-    add_code(situation, LedgerLine::idle_launch, finding);
-    return finding;
-  }
   std::vector<NotedItem> list = idle_list(situation, LedgerLine::idle_launch, 3);
   if (!list.empty()) finding.evidence.push_back({"waits_before", {{"events", std::move(list)}}});
   add_code(situation, LedgerLine::idle_launch, finding);
@@ -160,6 +181,36 @@ std::optional<Finding> synchronization_rule(const Situation& situation) {
   if (after > 0) finding.evidence.push_back({"until_launched", {{"duration_ns", after}}});
   add_code(situation, LedgerLine::idle_synchronization, finding);
   finding.fixes = {"read_device_less"};
+  return finding;
+}
+
+std::optional<Finding> unknown_rule(const Situation& situation) {
+  const RankAttribution& rank = situation.rank;
+  std::int64_t ns = rank.ledger[LedgerLine::idle_unknown];
+  double window = static_cast<double>(rank.window.duration_ns());
+  if (ns <= 0 || static_cast<double>(ns) < kWorthUnexplainedFraction * window) return std::nullopt;
+  Finding finding = finding_of(situation, "idle_unknown", Cause::unknown, ns);
+  const ProfiledWindow* counted = situation.counted;
+  if (rank.cpu && counted != nullptr && 3 * counted->cpu > 2 * counted->wall) {
+    finding.code = "host_code";
+    finding.cause = Cause::cpu_preprocessing;
+    finding.evidence.push_back({"host_is_busy", {}});
+    finding.fixes = {"preprocess_offline"};
+    return finding;
+  }
+  for (const Gap& gap : rank.gaps) {  // longest first
+    if (gap.reason.empty()) continue;
+    finding.evidence.push_back({"longest_gap",
+                                {{"longest_ns", gap.end_ns - gap.start_ns},
+                                 {"next", short_name(gap.next).substr(0, 60)},
+                                 {"reason", gap.reason}}});
+    break;
+  }
+  if (situation.idle.graph_unknown_ns > 0) {
+    finding.evidence.push_back(
+        {"before_graph_kernels", {{"duration_ns", situation.idle.graph_unknown_ns}}});
+  }
+  finding.fixes = {rank.cpu ? "record_stacks" : "record_the_host"};
   return finding;
 }
 

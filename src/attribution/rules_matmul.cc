@@ -124,12 +124,15 @@ std::optional<Finding> matmul_rule(const Situation& situation) {
   double reachable = static_cast<double>(at_peak) / kReachable;
   std::int64_t ns = matmul - static_cast<std::int64_t>(reachable);
   if (ns <= 0 || at_peak <= 0) return std::nullopt;
+  std::vector<Loss> losses = losses_of(rank);
+  Advice advice = advice_of(situation, losses);
+  // A processor's large matmuls reach what its libraries and clock give: nobody changes that.
+  if (rank.cpu && !advice.small && !advice.memory) return std::nullopt;
   Finding finding = finding_of(situation, "matmul_below_peak", Cause::implementation, matmul);
   finding.gain_ceiling_ns = ns;
   finding.values.emplace_back("reached_fraction",
                               static_cast<double>(at_peak) / static_cast<double>(matmul));
   finding.evidence.push_back({"winnable", {{"fraction", kReachable}}});
-  std::vector<Loss> losses = losses_of(rank);
   for (std::size_t i = 0; i < std::min<std::size_t>(3, losses.size()); ++i) {
     const OperatorLine& line = *losses[i].line;
     finding.evidence.push_back(
@@ -142,14 +145,13 @@ std::optional<Finding> matmul_rule(const Situation& situation) {
           {"peak_fraction", line.peak_fraction ? line.peak_fraction->value : 0},
           {"code", line.code}}});
   }
-  Advice advice = advice_of(situation, losses);
   if (advice.small || advice.memory) finding.fixes.emplace_back("larger_matmuls");
   if (advice.uneven) finding.fixes.emplace_back("even_shapes");
   if (advice.convolution) {
     finding.fixes.emplace_back("channels_last");
     finding.fixes.emplace_back("cudnn_benchmark");
   }
-  finding.fixes.emplace_back("autotune");
+  if (!rank.cpu) finding.fixes.emplace_back("autotune");
   return finding;
 }
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "mfu/trace.h"
+#include "trace/trace.h"
 
 namespace mfu {
 

@@ -1,9 +1,9 @@
 // Who used the device: operators, kernels, how much of it is linked; unions of intervals.
 #pragma once
 
+#include "attribution/attribute.h"
 #include "attribution/window.h"
 #include "attribution/work.h"
-#include "mfu/attribution.h"
 
 namespace mfu {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "mfu/trace.h"
+#include "trace/trace.h"
 
 namespace mfu {
 

@@ -8,9 +8,9 @@
 #include <map>
 #include <sstream>
 
+#include "attribution/attribute.h"
 #include "base/csv.h"
 #include "base/text.h"
-#include "mfu/attribution.h"
 
 namespace mfu {
 namespace {
@@ -134,7 +134,7 @@ TEST(RealTraces, checkpointing_under_eight_ranks_is_bound_by_communication_and_r
 
 TEST(RealTraces, eight_ranks_part_waiting_from_transfer) {
   if (!present()) GTEST_SKIP() << "no traces beside the repository";
-  Result<std::vector<Trace>> traces = read_traces({kFolder + "param_v100_dlrm_8rank"});
+  Result<std::vector<Trace>> traces = read_trace_files({kFolder + "param_v100_dlrm_8rank"});
   ASSERT_TRUE(traces.has_value()) << traces.error().message;
   ASSERT_EQ(traces->size(), 8u);
   Result<Attribution> found = attribute(*traces, {});

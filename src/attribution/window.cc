@@ -188,6 +188,11 @@ Result<WindowPlan> plan_window(const Trace& trace, const Works& works, const Win
     plan.window = MFU_TRY(range_window(asked, all));
   } else if (policy == WindowPolicy::steps && has_steps) {
     plan.window = {WindowPolicy::steps, marked.first_ns, marked.last_ns, 0};
+    if (cpu && asked.whole_steps) {
+      const ProfilerStep &first = trace.steps.front(), &last = trace.steps.back();
+      plan.window.start_ns = std::min(plan.window.start_ns, first.start_ns);
+      plan.window.end_ns = std::max(plan.window.end_ns, last.start_ns + last.duration_ns);
+    }
     plan.steps = steps_in(trace, bounds, plan.window);
   } else if (policy == WindowPolicy::steps) {
     plan.notes.push_back(

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mfu/attribution.h"
+#include "attribution/attribute.h"
 #include "mfu/ops.h"
 #include "mfu/utilization.h"
 

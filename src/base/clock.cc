@@ -1,4 +1,4 @@
-#include "mfu/clock.h"
+#include "mfu/units.h"
 
 namespace mfu {
 

@@ -60,7 +60,8 @@ Failure too_large(const std::string& path, std::uint64_t most) {
 
 enum class Take { anything, regular };
 
-Result<std::string> read_whole(const std::string& path, std::uint64_t most, Take take) {
+Result<void> read_blocks(const std::string& path, std::uint64_t most, Take take,
+                         const std::function<void(std::string_view)>& give) {
   // Without O_NONBLOCK, opening a pipe waits for somebody to write to it.
   int flags = O_RDONLY | O_CLOEXEC | (take == Take::regular ? O_NONBLOCK : 0);
   Descriptor file(::open(path.c_str(), flags));
@@ -80,22 +81,34 @@ Result<std::string> read_whole(const std::string& path, std::uint64_t most, Take
   }
   // Before anything is held, where the file says its size.
   if (regular && static_cast<std::uint64_t>(status.st_size) > most) return too_large(path, most);
-  std::string bytes;
+  std::uint64_t bytes = 0;
   char block[65536];
   while (true) {
     ssize_t count = ::read(file.number(), block, sizeof block);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return fail(ErrorCode::io, fmt::format("cannot read {}: {}", path, reason()));
-    if (count == 0) return bytes;
-    bytes.append(block, static_cast<std::size_t>(count));
-    if (bytes.size() > most) return too_large(path, most);
+    if (count == 0) return {};
+    bytes += static_cast<std::uint64_t>(count);
+    if (bytes > most) return too_large(path, most);
+    give({block, static_cast<std::size_t>(count)});
   }
+}
+
+Result<std::string> read_whole(const std::string& path, std::uint64_t most, Take take) {
+  std::string bytes;
+  MFU_TRY(read_blocks(path, most, take, [&](std::string_view block) { bytes += block; }));
+  return bytes;
 }
 
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, std::uint64_t most) {
   return read_whole(path, most, Take::regular);
+}
+
+Result<void> read_file_blocks(const std::string& path, std::uint64_t most,
+                              const std::function<void(std::string_view)>& give) {
+  return read_blocks(path, most, Take::regular, give);
 }
 
 Result<std::string> read_named_file(const std::string& path, std::uint64_t most) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,10 @@ namespace mfu {
 // than `most`; `malformed` where it is no regular file: a pipe would block, a device may have no
 // end.
 Result<std::string> read_file(const std::string& path, std::uint64_t most = 64u << 20);
+
+// The same a block at a time, none of them held.
+Result<void> read_file_blocks(const std::string& path, std::uint64_t most,
+                              const std::function<void(std::string_view)>& give);
 
 // The same of a file that a person named, which may be a pipe: `mfu flops <(curl …)`.
 Result<std::string> read_named_file(const std::string& path, std::uint64_t most = 64u << 20);

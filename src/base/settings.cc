@@ -1,4 +1,4 @@
-#include "mfu/settings.h"
+#include "base/settings.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/suggest.h"
 #include "base/text.h"
-#include "mfu/suggest.h"
 
 namespace mfu {
 

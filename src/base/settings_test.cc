@@ -1,4 +1,4 @@
-#include "mfu/settings.h"
+#include "base/settings.h"
 
 #include <gtest/gtest.h>
 

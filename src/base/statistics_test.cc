@@ -1,4 +1,4 @@
-#include "mfu/statistics.h"
+#include "mfu/units.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "mfu/suggest.h"
+#include "base/suggest.h"
 
 #include <algorithm>
 #include <array>

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "mfu/suggest.h"
+#include "base/suggest.h"
 
 namespace mfu {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "base/csv.h"
 #include "base/file.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "hardware/catalog_data.h"
 #include "hardware/names.h"
 #include "mfu/hardware.h"
-#include "mfu/suggest.h"
 
 namespace mfu {
 

@@ -5,9 +5,9 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/settings.h"
 #include "base/text.h"
-#include "mfu/ceiling.h"
-#include "mfu/settings.h"
+#include "mfu/machine.h"
 
 namespace mfu {
 

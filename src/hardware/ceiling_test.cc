@@ -1,4 +1,4 @@
-#include "mfu/ceiling.h"
+#include "mfu/machine.h"
 
 #include <gtest/gtest.h>
 

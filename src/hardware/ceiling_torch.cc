@@ -7,7 +7,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "hardware/ceiling_times.h"
-#include "mfu/ceiling.h"
+#include "mfu/machine.h"
 
 MFU_EMBED(mfu_ceiling_torch_py, MFU_HARDWARE_DIR "/ceiling_torch.py");
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "mfu/counters.h"
+#include "mfu/machine.h"
 
 namespace mfu {
 

@@ -12,8 +12,8 @@
 #include <string>
 #include <string_view>
 
-#include "mfu/clock.h"
-#include "mfu/samples.h"
+#include "hardware/samples.h"
+#include "mfu/units.h"
 
 namespace mfu {
 

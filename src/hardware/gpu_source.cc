@@ -131,6 +131,8 @@ std::string gpu_of_this_rank() {
   if (rank.empty()) rank = variable("SLURM_LOCALID");
   std::size_t number = static_cast<std::size_t>(std::strtoul(rank.c_str(), nullptr, 10));
   std::string visible = variable("CUDA_VISIBLE_DEVICES");
+  if (visible.empty()) visible = variable("HIP_VISIBLE_DEVICES");
+  if (visible.empty()) visible = variable("ROCR_VISIBLE_DEVICES");
   if (visible.empty()) return std::to_string(number);
   std::vector<std::string_view> each = split(visible, ',');
   // A launcher that gives every rank one GPU of its own names just that.

@@ -4,10 +4,10 @@
 #include <map>
 #include <set>
 
+#include "base/suggest.h"
 #include "base/text.h"
 #include "hardware/names.h"
 #include "mfu/hardware.h"
-#include "mfu/suggest.h"
 
 namespace mfu {
 
@@ -129,6 +129,32 @@ std::vector<const Device*> whole_devices(const Catalog& catalog, std::string_vie
   return !exact.empty() ? exact : !same.empty() ? same : family;
 }
 
+// "1c.3g.40gb": one of the compute slices of the GPU instance 3g.40gb, whose memory it shares. A
+// slice has the units of the device's smallest GPU instance, 1g (nvidia-smi mig -lcip).
+std::optional<Device> compute_instance(const Catalog& catalog, const Device& device,
+                                       std::string_view profile) {
+  std::size_t cut = profile.find("c.");
+  if (cut != 1 || profile[0] < '1' || profile[0] > '9' || !device.units) return std::nullopt;
+  std::string_view instance = profile.substr(3);
+  auto slices = static_cast<std::uint32_t>(profile[0] - '0');
+  const Partition* whole = nullptr;
+  std::uint32_t slice_units = 0;
+  for (const Partition& each : catalog.partitions()) {
+    if (each.device != device.name) continue;
+    if (to_lower(each.profile) == instance) whole = &each;
+    if (each.profile.starts_with("1g.")) slice_units = each.units;
+  }
+  if (whole == nullptr || slice_units == 0 || slices * slice_units > whole->units) {
+    return std::nullopt;
+  }
+  Device part = slice_of(device, fmt::format("{} {}", device.name, profile), slices * slice_units);
+  part.memory = whole->memory;
+  part.notes.push_back(fmt::format("{} of {} units: {} of the compute slices of {}; {}",
+                                   slices * slice_units, *device.units, slices, instance,
+                                   whole->source));
+  return part;
+}
+
 // "NVIDIA A100-SXM4-40GB MIG 1g.5gb" as torch prints it, or "MI300X CPX".
 std::vector<Device> partitions(const Catalog& catalog, std::string_view folded_name) {
   std::size_t cut = folded_name.rfind(' ');
@@ -138,6 +164,9 @@ std::vector<Device> partitions(const Catalog& catalog, std::string_view folded_n
   if (whole.ends_with(" mig")) whole.remove_suffix(4);
   std::vector<Device> found;
   for (const Device* device : whole_devices(catalog, whole)) {
+    if (auto instance = compute_instance(catalog, *device, profile)) {
+      found.push_back(*std::move(instance));
+    }
     for (const Partition& partition : catalog.partitions()) {
       if (partition.device != device->name || to_lower(partition.profile) != profile) continue;
       if (!device->units || *device->units < partition.units) continue;
@@ -186,6 +215,10 @@ std::vector<std::string> suggestions(const Catalog& catalog, std::string_view na
 }
 
 }  // namespace
+
+std::vector<std::string> model_words(std::string_view name) {
+  return query_of(folded(name.substr(0, 256))).words;
+}
 
 std::vector<Device> match_devices(const Catalog& catalog, std::string_view name) {
   std::string wanted = folded(name.substr(0, 256));

@@ -4,7 +4,6 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "hardware/gemm.h"
-#include "mfu/counters.h"
 #include "mfu/machine.h"
 
 namespace mfu {

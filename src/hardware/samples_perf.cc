@@ -1,8 +1,8 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "mfu/counters.h"
-#include "mfu/samples.h"
+#include "hardware/samples.h"
+#include "mfu/machine.h"
 
 namespace mfu {
 

@@ -1,4 +1,4 @@
-#include "mfu/samples.h"
+#include "hardware/samples.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <span>
 
+#include "base/suggest.h"
 #include "mfu/measure.h"
-#include "mfu/suggest.h"
 
 namespace mfu {
 

@@ -1,4 +1,4 @@
-#include "mfu/tokens.h"
+#include "mfu/measure.h"
 
 #include <cmath>
 

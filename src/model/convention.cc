@@ -1,11 +1,11 @@
-#include "mfu/convention.h"
+#include "mfu/workload.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "mfu/suggest.h"
+#include "base/suggest.h"
 #include "model/convention_facts.h"
 #include "model/walk.h"
 

@@ -1,5 +1,5 @@
 // Conventions against what their systems give: torch's own counter, published figures.
-#include "mfu/convention.h"
+#include "mfu/workload.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
+#include "base/suggest.h"
 #include "base/text.h"
-#include "mfu/suggest.h"
 
 namespace mfu {
 namespace {

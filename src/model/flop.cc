@@ -4,7 +4,7 @@
 #include <array>
 #include <span>
 
-#include "mfu/suggest.h"
+#include "base/suggest.h"
 #include "mfu/workload.h"
 #include "model/walk.h"
 

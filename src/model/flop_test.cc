@@ -4,7 +4,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "mfu/convention.h"
+#include "mfu/workload.h"
 #include "model/testing.h"
 
 namespace mfu {

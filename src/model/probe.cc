@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "mfu/convention.h"
+#include "mfu/workload.h"
 
 namespace mfu {
 namespace {

@@ -6,8 +6,8 @@
 #include <iterator>
 
 #include "base/file.h"
+#include "base/suggest.h"
 #include "base/text.h"
-#include "mfu/suggest.h"
 #include "model/families.h"
 #include "model/parameters.h"
 #include "model/tensors.h"
@@ -28,6 +28,11 @@ std::vector<std::span<const Family>> all_families() {
           gemma4_media_families()};
 }
 
+bool is_file(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
 bool is_folder(const std::string& path) {
   struct stat status{};
   return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
@@ -35,7 +40,9 @@ bool is_folder(const std::string& path) {
 
 std::string folder_name(std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
-  if (path.ends_with("/config.json")) path.remove_suffix(12);
+  for (std::string_view file : {"/config.json", "/params.json"}) {
+    if (path.ends_with(file)) path.remove_suffix(file.size());
+  }
   std::size_t slash = path.rfind('/');
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
@@ -85,11 +92,90 @@ std::string other_family(std::string_view architecture, const Family& family) {
   return std::string(nearest);
 }
 
-std::string read_type(const Fields& config) {
+// The family whose name begins that of the class, longest first: Qwen2MoeForCausalLM is one of
+// qwen2_moe.
+std::string type_of_class(std::string_view architecture) {
+  std::string name = letters_of(architecture), nearest;
+  for (std::span<const Family> families : all_families()) {
+    for (const Family& family : families) {
+      std::string letters = letters_of(family.type);
+      if (!name.starts_with(letters) || letters.size() <= letters_of(nearest).size()) continue;
+      std::string_view rest = std::string_view(name).substr(letters.size());
+      if (rest.starts_with("for") || rest.starts_with("model") || rest.starts_with("lmhead")) {
+        nearest = family.type;
+      }
+    }
+  }
+  return nearest;
+}
+
+struct ReadType {
+  std::string type;
+  std::string note{};  // what was assumed
+};
+
+ReadType read_type(const Fields& config, const ConfigOptions& options) {
   std::string type = config.text({"model_type"}, "");
   // diffusers names the class instead.
   if (type.empty()) type = config.text({"_class_name"}, "");
-  return type;
+  if (!options.assume.empty() && find_family(type) == nullptr) {
+    return {options.assume,
+            fmt::format("the type {} is read as {}, because --assume says so: its fields by that "
+                        "family's names, everything else as that family has it",
+                        type.empty() ? "that it lacks" : printable(type, 80), options.assume)};
+  }
+  std::vector<std::string> architectures = config.texts({"architectures"});
+  if (!type.empty() || architectures.empty()) return {type};
+  type = type_of_class(architectures[0]);
+  if (type.empty()) return {type};
+  return {type, fmt::format("the config has no model_type: taken as {}, by its class {}", type,
+                            printable(architectures[0], 80))};
+}
+
+// Meta's own params.json of a Llama: the width of its MLP is a rule (llama/model.py, FeedForward).
+Result<std::string> config_of_params(const Fields& params, std::string_view name) {
+  std::uint64_t hidden = params.count({"dim"}, 0), heads = params.count({"n_heads"}, 0);
+  std::uint64_t layers = params.count({"n_layers"}, 0),
+                multiple = params.count({"multiple_of"}, 256);
+  double factor = params.has("ffn_dim_multiplier") ? params.number({"ffn_dim_multiplier"}, 1) : 1;
+  std::uint64_t ffn = 8 * hidden / 3;
+  if (hidden == 0 || heads == 0 || layers == 0 || multiple == 0 || !(factor > 0 && factor < 1e3)) {
+    return fail(
+        ErrorCode::malformed,
+        fmt::format("{}: dim, n_heads, n_layers and multiple_of above 0 were expected", name));
+  }
+  ffn = static_cast<std::uint64_t>(factor * static_cast<double>(ffn));
+  ffn = (ffn + multiple - 1) / multiple * multiple;
+  if (!params.is_count("vocab_size")) {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: its vocabulary is the tokenizer's: give --set vocab_size=32000 "
+                            "(Llama 1 and 2) or what it has",
+                            name));
+  }
+  return fmt::format(
+      R"({{"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":{},"num_hidden_layers":{},)"
+      R"("num_attention_heads":{},"num_key_value_heads":{},"intermediate_size":{},"vocab_size":{},"tie_word_embeddings":false}})",
+      hidden, layers, heads, params.count({"n_kv_heads"}, heads), ffn,
+      params.count({"vocab_size"}, 0));
+}
+
+bool is_params(const Fields& config) {
+  return !config.has("model_type") && config.has("dim") && config.has("n_layers") &&
+         config.has("n_heads");
+}
+
+// As many prediction layers as were asked for, of the kind that the config has.
+Result<void> set_mtp_layers(ModelSpec& model, std::uint64_t layers, std::string_view name) {
+  for (Stage& stage : model.stages) {
+    if (!stage.mtp || stage.order.empty()) continue;
+    stage.order.resize(1);
+    stage.order[0].count = layers;
+    return {};
+  }
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{}: has no multi-token-prediction layers (num_nextn_predict_layers): "
+                          "leave --mtp out, or --set that field",
+                          name));
 }
 
 std::uint64_t bits_of(const Fields& config) {
@@ -182,8 +268,20 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
                               const ConfigOptions& options, Diagnostics& diagnostics) {
   Json document = MFU_TRY(parse_json(json, name));
   Fields config = MFU_TRY(Fields::of(document, name, options.overrides));
+  if (is_params(config)) {
+    std::string translated = MFU_TRY(config_of_params(config, name));
+    MFU_TRY(config.problem());
+    ConfigOptions rest = options;
+    rest.overrides.clear();
+    ModelSpec model = MFU_TRY(parse_model(translated, name, rest, diagnostics));
+    model.notes.push_back("Meta's params.json: read as a Llama, head and embedding apart");
+    diagnostics.warn(model.notes.back());
+    return model;
+  }
   ModelSpec model;
-  model.type = read_type(config);
+  auto [type, note] = read_type(config, options);
+  model.type = type;
+  if (!note.empty()) model.notes.push_back(note);
   if (model.type.empty()) {
     MFU_TRY(config.problem());
     return fail(ErrorCode::malformed,
@@ -195,7 +293,8 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
                                                      : "";
   const Family* family = find_family(model.type);
   if (family == nullptr) return unknown_type(config, model.type);
-  if (std::string other = other_family(model.architecture, *family); !other.empty()) {
+  std::string other = other_family(model.architecture, *family);
+  if (!other.empty() && options.assume.empty()) {
     std::string found = fmt::format("{} is a class of {}, and this config one of {}",
                                     printable(model.architecture, 80), other, model.type);
     if (!options.architecture.empty()) {
@@ -206,6 +305,7 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
   family->build(config, model);
   model.format = read_format(config);
   MFU_TRY(config.problem());
+  if (options.mtp_layers) MFU_TRY(set_mtp_layers(model, *options.mtp_layers, name));
   MFU_TRY(check_parameters(model, name));
   note_formats(config, model.notes);
   for (const std::string& note : MFU_TRY(config.unread_overrides())) model.notes.push_back(note);
@@ -218,18 +318,36 @@ Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& optio
                              Diagnostics& diagnostics) {
   if (path.ends_with(".safetensors")) return read_safetensors(path, diagnostics);
   if (path.ends_with(".gguf")) return read_gguf(path, diagnostics);
+  ConfigText config = MFU_TRY(read_config_text(path));
+  ModelSpec model = MFU_TRY(parse_model(config.text, config.path, options, diagnostics));
+  model.name = config.name;
+  return model;
+}
+
+Result<ConfigText> read_config_text(const std::string& path) {
   std::string folder = path.substr(0, path.find_last_not_of('/') + 1);
-  std::string file = is_folder(path) ? folder + "/config.json" : path;
+  std::string file = path;
+  if (is_folder(path)) {
+    bool original = !is_file(folder + "/config.json") && is_file(folder + "/params.json");
+    file = folder + (original ? "/params.json" : "/config.json");
+  }
   // An index names shards, not shapes: the config beside it has them.
   constexpr std::string_view kIndex = ".safetensors.index.json";
   if (path.ends_with(kIndex)) {
     std::size_t slash = path.rfind('/');
     file = (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + "config.json";
   }
-  std::string text = MFU_TRY(read_named_file(file, kMostConfigBytes));
-  ModelSpec model = MFU_TRY(parse_model(text, file, options, diagnostics));
-  model.name = folder_name(file);
-  return model;
+  return ConfigText{file, folder_name(file), MFU_TRY(read_named_file(file, kMostConfigBytes))};
+}
+
+bool has_family(const ConfigText& config, const ConfigOptions& options) {
+  Result<Json> document = parse_json(config.text, config.path);
+  if (!document.has_value()) return true;  // which is parse_model()'s to refuse
+  Result<Fields> fields = Fields::of(*document, config.path, options.overrides);
+  if (!fields.has_value() || is_params(*fields)) return true;
+  std::string type = read_type(*fields, options).type;
+  bool named = !type.empty() || fields->has("architectures");
+  return !named || find_family(type) != nullptr;
 }
 
 Result<ModelSpec> model_of_shape(const ModelShape& shape) {

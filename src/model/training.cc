@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "mfu/suggest.h"
+#include "base/suggest.h"
 #include "mfu/workload.h"
 #include "model/parameters.h"
 

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/file.h"
 #include "mfu/monitor.h"
 
 struct mfu_monitor {  // NOLINT(readability-identifier-naming): C's name
@@ -74,12 +73,12 @@ mfu_monitor* mfu_monitor_open_yaml(const char* path) {
     t_error = "no file was named";
     return nullptr;
   }
-  mfu::Result<std::string> text = mfu::read_named_file(path, 1u << 20);
-  if (!text.has_value()) {
-    t_error = text.error().message;
+  mfu::Result<mfu::ConfigSource> file = mfu::open_monitor_config(path);
+  if (!file.has_value()) {
+    t_error = file.error().message;
     return nullptr;
   }
-  return opened(open_with(mfu_options_unknown(), *text, path));
+  return opened(open_with(mfu_options_unknown(), file->text, path));
 }
 
 void mfu_monitor_close(mfu_monitor* monitor) {

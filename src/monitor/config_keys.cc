@@ -291,12 +291,14 @@ std::vector<ConfigKey> place_keys() {
        [](const MonitorConfig& c) -> std::string {
          return c.console ? "a line a step on standard error" : "no lines on the console";
        }},
-      {{"sinks.jsonl"}, text(&MonitorConfig::jsonl), named("JSON Lines", &MonitorConfig::jsonl)},
-      {{"sinks.csv"}, text(&MonitorConfig::csv), named("CSV", &MonitorConfig::csv)},
-      {{"sinks.tensorboard"},
+      {{"sinks.jsonl", "jsonl"},
+       text(&MonitorConfig::jsonl),
+       named("JSON Lines", &MonitorConfig::jsonl)},
+      {{"sinks.csv", "csv"}, text(&MonitorConfig::csv), named("CSV", &MonitorConfig::csv)},
+      {{"sinks.tensorboard", "tensorboard"},
        text(&MonitorConfig::tensorboard),
        named("TensorBoard events in", &MonitorConfig::tensorboard)},
-      {{"sinks.prometheus"},
+      {{"sinks.prometheus", "prometheus"},
        set_prometheus,
        [](const MonitorConfig& c) {
          std::optional<MetricsAddress> at = parse_metrics_address(c.prometheus);
@@ -306,9 +308,13 @@ std::vector<ConfigKey> place_keys() {
                          at->address, at->port)
                    : fmt::format("the newest step for Prometheus: {}", c.prometheus);
        }},
-      {{"sinks.otlp"}, text(&MonitorConfig::otlp), named("OpenTelemetry at", &MonitorConfig::otlp)},
-      {{"sinks.mlflow"}, text(&MonitorConfig::mlflow), named("MLflow at", &MonitorConfig::mlflow)},
-      {{"sinks.mlflow_run"},
+      {{"sinks.otlp", "otlp"},
+       text(&MonitorConfig::otlp),
+       named("OpenTelemetry at", &MonitorConfig::otlp)},
+      {{"sinks.mlflow", "mlflow"},
+       text(&MonitorConfig::mlflow),
+       named("MLflow at", &MonitorConfig::mlflow)},
+      {{"sinks.mlflow_run", "mlflow_run"},
        text(&MonitorConfig::mlflow_run),
        named("MLflow's run", &MonitorConfig::mlflow_run)},
   };

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/yaml.h"
-#include "mfu/monitor_config.h"
+#include "mfu/monitor.h"
 
 namespace mfu {
 

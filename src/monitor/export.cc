@@ -1,4 +1,4 @@
-#include "mfu/export.h"
+#include "mfu/steps.h"
 
 #include <fmt/format.h>
 
@@ -18,18 +18,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Steps of one rank, those of a process that was started again among them: one curve.
 using Rank = std::optional<std::uint32_t>;
-using Steps = std::vector<const StepReport*>;
-using ByRank = std::map<Rank, Steps>;
+using Ranks = std::set<Rank>;
 
-ByRank by_rank(const std::vector<StepReport>& reports) {
-  ByRank ranks;
-  for (const StepReport& report : reports) ranks[report.basis->rank].push_back(&report);
-  return ranks;
-}
-
-std::string folder_of(const std::string& folder, const Rank& rank, const ByRank& ranks) {
+// Steps of one rank, those of a process that was started again among them, are one curve.
+std::string folder_of(const std::string& folder, const Rank& rank, const Ranks& ranks) {
   if (ranks.size() < 2) return folder;
   return rank ? fmt::format("{}/rank{}", folder, *rank) : folder + "/no_rank";
 }
@@ -55,7 +48,7 @@ EventFiles event_files(const std::string& folder) {
 }
 
 // Before anything is written: a refusal leaves everything as it was.
-Result<void> check_room(const ExportTargets& targets, const ByRank& ranks) {
+Result<void> check_room(const ExportTargets& targets, const Ranks& ranks) {
   std::set<std::string> named;
   for (const std::string& path : {targets.jsonl, targets.csv, targets.prometheus}) {
     if (path.empty()) continue;
@@ -72,7 +65,7 @@ Result<void> check_room(const ExportTargets& targets, const ByRank& ranks) {
     }
   }
   if (targets.tensorboard.empty() || targets.replace) return {};
-  for (const auto& [rank, reports] : ranks) {
+  for (const Rank& rank : ranks) {
     std::string folder = folder_of(targets.tensorboard, rank, ranks);
     EventFiles found = event_files(folder);
     if (found.ours.empty() && !found.others) continue;
@@ -84,95 +77,157 @@ Result<void> check_room(const ExportTargets& targets, const ByRank& ranks) {
   return {};
 }
 
-constexpr std::size_t kAtOnce = 4096;
-
-Result<void> fill(Sink& sink, std::span<const StepReport> reports) {
-  MFU_TRY(sink.open());
-  for (std::size_t at = 0; at < reports.size(); at += kAtOnce) {
-    MFU_TRY(sink.write(reports.subspan(at, std::min(kAtOnce, reports.size() - at))));
+// Where steps go; opened with the first.
+class Output {
+ public:
+  virtual ~Output() = default;
+  Result<void> write(std::span<const StepReport> reports) {
+    if (reports.empty()) return {};
+    if (file_.steps == 0) MFU_TRY(sink_->open());
+    file_.steps += reports.size();
+    return sink_->write(reports);
   }
-  return sink.close();
-}
-
-// Steps that do not stand together; a few are copied at a time.
-Result<void> fill(Sink& sink, const Steps& steps) {
-  MFU_TRY(sink.open());
-  std::vector<StepReport> batch;
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    batch.push_back(*steps[i]);
-    if (batch.size() < kAtOnce && i + 1 < steps.size()) continue;
-    MFU_TRY(sink.write(batch));
-    batch.clear();
+  // Everything was written: `report` gets what there is now.
+  Result<void> finish(ExportReport& report) {
+    if (file_.steps != 0) MFU_TRY(sink_->close());
+    MFU_TRY(settle(report));
+    report.files.push_back(file_);
+    return {};
   }
-  return sink.close();
-}
+
+ protected:
+  Output(ExportedFile file, std::unique_ptr<Sink> sink)
+      : file_(std::move(file)), sink_(std::move(sink)) {}
+  virtual Result<void> settle(ExportReport& report) = 0;
+  ExportedFile file_;
+  std::unique_ptr<Sink> sink_;
+};
 
 // A file of records, whole under its name or not there.
-Result<void> write_records(const std::string& path, std::span<const StepReport> reports,
-                           std::unique_ptr<Sink> (*make)(std::string)) {
-  std::string part = path + ".part";
-  std::error_code error;
-  fs::remove(part, error);
-  if (reports.empty()) return write_file(path, "");
-  Result<void> filled = fill(*make(part), reports);
-  if (filled.has_value()) {
-    fs::rename(part, path, error);
-    if (!error) return {};
-    filled = fail(ErrorCode::io, fmt::format("{}: {}", path, error.message()));
-  }
-  fs::remove(part, error);
-  return filled;
-}
-
-Result<void> write_board(const ExportTargets& targets, const ByRank& ranks, ExportReport& report) {
-  for (const auto& [rank, reports] : ranks) {
-    std::string folder = folder_of(targets.tensorboard, rank, ranks);
-    EventFiles before = event_files(folder);
-    MFU_TRY(fill(*make_tensorboard_sink(folder), reports));
+class Records : public Output {
+ public:
+  Records(const char* format, const std::string& path, std::unique_ptr<Sink> (*make)(std::string))
+      : Output({format, path, 0}, make(path + ".part")), part_(path + ".part") {
     std::error_code error;
-    for (const fs::path& path : before.ours) fs::remove(path, error);
-    if (before.others) {
-      report.notes.push_back(
-          fmt::format("{} also holds event files of another writer: they were left", folder));
-    }
-    report.files.push_back({"tensorboard", folder, reports.size()});
+    fs::remove(part_, error);
   }
-  return {};
-}
+  ~Records() override {
+    std::error_code error;
+    if (!settled_) fs::remove(part_, error);
+  }
+
+ private:
+  Result<void> settle(ExportReport&) override {
+    std::error_code error;
+    if (file_.steps == 0) return write_file(file_.path, "");
+    fs::rename(part_, file_.path, error);
+    if (error) return fail(ErrorCode::io, fmt::format("{}: {}", file_.path, error.message()));
+    settled_ = true;
+    return {};
+  }
+  std::string part_;
+  bool settled_ = false;
+};
+
+class Board : public Output {
+ public:
+  explicit Board(const std::string& folder)
+      : Output({"tensorboard", folder, 0}, make_tensorboard_sink(folder)),
+        before_(event_files(folder)) {}
+
+ private:
+  Result<void> settle(ExportReport& report) override {
+    std::error_code error;
+    for (const fs::path& path : before_.ours) fs::remove(path, error);
+    if (before_.others) {
+      report.notes.push_back(
+          fmt::format("{} also holds event files of another writer: they were left", file_.path));
+    }
+    return {};
+  }
+  EventFiles before_;
+};
+
+// Hands steps to every output that wants them.
+struct Outputs {
+  std::vector<std::unique_ptr<Output>> all;        // of every step
+  std::map<Rank, std::unique_ptr<Output>> boards;  // of a rank's
+  std::map<Rank, StepReport> newest;
+  std::uint64_t steps = 0;
+
+  Result<void> write(std::span<const StepReport> reports) {
+    steps += reports.size();
+    for (const std::unique_ptr<Output>& each : all) MFU_TRY(each->write(reports));
+    while (!reports.empty()) {
+      const Rank& rank = reports[0].basis->rank;
+      auto other = std::find_if(reports.begin(), reports.end(), [&](const StepReport& report) {
+        return report.basis->rank != rank;
+      });
+      auto count = static_cast<std::size_t>(other - reports.begin());
+      newest.insert_or_assign(rank, reports[count - 1]);
+      if (auto board = boards.find(rank); board != boards.end()) {
+        MFU_TRY(board->second->write(reports.first(count)));
+      }
+      reports = reports.subspan(count);
+    }
+    return {};
+  }
+  Result<void> finish(ExportReport& report) {
+    for (const std::unique_ptr<Output>& each : all) MFU_TRY(each->finish(report));
+    for (const auto& [rank, board] : boards) MFU_TRY(board->finish(report));
+    return {};
+  }
+};
 
 }  // namespace
 
-Result<ExportReport> export_steps(const RecordedSteps& steps, const ExportTargets& targets) {
-  ByRank ranks = by_rank(steps.reports);
-  MFU_TRY(check_room(targets, ranks));
-  ExportReport report;
-  report.steps = steps.reports.size();
-  report.dropped = steps.dropped;
-  report.notes = steps.notes;
-  if (steps.dropped != 0) {
+Result<ExportReport> export_stream(const StepStream& stream, const ExportTargets& targets,
+                                   const TakeSteps& also) {
+  MFU_TRY(check_room(targets, stream.ranks));
+  Outputs outputs;
+  auto add = [&](const char* format, const std::string& path,
+                 std::unique_ptr<Sink> (*make)(std::string)) {
+    if (!path.empty()) outputs.all.push_back(std::make_unique<Records>(format, path, make));
+  };
+  add("jsonl", targets.jsonl, make_jsonl_sink);
+  add("csv", targets.csv, make_csv_sink);
+  for (const Rank& rank : stream.ranks) {
+    if (targets.tensorboard.empty()) break;
+    outputs.boards[rank] =
+        std::make_unique<Board>(folder_of(targets.tensorboard, rank, stream.ranks));
+  }
+  RecordedSteps ended =
+      MFU_TRY(stream.read([&](std::span<const StepReport> reports) -> Result<void> {
+        MFU_TRY(outputs.write(reports));
+        return also ? also(reports) : Result<void>();
+      }));
+  ExportReport report{.steps = outputs.steps, .dropped = ended.dropped, .notes = ended.notes};
+  if (ended.dropped != 0) {
     report.notes.push_back(fmt::format(
         "{} step(s) were dropped while the run went on (a disk that stalled): they are nowhere",
-        steps.dropped));
+        ended.dropped));
   }
-  for (const auto& [rank, reports] : ranks) {
+  for (const Rank& rank : stream.ranks) {
     if (rank) report.ranks.push_back(*rank);
   }
-  if (!targets.jsonl.empty()) {
-    MFU_TRY(write_records(targets.jsonl, steps.reports, make_jsonl_sink));
-    report.files.push_back({"jsonl", targets.jsonl, steps.reports.size()});
-  }
-  if (!targets.csv.empty()) {
-    MFU_TRY(write_records(targets.csv, steps.reports, make_csv_sink));
-    report.files.push_back({"csv", targets.csv, steps.reports.size()});
-  }
-  if (!targets.tensorboard.empty()) MFU_TRY(write_board(targets, ranks, report));
+  MFU_TRY(outputs.finish(report));
   if (!targets.prometheus.empty()) {
     std::vector<StepReport> newest;
-    for (const auto& [rank, reports] : ranks) newest.push_back(*reports.back());
+    for (auto& [rank, last] : outputs.newest) newest.push_back(std::move(last));
     MFU_TRY(write_file(targets.prometheus, prometheus_text(newest)));
     report.files.push_back({"prometheus", targets.prometheus, newest.size()});
   }
   return report;
+}
+
+Result<ExportReport> export_steps(const RecordedSteps& steps, const ExportTargets& targets) {
+  StepStream stream;
+  for (const StepReport& report : steps.reports) stream.ranks.insert(report.basis->rank);
+  stream.read = [&](const TakeSteps& take) -> Result<RecordedSteps> {
+    if (!steps.reports.empty()) MFU_TRY(take(steps.reports));
+    return RecordedSteps{.dropped = steps.dropped, .notes = steps.notes};
+  };
+  return export_stream(stream, targets);
 }
 
 std::string to_text(const ExportReport& report) {

@@ -1,4 +1,4 @@
-#include "mfu/export.h"
+#include "mfu/monitor.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -18,6 +18,7 @@ SinkFeeder::SinkFeeder(std::unique_ptr<Sink> sink, const Clock& clock, std::uint
     : sink_(std::move(sink)), clock_(clock), batch_(batch), warn_(std::move(warn)) {}
 
 void SinkFeeder::offer(StepReport report) {
+  if (waiting_.size() == kMostWaiting) pump(false);
   if (waiting_.size() == kMostWaiting) {
     waiting_.pop_front();
     ++lost_;
@@ -56,6 +57,7 @@ void SinkFeeder::pump(bool all) {
     std::vector<StepReport> batch(waiting_.begin(), waiting_.begin() + static_cast<long>(count));
     if (!attempt(sink_->write(batch))) return;
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<long>(count));
+    *written_ += count;
   }
   next_ = clock_.now() + sink_->pace();
 }

@@ -2,6 +2,7 @@
 // growing pauses; its failure is said once and reaches nobody else.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <functional>
@@ -9,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "mfu/clock.h"
 #include "mfu/sink.h"
+#include "mfu/units.h"
 
 namespace mfu {
 
@@ -22,6 +23,7 @@ class SinkFeeder {
   SinkFeeder(std::unique_ptr<Sink> sink, const Clock& clock, std::uint64_t batch,
              std::function<void(std::string)> warn);
 
+  // Where too many wait, those are written; where that cannot be, the oldest is lost.
   void offer(StepReport report);
   // Writes what is due. With `all`, also an incomplete batch, and without waiting for the pause
   // after a failure.
@@ -31,6 +33,7 @@ class SinkFeeder {
   void close();
 
   std::uint64_t lost() const { return lost_; }
+  std::uint64_t written() const { return *written_; }  // reports; any thread
   std::size_t waiting() const { return waiting_.size(); }
   std::chrono::nanoseconds next() const { return next_; }  // before that nothing is due
 
@@ -45,6 +48,8 @@ class SinkFeeder {
   bool open_ = false, warned_ = false;
   std::chrono::nanoseconds pause_{}, next_{};  // after a failure; the next time it may be written
   std::uint64_t lost_ = 0;
+  std::unique_ptr<std::atomic<std::uint64_t>> written_ =
+      std::make_unique<std::atomic<std::uint64_t>>(0);
 };
 
 }  // namespace mfu

@@ -106,6 +106,17 @@ TEST_F(Feeder, gathers_batches_and_hands_the_rest_over_at_the_end) {
   EXPECT_EQ(behaviour_.written.size(), 5u);
 }
 
+TEST_F(Feeder, a_batch_larger_than_what_may_wait_loses_nothing) {
+  for (std::uint64_t batch : {std::uint64_t{5'000}, std::uint64_t{0}}) {
+    behaviour_.written.clear();
+    SinkFeeder feeder = make(batch);
+    for (std::uint64_t i = 0; i < 10'000; ++i) feeder.offer(report(i));
+    EXPECT_EQ(feeder.lost(), 0u);
+    feeder.close();
+    EXPECT_EQ(behaviour_.written.size(), 10'000u);
+  }
+}
+
 TEST_F(Feeder, a_sink_with_a_pace_is_written_no_more_often_unless_told_to_or_too_much_waits) {
   behaviour_.pace = std::chrono::seconds(1);
   SinkFeeder feeder = make(1);

@@ -9,11 +9,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <set>
+#include <map>
 
 #include "base/crc32c.h"
 #include "base/file.h"
-#include "mfu/clock.h"
+#include "mfu/units.h"
 #include "monitor/step_queue.h"
 
 namespace mfu {
@@ -59,16 +59,15 @@ void recover(const std::string& facts_path) {
   JournalFacts facts = std::move(parsed).value();
   std::string bin = facts_path.substr(0, facts_path.size() - 5) + ".bin";
   Result<LeftInQueue> left = read_queue(facts.queue);
-  Result<JournalContent> content = read_journal(bin);
-  if (!left.has_value() || !content.has_value()) return;
-  std::set<std::uint64_t> known;
-  for (const JournalEntry& entry : content->entries) {
-    if (!entry.beside()) known.insert(entry.position);
-  }
+  if (!left.has_value()) return;
+  std::map<std::uint64_t, const LoggedStep*> missing;  // in the queue and not in the journal
+  for (const LeftInQueue::Entry& entry : left->entries) missing[entry.position] = &entry.step;
+  Result<std::size_t> read = read_journal(bin, [&](const JournalEntry& entry) {
+    if (!entry.beside()) missing.erase(entry.position);
+  });
+  if (!read.has_value()) return;
   std::string records;
-  for (const LeftInQueue::Entry& entry : left->entries) {
-    if (!known.contains(entry.position)) records += record_of({entry.position, entry.step});
-  }
+  for (const auto& [position, step] : missing) records += record_of({position, *step});
   Result<AppendFile> file = AppendFile::open(bin, false);
   if (!file.has_value()) return;
   // A record that a killed process left half written is filled up, so that those behind it stand
@@ -151,23 +150,37 @@ Result<void> Journal::end(std::uint64_t dropped) {
   return write_file(path_ + ".json", to_json(facts_));
 }
 
-Result<JournalContent> read_journal(const std::string& path) {
-  std::string bytes = MFU_TRY(read_file(path, kMostJournalBytes));
-  JournalContent content;
-  content.entries.reserve(bytes.size() / kRecordBytes);
-  for (std::size_t at = 0; at + kRecordBytes <= bytes.size(); at += kRecordBytes) {
-    std::string_view record = std::string_view(bytes).substr(at, kRecordBytes);
+Result<std::size_t> read_journal(const std::string& path,
+                                 const std::function<void(const JournalEntry&)>& give) {
+  std::size_t damaged = 0;
+  auto take = [&](std::string_view record) {
     std::uint32_t sum = 0;
     std::memcpy(&sum, record.data() + kSummedBytes, 4);
     if (sum != crc32c(record.substr(0, kSummedBytes))) {
-      ++content.damaged;
-      continue;
+      ++damaged;
+      return;
     }
     JournalEntry entry;
     std::memcpy(&entry.position, record.data(), 8);
     std::memcpy(static_cast<void*>(&entry.step), record.data() + 8, sizeof entry.step);
-    content.entries.push_back(entry);
-  }
+    give(entry);
+  };
+  std::string bytes;  // a block, and half a record of the one before
+  MFU_TRY(read_file_blocks(path, kMostJournalBytes, [&](std::string_view block) {
+    bytes += block;
+    std::string_view left = bytes;
+    for (; left.size() >= kRecordBytes; left.remove_prefix(kRecordBytes)) {
+      take(left.substr(0, kRecordBytes));
+    }
+    bytes = std::string(left);
+  }));
+  return damaged;
+}
+
+Result<JournalContent> read_journal(const std::string& path) {
+  JournalContent content;
+  content.damaged = MFU_TRY(
+      read_journal(path, [&](const JournalEntry& entry) { content.entries.push_back(entry); }));
   return content;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -65,6 +66,9 @@ struct JournalContent {
   std::size_t damaged = 0;  // records that were skipped
 };
 Result<JournalContent> read_journal(const std::string& path);
+// The same one at a time, none of them held: how many were damaged.
+Result<std::size_t> read_journal(const std::string& path,
+                                 const std::function<void(const JournalEntry&)>& give);
 
 // Moves what dead processes of this machine left in their queues into their journals.
 void recover_journals(const std::string& directory);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/file.h"
@@ -129,6 +130,60 @@ TEST_F(JournalTest, says_what_is_no_run) {
   EXPECT_EQ(read_recorded_steps(folder_).error().code, ErrorCode::not_found);
   ASSERT_TRUE(write_file(folder_ + "/steps-x-1-0.json", "{}").has_value());
   EXPECT_EQ(read_recorded_steps(folder_)->notes.size(), 1u);
+}
+
+// Records out of order and twice, numbers that came 5000 steps later, beside entries behind their
+// steps: as a full disk and a late device leave them.
+TEST_F(JournalTest, is_put_in_order_without_being_held) {
+  std::vector<JournalEntry> entries;
+  constexpr std::uint64_t kSteps = 40'000;
+  for (std::uint64_t i = 0; i < kSteps; ++i) {
+    JournalEntry step{.position = 2 * i};
+    step.step.kind = LoggedKind::step;
+    step.step.step = i;
+    step.step.has = awaits;
+    step.step.ticket = static_cast<std::uint32_t>(i + 1);
+    step.step.end_ns = static_cast<std::int64_t>(i + 1) * 1'000'000;
+    JournalEntry later{.position = 2 * i + 1};
+    later.step.kind = LoggedKind::arrived;
+    later.step.has = has_loss;
+    later.step.of.loss = static_cast<double>(i);
+    later.step.ticket = static_cast<std::uint32_t>(i < 5'000 ? kSteps + 1 : i - 5'000 + 1);
+    entries.push_back(step);
+    entries.push_back(later);
+  }
+  for (std::size_t at = 0; at + 1'000 <= entries.size(); at += 1'000) {
+    std::reverse(entries.begin() + static_cast<long>(at),
+                 entries.begin() + static_cast<long>(at + 1'000));
+  }
+  Result<Journal> journal = Journal::create(folder_, "steps-a-1-0", JournalFacts{.ended = true});
+  ASSERT_TRUE(journal.has_value());
+  for (std::size_t at = 0; at < entries.size(); at += 1'000) {
+    ASSERT_TRUE(journal.value().append(std::span(entries).subspan(at, 1'000)).has_value());
+    if (at % 3'000 == 0) {
+      ASSERT_TRUE(journal.value().append(std::span(entries).subspan(at, 500)).has_value());
+    }
+  }
+  Result<StepStream> stream = open_recorded_steps(folder_);
+  ASSERT_TRUE(stream.has_value()) << stream.error().message;
+  std::uint64_t next = 0, most = 0;
+  Result<RecordedSteps> ended =
+      stream->read([&](std::span<const StepReport> reports) -> Result<void> {
+        most = std::max<std::uint64_t>(most, reports.size());
+        for (const StepReport& report : reports) {
+          EXPECT_EQ(report.step, next);
+          if (next < kSteps - 5'000) {
+            EXPECT_EQ(report.loss, static_cast<double>(next + 5'000));
+          } else {
+            EXPECT_FALSE(report.loss);
+          }
+          ++next;
+        }
+        return {};
+      });
+  ASSERT_TRUE(ended.has_value());
+  EXPECT_EQ(next, kSteps);
+  EXPECT_LE(most, 1'024u);
 }
 
 }  // namespace

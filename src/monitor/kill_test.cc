@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "mfu/export.h"
+#include "mfu/monitor.h"
 #include "monitor/journal.h"
 #include "monitor/testing.h"
 

@@ -2,22 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
-#include <cstdlib>
 #include <mutex>
 
-#include "mfu/serve.h"
+#include "mfu/sink.h"
 
 namespace mfu {
 
 namespace {
-
-std::optional<std::uint16_t> parse_port(std::string_view text) {
-  std::uint16_t port = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc{} || end != text.data() + text.size() || port == 0) return std::nullopt;
-  return port;
-}
 
 // What the server's thread reads and the monitor's writes: a text, copied under a lock.
 struct Page {
@@ -76,33 +67,15 @@ class MetricsEndpoint : public Sink {
 }  // namespace
 
 std::optional<MetricsAddress> parse_metrics_address(std::string_view text) {
-  std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  std::optional<std::uint16_t> port = parse_port(text.substr(colon + 1));
-  std::string_view host = text.substr(0, colon);
-  if (!port || host.find('/') != std::string_view::npos) return std::nullopt;
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host.empty() || host == "localhost") host = "127.0.0.1";
-  return MetricsAddress{std::string(host), *port};
+  return parse_listen_address(text);
 }
 
 bool is_wrong_metrics_address(std::string_view text) {
   std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || text.find('/') != std::string_view::npos) return false;
   std::string_view port = text.substr(colon + 1);
-  return port.find_first_not_of("0123456789") == std::string_view::npos && !parse_port(port);
-}
-
-std::uint16_t local_rank_port(std::uint16_t port) {
-  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr) continue;
-    std::string_view text = value;
-    std::uint16_t rank = 0;
-    std::from_chars(text.data(), text.data() + text.size(), rank);
-    return rank < 1024 && port <= 65535 - rank ? static_cast<std::uint16_t>(port + rank) : port;
-  }
-  return port;
+  return port.find_first_not_of("0123456789") == std::string_view::npos &&
+         !parse_listen_address(text);
 }
 
 std::unique_ptr<Sink> make_metrics_endpoint(MetricsAddress at, std::string token) {

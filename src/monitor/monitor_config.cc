@@ -1,14 +1,17 @@
-#include "mfu/monitor_config.h"
+#include "mfu/monitor.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "base/file.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "base/yaml.h"
-#include "mfu/suggest.h"
 #include "monitor/config_keys.h"
+#include "monitor/metrics_endpoint.h"
 
 namespace mfu {
 
@@ -57,9 +60,8 @@ std::string suggestion(const std::string& root, std::string_view path) {
 
 class ConfigReader {
  public:
-  explicit ConfigReader(std::string_view name) : name_(name) {}
-
-  ConfigReading read(const YamlNode& document) {
+  void read(const YamlNode& document, std::string_view name) {
+    begin(name);
     if (document.kind != YamlNode::Kind::map && document.kind != YamlNode::Kind::null) {
       problem(document, "a file of sections was expected");
     }
@@ -72,6 +74,24 @@ class ConfigReader {
                                  printable(key.text)));
       }
     }
+  }
+
+  void read(const std::vector<GivenSetting>& given, std::string_view name) {
+    begin(name);
+    for (const GivenSetting& each : given) {
+      YamlNode value{
+          .kind = YamlNode::Kind::scalar, .line = 0, .text = each.value, .quoted = each.words};
+      if (const ConfigKey* known = find_key(each.key)) {
+        read_setting("monitoring." + each.key, *known, value);
+      } else {
+        unknown(value, "monitoring", each.key);
+      }
+    }
+  }
+
+  void problem(const std::string& what) { reading_.problems.push_back(what); }
+
+  ConfigReading finished() {
     reading_.config = draft_.finished();
     for (std::size_t i = 0; i < reading_.settings.size(); ++i) {
       reading_.settings[i].meaning = keys_[i]->meaning(reading_.config);
@@ -80,8 +100,20 @@ class ConfigReader {
   }
 
  private:
+  void begin(std::string_view name) {
+    name_ = name;
+    earlier_ = keys_.size();
+  }
+
   void problem(const YamlNode& at, std::string_view what) {
-    reading_.problems.push_back(fmt::format("{}: {}", place_of(at, name_), what));
+    problem(fmt::format("{}: {}", at.line == 0 ? std::string(name_) : place_of(at, name_), what));
+  }
+
+  void unknown(const YamlNode& at, const std::string& root, const std::string& path) {
+    problem(at, is_section(path)
+                    ? fmt::format("'{}.{}' is a section: its settings go below it", root, path)
+                    : fmt::format("there is no setting '{}.{}'{}", root, printable(path),
+                                  suggestion(root, path)));
   }
 
   void read_section(const std::string& root, const std::string& section, const YamlNode& node) {
@@ -98,8 +130,7 @@ class ConfigReader {
       } else if (is_section(path)) {
         read_section(root, path, value);
       } else {
-        problem(key, fmt::format("there is no setting '{}.{}'{}", root, printable(path),
-                                 suggestion(root, path)));
+        unknown(key, root, path);
       }
     }
   }
@@ -112,9 +143,9 @@ class ConfigReader {
     }
     auto before = std::find(keys_.begin(), keys_.end(), &key);
     if (before != keys_.end()) {
-      const ConfigSetting& first =
-          reading_.settings[static_cast<std::size_t>(before - keys_.begin())];
-      if (first.value != value.text) {
+      auto place = static_cast<std::size_t>(before - keys_.begin());
+      const ConfigSetting& first = reading_.settings[place];
+      if (first.value != value.text && place >= earlier_) {
         problem(value,
                 fmt::format("'{}' is {} here and {} in line {} ('{}'): keep one", path,
                             printable(value.text), printable(first.value), first.line, first.key));
@@ -132,6 +163,7 @@ class ConfigReader {
   }
 
   std::string_view name_;
+  std::size_t earlier_ = 0;  // settings of the places before this one, which win
   ConfigDraft draft_;
   ConfigReading reading_;
   std::vector<const ConfigKey*> keys_;  // of reading_.settings
@@ -140,13 +172,55 @@ class ConfigReader {
 }  // namespace
 
 Result<ConfigReading> read_monitor_config(std::string_view text, std::string_view name) {
-  return ConfigReader(name).read(MFU_TRY(parse_yaml(text, name)));
+  YamlNode document = MFU_TRY(parse_yaml(text, name));
+  ConfigReader reader;
+  reader.read(document, name);
+  return reader.finished();
+}
+
+ConfigReading read_monitor_config(std::span<const ConfigSource> sources) {
+  ConfigReader reader;
+  for (const ConfigSource& source : sources) {
+    reader.read(source.given, source.name);
+    Result<YamlNode> document = parse_yaml(source.text, source.name);
+    if (document.has_value()) {
+      reader.read(*document, source.name);
+    } else {
+      reader.problem(document.error().message + "; its settings are left at their defaults");
+    }
+  }
+  return reader.finished();
+}
+
+Result<ConfigSource> open_monitor_config(const std::string& path) {
+  Result<std::string> text = read_named_file(path, 1u << 20);
+  if (text.has_value()) return ConfigSource{.name = path, .text = std::move(text).value()};
+  if (text.error().code != ErrorCode::unsupported) return Failure{text.error()};
+  return fail(ErrorCode::unsupported,
+              fmt::format("{} is larger than 1 MB: that is no file of settings", path));
 }
 
 Result<MonitorConfig> parse_monitor_config(std::string_view text, std::string_view name) {
   ConfigReading reading = MFU_TRY(read_monitor_config(text, name));
   if (reading.problems.empty()) return reading.config;
   return fail(ErrorCode::malformed, join(reading.problems, "\n"));
+}
+
+MonitorConfig of_rank(MonitorConfig config, std::uint32_t rank) {
+  if (rank == 0) return config;
+  auto part = [rank](std::string& path) {
+    if (path.empty()) return;
+    std::string end = std::filesystem::path(path).extension().string();
+    path = fmt::format("{}.rank{}{}", path.substr(0, path.size() - end.size()), rank, end);
+  };
+  part(config.log_file);
+  part(config.jsonl);
+  part(config.csv);
+  // Ports are apart by themselves.
+  if (!parse_metrics_address(config.prometheus)) part(config.prometheus);
+  if (!config.tensorboard.empty()) config.tensorboard += fmt::format("/rank{}", rank);
+  config.console = false;
+  return config;
 }
 
 std::string to_json(const ConfigReading& reading) {

@@ -1,4 +1,4 @@
-#include "mfu/monitor_config.h"
+#include "mfu/monitor.h"
 
 #include <gtest/gtest.h>
 
@@ -140,6 +140,50 @@ TEST(MonitorConfig, says_what_each_setting_means_now_and_keeps_what_is_good) {
   EXPECT_EQ(reading->settings[1].line, 3u);
   EXPECT_EQ(reading->problems.size(), 1u);
   EXPECT_EQ(reading->config.schedule.fixed, 5u);
+}
+
+TEST(MonitorConfig, of_several_places_the_first_wins_and_what_is_wrong_in_one_costs_nothing_else) {
+  ConfigSource sources[] = {
+      {.name = "keywords",
+       .given = {{"flops_profile_freq", "5"},
+                 {"csv", "7", true},
+                 {"devices", "2", true},
+                 {"x", "1"},
+                 {"freq", "3"}}},
+      {.name = "f.yaml",
+       .text = "monitoring: {freq: {flops_profile_freq: 6}, sinks: {csv: b}, devices: 3}\n"},
+      {.name = "broken.yaml", .text = "monitoring: {"},
+  };
+  ConfigReading reading = read_monitor_config(sources);
+  EXPECT_EQ(reading.config.schedule.fixed, 5u);
+  EXPECT_EQ(reading.config.csv, "7");
+  EXPECT_EQ(reading.config.devices, 3u);  // the keyword is a text and no number
+  ASSERT_EQ(reading.problems.size(), 4u);
+  EXPECT_EQ(reading.problems[0],
+            "keywords: monitoring.devices: '2' where a whole number of 0 or more was expected");
+  EXPECT_EQ(reading.problems[1],
+            "keywords: there is no setting 'monitoring.x'; docs/monitor.md lists them all");
+  EXPECT_EQ(reading.problems[2],
+            "keywords: 'monitoring.freq' is a section: its settings go below it");
+  EXPECT_NE(reading.problems[3].find("not YAML"), std::string::npos);
+}
+
+TEST(MonitorConfig, ranks_have_files_of_their_own_and_one_console) {
+  MonitorConfig given{.csv = "a.b/table", .jsonl = "x.jsonl", .tensorboard = "board"};
+  given.console = true;
+  for (const char* where : {"mfu.prom", ":9464"}) {
+    given.prometheus = where;
+    MonitorConfig first = of_rank(given, 0), third = of_rank(given, 3);
+    EXPECT_EQ(first.csv + first.log_file + first.prometheus,
+              given.csv + "training_log.json" + where);
+    EXPECT_TRUE(first.console);
+    EXPECT_FALSE(third.console);
+    EXPECT_EQ(third.log_file, "training_log.rank3.json");
+    EXPECT_EQ(third.csv, "a.b/table.rank3");
+    EXPECT_EQ(third.jsonl, "x.rank3.jsonl");
+    EXPECT_EQ(third.tensorboard, "board/rank3");
+    EXPECT_EQ(third.prometheus, where[0] == ':' ? ":9464" : "mfu.rank3.prom");
+  }
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "hardware/samples.h"
 #include "measure/testing.h"
 
 namespace mfu {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "base/file.h"
-#include "mfu/export.h"
+#include "mfu/monitor.h"
 #include "mfu/record.h"
 #include "monitor/journal.h"
 #include "monitor/testing.h"

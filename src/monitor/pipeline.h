@@ -11,7 +11,7 @@
 #include <string>
 
 #include "mfu/measure.h"
-#include "mfu/step_report.h"
+#include "mfu/steps.h"
 #include "monitor/logged_step.h"
 
 namespace mfu {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 #include <map>
-#include <set>
+#include <optional>
 
 #include "base/file.h"
+#include "base/in_order.h"
 #include "mfu/monitor.h"
 #include "model/spec_json.h"
 #include "monitor/journal.h"
@@ -16,56 +16,87 @@ namespace mfu {
 
 namespace {
 
-// What the queue of a process still holds beyond its journal. A process that runs on may move steps
-// from one to the other meanwhile: the queue is read first, so that none is in neither.
-Result<std::vector<JournalEntry>> entries_of(const std::string& facts_path,
-                                             const JournalFacts& facts, RecordedSteps& all) {
+constexpr std::size_t kAtOnce = 1024;     // reports
+constexpr std::size_t kMostOwed = 65536;  // steps whose numbers may still come
+
+// One process's steps, found and not read yet.
+struct Journaled {
+  std::string path;  // of its facts
+  JournalFacts facts;
   LeftInQueue left;
-  if (!facts.ended && !facts.queue.empty()) {
-    Result<LeftInQueue> found = read_queue(facts.queue);
-    if (found.has_value()) {
-      left = *found;
-    } else {
-      all.notes.push_back(
-          fmt::format("{}: the last steps may be missing: {}", facts_path, found.error().message));
-    }
-  }
-  std::string bin = facts_path.substr(0, facts_path.size() - 5) + ".bin";
-  JournalContent content = MFU_TRY(read_journal(bin));
-  if (content.damaged != 0) {
-    all.notes.push_back(
-        fmt::format("{}: {} damaged record(s) were passed over", bin, content.damaged));
-  }
-  std::vector<JournalEntry> entries;
-  std::set<std::uint64_t> known;
-  for (const JournalEntry& entry : content.entries) {
-    if (entry.beside() || known.insert(entry.position).second) entries.push_back(entry);
-  }
-  for (const LeftInQueue::Entry& entry : left.entries) {
-    if (!known.contains(entry.position)) entries.push_back({entry.position, entry.step});
-  }
-  all.dropped += facts.ended ? facts.dropped : left.dropped;
-  // What the background thread found out for a step stands before it.
-  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-    auto order = [](const JournalEntry& entry) {
-      return std::pair(entry.position, entry.beside() ? 0 : 1);
-    };
-    return order(a) < order(b);
-  });
-  return entries;
+  Lateness late;
+  std::optional<std::chrono::nanoseconds> first;  // when its first step ended
+  std::uint64_t steps = 0;
+  std::string bin() const { return path.substr(0, path.size() - 5) + ".bin"; }
+};
+
+// What the background thread found out for a step stands before it.
+std::uint64_t key_of(const JournalEntry& entry) {
+  return entry.position * 2 + (entry.beside() ? 0 : 1);
 }
 
-Result<std::vector<StepReport>> replay(const std::string& facts_path, RecordedSteps& all) {
-  std::string text = MFU_TRY(read_file(facts_path));
-  JournalFacts facts = MFU_TRY(parse_facts(text, facts_path));
-  std::vector<JournalEntry> entries = MFU_TRY(entries_of(facts_path, facts, all));
+// How far apart a step and the numbers that came for it later stand.
+class Owed {
+ public:
+  void see(const JournalEntry& entry, Lateness& late) {
+    if (entry.step.kind == LoggedKind::step && (entry.step.has & awaits) != 0) {
+      if (positions_.size() == kMostOwed) positions_.erase(positions_.begin());
+      positions_[entry.step.ticket] = key_of(entry);
+    } else if (entry.step.kind == LoggedKind::arrived) {
+      auto found = positions_.find(entry.step.ticket);
+      if (found == positions_.end()) return;
+      late.see(found->second);
+      positions_.erase(found);
+    }
+  }
+
+ private:
+  std::map<std::uint32_t, std::uint64_t> positions_;  // by ticket
+};
+
+// A process that runs on may move steps from its queue to its journal meanwhile: the queue is read
+// first, so that none is in neither.
+Result<Journaled> survey(const std::string& path, RecordedSteps& all) {
+  Journaled found{.path = path};
+  found.facts = MFU_TRY(parse_facts(MFU_TRY(read_file(path)), path));
+  if (!found.facts.ended && !found.facts.queue.empty()) {
+    Result<LeftInQueue> left = read_queue(found.facts.queue);
+    if (left.has_value()) {
+      found.left = std::move(left).value();
+    } else {
+      all.notes.push_back(
+          fmt::format("{}: the last steps may be missing: {}", path, left.error().message));
+    }
+  }
+  Owed owed;
+  auto see = [&](const JournalEntry& entry) {
+    found.late.see(key_of(entry));
+    owed.see(entry, found.late);
+    if (entry.step.kind == LoggedKind::step && found.steps++ == 0) {
+      found.first =
+          std::chrono::nanoseconds(entry.step.end_ns) + found.facts.pipeline.realtime_offset;
+    }
+  };
+  std::size_t damaged = MFU_TRY(read_journal(found.bin(), see));
+  for (const LeftInQueue::Entry& entry : found.left.entries) see({entry.position, entry.step});
+  if (damaged != 0) {
+    all.notes.push_back(
+        fmt::format("{}: {} damaged record(s) were passed over", found.bin(), damaged));
+  }
+  all.dropped += found.facts.ended ? found.facts.dropped : found.left.dropped;
+  return found;
+}
+
+// As the run had them; its model is read again.
+PipelineOptions options_of(const Journaled& process, RecordedSteps& all) {
+  const JournalFacts& facts = process.facts;
   PipelineOptions options = facts.pipeline;
   if (!facts.model_json.empty()) {
     Diagnostics diagnostics;
-    auto model = parse_model(facts.model_json, facts_path, {}, diagnostics);
+    auto model = parse_model(facts.model_json, process.path, {}, diagnostics);
     if (model.has_value()) options.meter.model = *model;
   } else if (!facts.model_kept.empty()) {
-    Result<KeptModel> kept = read_kept_model(facts.model_kept, facts_path);
+    Result<KeptModel> kept = read_kept_model(facts.model_kept, process.path);
     if (kept.has_value()) {
       options.meter.model = kept->model;
       options.meter.training = kept->training;
@@ -73,30 +104,48 @@ Result<std::vector<StepReport>> replay(const std::string& facts_path, RecordedSt
       all.notes.push_back(kept.error().message);
     }
   }
-  StepPipeline pipeline(options, [&](std::string warning) {
+  return options;
+}
+
+Result<void> replay(const Journaled& process, RecordedSteps& all, const TakeSteps& take) {
+  StepPipeline pipeline(options_of(process, all), [&](std::string warning) {
     if (std::find(all.notes.begin(), all.notes.end(), warning) == all.notes.end()) {
       all.notes.push_back(std::move(warning));
     }
   });
-  std::map<std::uint32_t, LoggedStep> arrived;
-  for (const JournalEntry& entry : entries) {
-    if (entry.step.kind == LoggedKind::arrived) arrived[entry.step.ticket] = entry.step;
-  }
+  std::map<std::uint32_t, LoggedStep> arrived;  // of those that are held
   std::vector<StepReport> reports;
-  reports.reserve(entries.size());  // growing would hold them twice
-  for (const JournalEntry& entry : entries) {
-    auto found = entry.step.has & awaits ? arrived.find(entry.step.ticket) : arrived.end();
-    LoggedStep step = found == arrived.end() ? entry.step : completed(entry.step, found->second);
-    if (std::optional<StepReport> report = pipeline.take(step)) {
-      reports.push_back(std::move(*report));
+  Result<void> taken;
+  std::optional<std::uint64_t> last;  // position: a step may stand there twice
+  auto give = [&](const JournalEntry& entry) {
+    if (!entry.beside() && std::exchange(last, entry.position) == entry.position) return;
+    LoggedStep step = entry.step;
+    if (step.kind == LoggedKind::arrived) arrived.erase(step.ticket);
+    if ((step.has & awaits) != 0) {
+      if (auto found = arrived.find(step.ticket); found != arrived.end()) {
+        step = completed(step, found->second);
+      }
     }
-  }
-  return reports;
+    if (std::optional<StepReport> report = pipeline.take(step)) reports.push_back(*report);
+    if (reports.size() < kAtOnce || !taken.has_value()) return;
+    taken = take(reports);
+    reports.clear();
+  };
+  InOrder<JournalEntry> order(process.late.window(), give);
+  auto add = [&](const JournalEntry& entry) {
+    if (entry.step.kind == LoggedKind::arrived) arrived[entry.step.ticket] = entry.step;
+    order.add(key_of(entry), entry);
+  };
+  MFU_TRY(read_journal(process.bin(), add));
+  for (const LeftInQueue::Entry& entry : process.left.entries) add({entry.position, entry.step});
+  order.finish();
+  MFU_TRY(std::move(taken));
+  return reports.empty() ? Result<void>() : take(reports);
 }
 
 }  // namespace
 
-Result<RecordedSteps> read_recorded_steps(const std::string& directory) {
+Result<StepStream> open_recorded_steps(const std::string& directory) {
   std::error_code error;
   if (!std::filesystem::is_directory(directory, error)) {
     return fail(ErrorCode::not_found,
@@ -112,29 +161,40 @@ Result<RecordedSteps> read_recorded_steps(const std::string& directory) {
                 fmt::format("{} holds no steps of a monitor (steps-*.json)", directory));
   }
   RecordedSteps all;
-  std::vector<std::vector<StepReport>> processes;
+  std::vector<Journaled> processes;
   for (const std::string& path : files) {
-    Result<std::vector<StepReport>> done = replay(path, all);
-    if (!done.has_value()) {
-      all.notes.push_back(done.error().message);
-    } else if (!done->empty()) {
-      processes.push_back(std::move(done).value());
+    Result<Journaled> found = survey(path, all);
+    if (!found.has_value()) {
+      all.notes.push_back(found.error().message);
+    } else if (found->first) {
+      processes.push_back(std::move(found).value());
     }
   }
   // One that was started again goes on where the first ended, whatever their numbers.
   std::stable_sort(processes.begin(), processes.end(),
-                   [](const auto& a, const auto& b) { return a[0].time < b[0].time; });
-  std::size_t steps = 0;
-  for (const std::vector<StepReport>& each : processes) steps += each.size();
-  if (processes.size() == 1) {
-    all.reports = std::move(processes[0]);
-    return all;
+                   [](const Journaled& a, const Journaled& b) { return *a.first < *b.first; });
+  StepStream stream;
+  for (const Journaled& each : processes) {
+    stream.ranks.insert(each.facts.pipeline.basis.rank);
+    stream.steps += each.steps;
   }
-  all.reports.reserve(steps);
-  for (std::vector<StepReport>& each : processes) {
-    std::move(each.begin(), each.end(), std::back_inserter(all.reports));
-    std::vector<StepReport>().swap(each);
-  }
+  stream.read = [all, processes](const TakeSteps& take) -> Result<RecordedSteps> {
+    RecordedSteps ended = all;
+    for (const Journaled& each : processes) MFU_TRY(replay(each, ended, take));
+    return ended;
+  };
+  return stream;
+}
+
+Result<RecordedSteps> read_recorded_steps(const std::string& directory) {
+  StepStream stream = MFU_TRY(open_recorded_steps(directory));
+  std::vector<StepReport> reports;
+  reports.reserve(stream.steps);  // growing would hold them twice
+  RecordedSteps all = MFU_TRY(stream.read([&](std::span<const StepReport> some) -> Result<void> {
+    reports.insert(reports.end(), some.begin(), some.end());
+    return {};
+  }));
+  all.reports = std::move(reports);
   return all;
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -60,11 +62,18 @@ void resolve_training(MonitorOptions& options, const WarnFunction& warn) {
   options.model_json.clear();
 }
 
-// The device that `auto` means: an accelerator where there is one, else the processor.
-Result<Device> detected_device(const WarnFunction& warn) {
+// The device that `auto` means: this rank's own accelerator where there are any, else the
+// processor.
+Result<Device> detected_device(const MonitorOptions& options, const WarnFunction& warn) {
+  if (options.own_device) return identify_device(Catalog::builtin(), *options.own_device);
   Diagnostics diagnostics;
   Machine machine = detect_machine(Catalog::builtin(), diagnostics);
   for (const std::string& warning : diagnostics.warnings()) warn(warning);
+  std::string mine = gpu_of_this_rank();  // a number, or the beginning of a uuid
+  auto is_mine = [&](const FoundDevice& found) {
+    return std::to_string(found.index) == mine || found.uuid.starts_with(mine);
+  };
+  std::stable_partition(machine.devices.begin(), machine.devices.end() - 1, is_mine);
   for (const FoundDevice& found : machine.devices) {
     if (found.device) return *found.device;
     if (!found.notes.empty()) warn(fmt::format("{}: {}", found.driver_name, found.notes[0]));
@@ -120,7 +129,7 @@ void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
   }
   if (options.peak && options.peak_source.empty()) options.peak_source = "given";
   if (options.peak || config.device.empty()) return;
-  Result<Device> device = config.device == "auto" ? detected_device(warn)
+  Result<Device> device = config.device == "auto" ? detected_device(options, warn)
                                                   : find_device(Catalog::builtin(), config.device);
   if (!device.has_value()) {
     warn(fmt::format("MFU is left out: {}", device.error().message));
@@ -195,21 +204,24 @@ PipelineOptions pipeline_options(const MonitorOptions& options, const Clock& clo
 
 std::vector<ConfiguredSink> configured_sinks(const MonitorConfig& config) {
   std::vector<ConfiguredSink> sinks;
-  auto add = [&](std::unique_ptr<Sink> sink, bool local) {
-    sinks.push_back({std::move(sink), local});
+  auto add = [&](std::unique_ptr<Sink> sink) { sinks.push_back({.sink = std::move(sink)}); };
+  auto add_log = [&](std::unique_ptr<Sink> sink) {
+    sinks.push_back({.sink = std::move(sink), .local = true, .file = true});
   };
   if (!config.output_dir.empty() && !config.log_file.empty()) {
-    add(make_jsonl_sink(config.output_dir + "/" + config.log_file), true);
+    add_log(make_jsonl_sink(config.output_dir + "/" + config.log_file));
   }
-  if (!config.jsonl.empty()) add(make_jsonl_sink(config.jsonl), true);
-  if (!config.csv.empty()) add(make_csv_sink(config.csv), true);
-  if (!config.tensorboard.empty()) add(make_tensorboard_sink(config.tensorboard), false);
-  if (!config.prometheus.empty()) add(prometheus_sink(config.prometheus), false);
-  if (!config.otlp.empty()) add(make_otlp_sink({.url = config.otlp}), false);
+  if (!config.jsonl.empty()) add_log(make_jsonl_sink(config.jsonl));
+  if (!config.csv.empty()) add_log(make_csv_sink(config.csv));
+  if (!config.tensorboard.empty()) {
+    sinks.push_back({.sink = make_tensorboard_sink(config.tensorboard), .file = true});
+  }
+  if (!config.prometheus.empty()) add(prometheus_sink(config.prometheus));
+  if (!config.otlp.empty()) add(make_otlp_sink({.url = config.otlp}));
   if (!config.mlflow.empty()) {
-    add(make_mlflow_sink({.url = config.mlflow, .run = config.mlflow_run}), false);
+    add(make_mlflow_sink({.url = config.mlflow, .run = config.mlflow_run}));
   }
-  if (config.console) add(make_console_sink(stderr), false);
+  if (config.console) add(make_console_sink(stderr));
   return sinks;
 }
 

@@ -22,6 +22,7 @@ PipelineOptions pipeline_options(const MonitorOptions& options, const Clock& clo
 struct ConfiguredSink {
   std::unique_ptr<Sink> sink;
   bool local = false;  // a log that keeps every step
+  bool file = false;   // quick unless its disk stalls: waited for while it moves
 };
 std::vector<ConfiguredSink> configured_sinks(const MonitorConfig& config);
 

@@ -8,9 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "mfu/clock.h"
 #include "mfu/measure.h"
 #include "mfu/result.h"
+#include "mfu/units.h"
 
 namespace mfu {
 

@@ -12,6 +12,31 @@ SinkThread::~SinkThread() {
   thread_.join();
 }
 
+void SinkThread::await_room(std::size_t reports, const std::function<void()>& meanwhile) {
+  using SteadyClock = std::chrono::steady_clock;
+  std::unique_lock lock(mutex_);
+  auto room = [&] { return inbox_.size() + reports <= SinkFeeder::kMostWaiting; };
+  std::uint64_t written = feeder_.written();
+  if (room() || stalled_ == written) return;
+  stalled_.reset();
+  SteadyClock::time_point moved = SteadyClock::now();
+  while (!room()) {
+    nudged_ = true;
+    wake_.notify_one();
+    if (done_.wait_for(lock, kStall / 5, room)) return;
+    lock.unlock();
+    meanwhile();
+    lock.lock();
+    if (std::uint64_t now = feeder_.written(); now != written) {
+      written = now;
+      moved = SteadyClock::now();
+    } else if (SteadyClock::now() - moved > kStall) {
+      stalled_ = written;
+      return;
+    }
+  }
+}
+
 void SinkThread::offer(std::span<const StepReport> reports) {
   std::unique_lock lock(mutex_);
   bool lost_before = inbox_lost_ != 0;
@@ -75,6 +100,7 @@ void SinkThread::run() {
     nudged_ = false;
     std::deque<StepReport> taken = std::exchange(inbox_, {});
     in_hand_ += taken.size();
+    done_.notify_all();  // there is room again
     lock.unlock();
     for (StepReport& each : taken) feeder_.offer(std::move(each));
     ending ? feeder_.close() : feeder_.pump(all);

@@ -1,11 +1,12 @@
 // A sink on a thread of its own: one that hangs (a pipe nobody reads, a server that is gone, a disk
-// that stalls) holds up neither the others nor the journal. The monitor's thread hands reports over
-// and never waits; what such a sink cannot take is bounded, and counted.
+// that stalls) holds up neither the others nor the journal. The monitor's thread hands reports
+// over; what such a sink cannot take is bounded, and counted.
 #pragma once
 
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -21,6 +22,13 @@ class SinkThread {
   SinkThread(const SinkThread&) = delete;
   SinkThread& operator=(const SinkThread&) = delete;
 
+  // A sink that has written nothing for so long is not waited for.
+  static constexpr std::chrono::milliseconds kStall{250};
+
+  // Waits until there is room for so many, as long as the sink moves; `meanwhile` is called now and
+  // then. One that was found stalled is not waited for until it has moved again.
+  void await_room(std::size_t reports, const std::function<void()>& meanwhile);
+  // Where there is no room the oldest are lost.
   void offer(std::span<const StepReport> reports);
   // To be called now and then: wakes the thread where something is due.
   void nudge();
@@ -45,6 +53,7 @@ class SinkThread {
   std::condition_variable wake_, done_;
   std::deque<StepReport> inbox_;
   bool nudged_ = false, stop_ = false, ended_ = false;
+  std::optional<std::uint64_t> stalled_;  // how much it had written when it was given up
   std::uint64_t asked_ = 0, answered_ = 0;
   std::uint64_t inbox_lost_ = 0, feeder_lost_ = 0, in_hand_ = 0;
   std::chrono::nanoseconds next_{};

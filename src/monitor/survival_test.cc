@@ -14,7 +14,8 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "mfu/export.h"
+#include "mfu/monitor.h"
+#include "monitor/feeder.h"
 #include "monitor/journal.h"
 #include "monitor/step_queue.h"
 #include "monitor/testing.h"
@@ -261,6 +262,46 @@ TEST_F(SurvivalTest, a_sink_that_hangs_stops_neither_the_others_nor_the_end) {
   int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
   std::this_thread::sleep_for(milliseconds(50));
   ::close(reader);
+}
+
+TEST_F(SurvivalTest, a_loop_without_a_pause_loses_no_token_in_a_log_that_is_slow_but_alive) {
+  std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::string read;
+  std::thread reader([&] {  // slower than the loop, and never still
+    int file = ::open(pipe.c_str(), O_RDONLY);
+    std::vector<char> piece(65'536);
+    for (ssize_t got = 0; (got = ::read(file, piece.data(), piece.size())) > 0;) {
+      read.append(piece.data(), static_cast<std::size_t>(got));
+      std::this_thread::sleep_for(milliseconds(2));
+    }
+    ::close(file);
+  });
+  MonitorOptions with = options();
+  with.config.jsonl = pipe;
+  with.config.generation_every = 1;
+  std::unique_ptr<Monitor> monitor = open(std::move(with));
+  std::uint64_t counted = 0, step = 0;
+  constexpr std::uint64_t kMany = 10 * SinkFeeder::kMostWaiting;
+  for (; monitor->status().reported < kMany && step < 1'000'000'000; step += 1'000) {
+    monitor->count_tokens(7);
+    counted += 7;
+    log(*monitor, step, step + 1'000);
+  }
+  EXPECT_TRUE(monitor->flush(seconds(60)));
+  log(*monitor, step, step + 1);  // what was counted since
+  monitor->close();
+  EXPECT_EQ(monitor->status().unsent, 0u);
+  monitor.reset();
+  reader.join();
+  double found = 0;
+  for (std::string_view line : split(read, '\n')) {
+    if (line.empty()) continue;
+    Result<Json> value = parse_json(line, "line");
+    ASSERT_TRUE(value.has_value());
+    found += value->number_at("mfu/total_tokens_generated").value_or(0);
+  }
+  EXPECT_EQ(found, static_cast<double>(counted));
 }
 
 TEST_F(SurvivalTest, dropped_steps_are_warned_of_once_and_kept_in_the_run) {

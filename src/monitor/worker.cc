@@ -116,15 +116,14 @@ void Worker::open_journal(const MonitorOptions& options, const std::string& name
 
 void Worker::add_sinks(std::vector<std::unique_ptr<Sink>> given) {
   auto warn_of = [this](const std::string& message) { warn(message); };
-  auto add = [&](std::unique_ptr<Sink> sink, std::uint64_t batch, bool local) {
+  auto add = [&](ConfiguredSink each) {
+    SinkFeeder feeder(std::move(each.sink), clock_, each.local ? config_.local_save_every : 1,
+                      warn_of);
     feeds_.push_back(
-        {std::make_unique<SinkThread>(SinkFeeder(std::move(sink), clock_, batch, warn_of), clock_),
-         local});
+        {std::make_unique<SinkThread>(std::move(feeder), clock_), each.local, each.file});
   };
-  for (ConfiguredSink& each : configured_sinks(config_)) {
-    add(std::move(each.sink), each.local ? config_.local_save_every : 1, each.local);
-  }
-  for (std::unique_ptr<Sink>& sink : given) add(std::move(sink), 1, false);
+  for (ConfiguredSink& each : configured_sinks(config_)) add(std::move(each));
+  for (std::unique_ptr<Sink>& sink : given) add({.sink = std::move(sink)});
 }
 
 void Worker::warn(const std::string& message) {
@@ -297,7 +296,11 @@ void Worker::feed() {
     }
   }
   for (Feed& each : feeds_) {
-    each.sink->offer(each.local ? fresh_ : thin);
+    const std::vector<StepReport>& reports = each.local ? fresh_ : thin;
+    // A loop that logs without a pause fills the queue then, which drops steps and counts them: the
+    // tokens of their periods come with the next step, and no log lacks any.
+    if (each.file) each.sink->await_room(reports.size(), [this] { write_journal(); });
+    each.sink->offer(reports);
     each.sink->nudge();
   }
   fresh_.clear();

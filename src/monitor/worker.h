@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "hardware/samples.h"
 #include "mfu/monitor.h"
 #include "monitor/journal.h"
 #include "monitor/pipeline.h"
@@ -54,7 +55,7 @@ class Worker {
  private:
   struct Feed {
     std::unique_ptr<SinkThread> sink;
-    bool local;
+    bool local, file;
   };
 
   Worker(const MonitorOptions& options, const Clock& clock, StepQueue queue);

@@ -28,7 +28,8 @@ struct MatmulLayout {
     opaque,         // […, k] × packed weight: n is the result's last size
     sparse,         // 2:4: the compressed weight, half as wide, is the left one; right is dense
     sparse_linear,  // 2:4: the compressed weight is the right one
-    flagged         // TransformerEngine: each side with a transpose flag 4 after it
+    flagged,        // TransformerEngine: each side with a transpose flag 4 after it
+    listed          // lists of [m, k] × [n, k]: their sizes as pairs, one product each
   };
   Form form = Form::matrices;
   Position left = 0;
@@ -99,9 +100,14 @@ struct FourierLayout {
   Position last_size = kNoPosition;  // of a complex-to-real transform
 };
 
+// What a user wrote (user_formula.h).
+struct UserLayout {
+  const UserFormula* formula = nullptr;
+};
+
 struct OperatorFormula {
   std::variant<MatmulLayout, ConvolutionLayout, AttentionLayout, RecurrentLayout, LookupLayout,
-               FourierLayout>
+               FourierLayout, UserLayout>
       layout;
   // Overloads whose arguments lie elsewhere, told by how many there are (profiler files leave the
   // overload's name out).

@@ -6,6 +6,7 @@
 
 #include "ops/formula.h"
 #include "ops/table.h"
+#include "ops/user_formula.h"
 
 namespace mfu {
 namespace {
@@ -51,6 +52,7 @@ Result<OperatorCost> evaluate(const OperatorFormula& formula, const Call& call) 
     Result<OperatorCost> operator()(const FourierLayout& at) const {
       return fourier_cost(at, call);
     }
+    Result<OperatorCost> operator()(const UserLayout& at) const { return user_cost(at, call); }
   };
   return std::visit(Visitor{call}, formula.layout);
 }
@@ -71,7 +73,21 @@ constexpr std::string_view kSmells[] = {
     "conv",   "conv1d", "conv2d",  "conv3d",  "attn",      "attention", "convolution", "fmha",
     "mha",    "mla",    "sdpa",    "flash",   "lstm",      "gru",       "rnn",         "fft",
     "einsum", "moe",    "experts", "qlinear", "flashattn", "qgemm",     "gmm",         "ssd",
-    "mamba",  "scan",   "fwd",     "bwd",     "dot",       "tem",       "sage",        "sageattn"};
+    "mamba",  "scan",   "fwd",     "bwd",     "dot",       "tem",       "sage",        "sageattn",
+    "fw",     "bw",     "grouped"};
+// Operands and result in one word, as FBGEMM and its kin write them: f8f8bf16, bf16i4bf16.
+bool names_operands(std::string_view word) {
+  constexpr std::string_view kTypes[] = {"bf16", "fp16", "fp8", "fp4", "f8",
+                                         "f4",   "f16",  "i8",  "i4"};
+  int found = 0;
+  while (!word.empty()) {
+    auto type = std::ranges::find_if(kTypes, [&](auto each) { return word.starts_with(each); });
+    if (type == std::end(kTypes)) return false;
+    word.remove_prefix(type->size());
+    ++found;
+  }
+  return found >= 3;
+}
 // Work around such an operator that multiplies nothing.
 constexpr std::string_view kInnocent[] = {
     "prepack",   "pack",     "unpack", "packed",    "reorder", "cache",   "quant",    "quantize",
@@ -112,6 +128,8 @@ std::span<const Operator> all_operators() {
 }
 
 const Operator* find_operator(std::string_view name) {
+  if (const Operator* found = find_user_operator(name)) return found;
+  if (const Operator* found = find_user_operator(name.substr(0, name.find('.')))) return found;
   if (const Operator* found = exact(name)) return found;
   // A namespace has no dot: what follows one is the overload.
   name = name.substr(0, name.find('.'));
@@ -151,8 +169,8 @@ bool looks_flop_carrying(std::string_view name) {
     return false;
   }
   return any_word(local, [](std::string_view word) {
-    return is_one_of(word, kSmells) || word.starts_with("gemm") || word.starts_with("qconv") ||
-           word.find("Attn") != std::string_view::npos ||
+    return is_one_of(word, kSmells) || names_operands(word) || word.starts_with("gemm") ||
+           word.starts_with("qconv") || word.find("Attn") != std::string_view::npos ||
            word.find("Attention") != std::string_view::npos;
   });
 }

@@ -130,7 +130,28 @@ Result<Problem> half_kept(Form form, Sizes left, Sizes right) {
   return Problem{.m = rows, .k = right[1], .n = right[0]};
 }
 
+// Products of two lists of matrices, [m, k] × [n, k] each. The sum is one long dimension.
+Result<Problem> listed(const MatmulLayout& layout, const Call& call) {
+  auto pairs_at = [&](Position place) {
+    auto index = static_cast<std::size_t>(place);
+    bool there =
+        index < call.arguments.size() && call.arguments[index].kind == Argument::Kind::tensor_list;
+    return there ? call.arguments[index].integers : std::span<const std::int64_t>{};
+  };
+  std::span<const std::int64_t> left = pairs_at(layout.left), right = pairs_at(layout.right);
+  if (left.empty() || left.size() != right.size() || left.size() % 2 != 0) {
+    return fail(ErrorCode::unsupported, "the sizes in its lists were not recorded");
+  }
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < left.size(); i += 2) {
+    if (left[i + 1] != right[i + 1]) return contradiction("inner sizes differ");
+    sum = plus(sum, times(times(size_of(left[i]), size_of(left[i + 1])), size_of(right[i])));
+  }
+  return Problem{.m = bounded(sum)};
+}
+
 Result<Problem> problem_of(const MatmulLayout& layout, const Call& call) {
+  if (layout.form == Form::listed) return listed(layout, call);
   Sizes left = MFU_TRY(tensor_sizes(call, layout.left, 1));
   bool opaque =
       layout.form == Form::scaled || layout.form == Form::features || layout.form == Form::opaque;
@@ -175,7 +196,9 @@ ElementType result_type(const MatmulLayout& layout, const Call& call) {
 
 Result<OperatorCost> matmul_cost(const MatmulLayout& layout, const Call& call) {
   Problem problem = MFU_TRY(problem_of(layout, call));
-  ElementType type = type_at(call, layout.left);
+  ElementType type = layout.form == Form::listed
+                         ? call.arguments[static_cast<std::size_t>(layout.left)].type
+                         : type_at(call, layout.left);
   // A pair of 4-bit numbers is one element: the inner dimension is twice as long as it looks.
   if (type == ElementType::fp4) problem.k *= 2;
   std::uint64_t flop = batched_matmul_flop(problem.batch, problem.m, problem.k, problem.n);
@@ -188,7 +211,8 @@ Result<OperatorCost> matmul_cost(const MatmulLayout& layout, const Call& call) {
   std::uint64_t written =
       times(times(size_of(problem.batch), size_of(problem.m)), size_of(problem.n));
   cost.written_bytes = bytes_for(written, result_type(layout, call));
-  if (layout.form == Form::opaque) cost.read_bytes = std::nullopt;
+  if (layout.form == Form::opaque || layout.form == Form::listed) cost.read_bytes = std::nullopt;
+  if (layout.form == Form::listed) cost.written_bytes = std::nullopt;
   return cost;
 }
 

@@ -149,6 +149,25 @@ constexpr OperatorFormula kAiterBackward{AttentionLayout{
 constexpr OperatorFormula kAiterFullBackward{AttentionLayout{
     .backward = true, .query = 1, .causal = 12, .bottom_right = true, .window_left = 13}};
 
+// xformers' names for flash-attn: (query, key, value, cu_seqlens_q, cu_seqlens_k, seqused_k,
+// max_seqlen_q, max_seqlen_k, p, scale, is_causal, windows…, return_softmax, block_tables, …), and
+// (grads_share_storage, dout, query, key, value, out, lse, cu_seqlens_q, cu_seqlens_k,
+// max_seqlen_q, max_seqlen_k, p, scale, is_causal, windows…)
+constexpr OperatorFormula kXformersFlash{AttentionLayout{.causal = 10,
+                                                         .bottom_right = true,
+                                                         .window_left = 11,
+                                                         .offsets_q = 3,
+                                                         .longest_q = 6,
+                                                         .used_keys = 5,
+                                                         .pages = 14}};
+constexpr OperatorFormula kXformersFlashBackward{AttentionLayout{.backward = true,
+                                                                 .query = 2,
+                                                                 .causal = 13,
+                                                                 .bottom_right = true,
+                                                                 .window_left = 14,
+                                                                 .offsets_q = 7,
+                                                                 .longest_q = 9}};
+
 constexpr std::string_view kServing = "the lengths of its requests are not among its arguments";
 
 constexpr Operator kRows[] = {
@@ -186,6 +205,8 @@ constexpr Operator kRows[] = {
     {"aten::_cudnn_attention_backward", kKind, leaf, &kCudnnRawBackward, {}},
     {"xformers::efficient_attention_forward_cutlass", kKind, cover, &kXformers, {}},
     {"xformers::efficient_attention_backward_cutlass", kKind, cover, &kXformersBackward, {}},
+    {"xformers_flash::flash_fwd", kKind, cover, &kXformersFlash, {}},
+    {"xformers_flash::flash_bwd", kKind, cover, &kXformersFlashBackward, {}},
     {"flash_attn::_flash_attn_forward", kKind, leaf, &kFlashAttn, {}},
     {"flash_attn::_flash_attn_varlen_forward", kKind, leaf, &kFlashAttnPacked, {}},
     {"flash_attn::_flash_attn_backward", kKind, leaf, &kFlashAttnBackward, {}},

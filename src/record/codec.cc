@@ -55,6 +55,7 @@ void put_step(Encoder& encoder, const StepRecord& step, const StepRecord& last) 
     const StepPass& pass = step.passes[i];
     encoder.count(pass.key).count(pass.passes).count(pass.tokens).count(pass.padded_tokens);
     encoder.count(pass.hardware_flop).count(pass.model_flop).count(pass.time_ns);
+    encoder.count(step.moved_bytes[i]);
   }
   encoder.count(kHostLines);
   for (std::uint64_t duration : step.host_ns) encoder.count(duration);
@@ -132,7 +133,8 @@ std::string phases_payload(const Region& region) {
     std::uint32_t phase = key >> 8 & 0xFF, model = key & 0xFF;
     const RegionPass& pass = phases.passes[i];
     encoder.count(phase).count(model);
-    encoder.text(text_of(phases.model[std::min<std::size_t>(model, kRegionModels - 1)].name));
+    std::size_t named = std::min<std::size_t>(model & ~kMixed, kRegionModels - 1);
+    encoder.text(text_of(phases.model[named].name));
     for (const RegionWord* word : {&pass.passes, &pass.tokens, &pass.padded_tokens, &pass.samples,
                                    &pass.time_ns, &pass.weight_read_bytes, &pass.cache_read_bytes,
                                    &pass.cache_written_bytes, &pass.largest_batch}) {
@@ -152,6 +154,39 @@ std::string phases_payload(const Region& region) {
       put_line(encoder, region, phases.line_keys[each].load(std::memory_order_relaxed) - 1,
                phases.lines[each]);
     }
+  }
+  return encoder.bytes();
+}
+
+// Sums since the process began: a reader takes differences, so that a drainer that starts anew
+// repeats nothing.
+std::string window_payload(const Region& region, std::uint64_t start_ns, std::uint64_t end_ns) {
+  const RegionPhases& phases = region.phases;
+  Encoder encoder;
+  encoder.count(start_ns).count(end_ns);
+  for (std::size_t i = 0; i < kRegionPasses; ++i) {
+    std::uint32_t key = phases.pass_keys[i].load(std::memory_order_acquire);
+    if (key == 0) continue;
+    --key;
+    const RegionPass& pass = phases.passes[i];
+    encoder.count(key);
+    for (const RegionWord* word :
+         {&pass.passes, &pass.tokens, &pass.padded_tokens, &pass.time_ns}) {
+      encoder.count(word->load(std::memory_order_relaxed));
+    }
+    encoder.count(pass.weight_read_bytes.load(std::memory_order_relaxed) +
+                  pass.cache_read_bytes.load(std::memory_order_relaxed) +
+                  pass.cache_written_bytes.load(std::memory_order_relaxed));
+    Uint128 hardware = 0, model = 0;
+    for (std::size_t each = 0; each < kRegionLines; ++each) {
+      std::uint32_t line = phases.line_keys[each].load(std::memory_order_acquire);
+      if (line == 0 || (line - 1) >> 16 != key) continue;
+      const RegionLine& flop = phases.lines[each];
+      hardware += wide_sum(phases.carries, flop.hardware_low, flop.hardware_high);
+      model += wide_sum(phases.carries, flop.model_low, flop.model_high);
+    }
+    put_wide(encoder, hardware);
+    put_wide(encoder, model);
   }
   return encoder.bytes();
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,9 @@ std::string facts_payload(const Region& region);
 // What passes were for; empty where none ended yet.
 std::string phases_payload(const Region& region);
 
+// What passes came to up to the end of a window of a process that takes no steps.
+std::string window_payload(const Region& region, std::uint64_t start_ns, std::uint64_t end_ns);
+
 // Frames for the records from `from` up to `to` (counted like step_head; at most a ring of them).
 void append_steps(std::string& frames, const Region& region, std::uint64_t from, std::uint64_t to);
 
@@ -32,7 +36,12 @@ std::string frames_of(const Region& region);
 void decode_process(std::string_view bytes, const std::string& name, ProcessRecord& process,
                     std::vector<std::string>& damage);
 
+// The same, each step given as it is met: not in order, some perhaps twice.
+void decode_process(std::string_view bytes, const std::string& name, ProcessRecord& process,
+                    std::vector<std::string>& damage, const std::function<void(Step)>& give);
+
 // By rank, those without one last.
+bool comes_before(const ProcessRecord& a, const ProcessRecord& b);
 void sort_processes(std::vector<ProcessRecord>& processes);
 
 }  // namespace mfu

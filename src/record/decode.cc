@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "record/codec.h"
 #include "record/frames.h"
@@ -151,7 +152,9 @@ bool decode_phases(FrameDecoder decoder, ProcessRecord& process) {
   while (!decoder.done()) {
     PhaseTotal total;
     total.phase = phase_of(decoder.count());
-    total.model = static_cast<std::uint32_t>(decoder.count());
+    std::uint64_t model = decoder.count();
+    total.mixed = model != kIdleModel && (model & kMixed) != 0;
+    total.model = static_cast<std::uint32_t>(total.mixed ? model & ~kMixed : model);
     total.model_name = decoder.text();
     total.passes = decoder.count();
     total.tokens = decoder.count();
@@ -169,10 +172,41 @@ bool decode_phases(FrameDecoder decoder, ProcessRecord& process) {
       total.lines.push_back(decode_line(decoder));
     }
     if (!decoder.good()) return false;
-    phases.push_back(std::move(total));
+    if (model == kIdleModel) {
+      process.idle = total.time;
+    } else {
+      phases.push_back(std::move(total));
+    }
   }
   process.phases = std::move(phases);
   return true;
+}
+
+bool decode_window(FrameDecoder decoder, ProcessRecord& process) {
+  WindowRecord window;
+  window.start = time_of(decoder.count());
+  window.end = std::max(time_of(decoder.count()), window.start);
+  while (!decoder.done()) {
+    StepPhaseTotal pass;
+    std::uint64_t key = decoder.count();
+    pass.phase = phase_of(key >> 8);
+    pass.passes = decoder.count();
+    pass.tokens = decoder.count();
+    pass.padded_tokens = decoder.count();
+    pass.time = time_of(decoder.count());
+    pass.moved_bytes = decoder.count();
+    pass.hardware_flop = wide_of(decoder);
+    pass.model_flop = wide_of(decoder);
+    if (!decoder.good()) return false;
+    if ((key & 0xFF) == kIdleModel) {
+      window.idle = pass.time;
+      continue;
+    }
+    pass.model = static_cast<std::uint32_t>(key & 0xFF & ~kMixed);
+    window.passes.push_back(pass);
+  }
+  process.windows.push_back(std::move(window));
+  return decoder.good();
 }
 
 bool decode_facts(std::string_view text, ProcessRecord& process) {
@@ -195,25 +229,73 @@ struct Before {
 };
 
 void decode_passes(FrameDecoder& decoder, Step& step) {
-  step.profiled = decoder.count() != 0;
+  std::uint64_t profiled = decoder.count();
+  step.profiled = profiled != 0;
+  step.explained = profiled == 1;
   std::uint64_t kinds = decoder.count();
   for (std::uint64_t i = 0; i < kinds && decoder.good(); ++i) {
     StepPhaseTotal pass;
     std::uint64_t key = decoder.count();
     pass.phase = phase_of(key >> 8);
-    pass.model = static_cast<std::uint32_t>(key & 0xFF);
+    bool idle = (key & 0xFF) == kIdleModel;
+    pass.model = static_cast<std::uint32_t>(idle ? kIdleModel : key & 0xFF & ~kMixed);
     pass.passes = decoder.count();
     pass.tokens = decoder.count();
     pass.padded_tokens = decoder.count();
     pass.hardware_flop = decoder.count();
     pass.model_flop = decoder.count();
     pass.time = time_of(decoder.count());
+    pass.moved_bytes = decoder.count();
     step.passes.push_back(pass);
   }
   decode_host(decoder, step.host_time);
 }
 
-Step decode_step(FrameDecoder& decoder, const std::vector<std::string>& types, Before& before) {
+// How long steps took on the device: `last` is the number of the last of them.
+void set_device_times(ProcessRecord& process, std::uint64_t last,
+                      const std::vector<std::uint64_t>& durations_ns) {
+  if (durations_ns.size() > last + 1) return;
+  std::uint64_t first = last + 1 - durations_ns.size();
+  for (auto step = process.steps.rbegin(); step != process.steps.rend(); ++step) {
+    if (step->sequence > last) continue;
+    if (step->sequence < first) break;
+    step->device_time = time_of(durations_ns[step->sequence - first]);
+  }
+}
+
+// A record of times (StepKind::device_times).
+constexpr std::uint64_t kDeviceTimes = 3;
+void take_device_times(const Step& step, ProcessRecord& process) {
+  std::uint64_t ago = step.tokens, count = step.samples;
+  if (ago > step.sequence || count > kStepPhases) return;
+  std::vector<std::uint64_t> durations_ns;
+  for (std::size_t i = 0; i < count; ++i) {
+    durations_ns.push_back(static_cast<std::uint64_t>(step.phase[i].count()));
+  }
+  set_device_times(process, step.sequence - ago, durations_ns);
+}
+
+// Those that became known when the program was over: "1 20000000 21000000".
+void apply_last_times(ProcessRecord& process) {
+  for (const Fact& fact : process.facts) {
+    if (fact.key != "device_steps" || process.steps.empty()) continue;
+    std::vector<std::uint64_t> values;
+    const char *at = fact.value.data(), *end = at + fact.value.size();
+    while (at < end) {
+      std::uint64_t value = 0;
+      auto [after, error] = std::from_chars(at, end, value);
+      if (error != std::errc()) break;
+      values.push_back(value);
+      at = after < end ? after + 1 : end;
+    }
+    std::uint64_t next = process.steps.back().sequence + 1;
+    if (values.size() < 2 || values[0] > next || values[0] == 0) continue;
+    set_device_times(process, next - values[0], {values.begin() + 1, values.end()});
+  }
+}
+
+Step decode_step(FrameDecoder& decoder, const std::vector<std::string>& types, Before& before,
+                 std::uint64_t& kind) {
   Step step;
   step.sequence = before.sequence + static_cast<std::uint64_t>(decoder.number());
   std::uint64_t start = before.end_ns + static_cast<std::uint64_t>(decoder.number());
@@ -222,7 +304,8 @@ Step decode_step(FrameDecoder& decoder, const std::vector<std::string>& types, B
   step.end = time_of(end);
   step.start = std::min(time_of(start), step.end);
   step.index = step.sequence + static_cast<std::uint64_t>(decoder.number());
-  step.kind = static_cast<Step::Kind>(std::min<std::uint64_t>(decoder.count(), 2));
+  kind = decoder.count();
+  step.kind = static_cast<Step::Kind>(std::min<std::uint64_t>(kind, 2));
   step.tokens = decoder.count();
   step.samples = decoder.count();
   for (auto& duration : step.phase) duration = time_of(decoder.count());
@@ -239,21 +322,29 @@ Step decode_step(FrameDecoder& decoder, const std::vector<std::string>& types, B
   return step;
 }
 
-bool decode_steps(FrameDecoder decoder, bool with_passes, ProcessRecord& process) {
+bool decode_steps(FrameDecoder decoder, bool with_passes, ProcessRecord& process,
+                  const std::function<void(Step)>& give) {
   std::vector<std::string> types;
   std::uint64_t named = decoder.count();
   for (std::uint64_t i = 0; i < named && decoder.good(); ++i) types.emplace_back(decoder.text());
   std::uint64_t steps = decoder.count();
   Before before;
   for (std::uint64_t i = 0; i < steps && decoder.good(); ++i) {
-    Step step = decode_step(decoder, types, before);
+    std::uint64_t kind = 0;
+    Step step = decode_step(decoder, types, before, kind);
     if (with_passes) decode_passes(decoder, step);
-    if (decoder.good()) process.steps.push_back(std::move(step));
+    if (!decoder.good()) break;
+    if (kind == kDeviceTimes) {
+      take_device_times(step, process);
+    } else {
+      give(std::move(step));
+    }
   }
   return decoder.good();
 }
 
-bool decode_frame(FrameKind kind, std::string_view payload, ProcessRecord& process) {
+bool decode_frame(FrameKind kind, std::string_view payload, ProcessRecord& process,
+                  const std::function<void(Step)>& give) {
   switch (kind) {
     case FrameKind::process:
       return decode_identity(FrameDecoder(payload), process);
@@ -264,11 +355,13 @@ bool decode_frame(FrameKind kind, std::string_view payload, ProcessRecord& proce
     case FrameKind::facts:
       return decode_facts(payload, process);
     case FrameKind::steps:
-      return decode_steps(FrameDecoder(payload), false, process);
+      return decode_steps(FrameDecoder(payload), false, process, give);
     case FrameKind::steps_with_passes:
-      return decode_steps(FrameDecoder(payload), true, process);
+      return decode_steps(FrameDecoder(payload), true, process, give);
     case FrameKind::phases:
       return decode_phases(FrameDecoder(payload), process);
+    case FrameKind::window:
+      return decode_window(FrameDecoder(payload), process);
   }
   return true;  // of a newer version: passed over
 }
@@ -287,6 +380,14 @@ void order_steps(ProcessRecord& process) {
 
 void decode_process(std::string_view bytes, const std::string& name, ProcessRecord& process,
                     std::vector<std::string>& damage) {
+  decode_process(bytes, name, process, damage,
+                 [&](Step step) { process.steps.push_back(std::move(step)); });
+  order_steps(process);
+  apply_last_times(process);
+}
+
+void decode_process(std::string_view bytes, const std::string& name, ProcessRecord& process,
+                    std::vector<std::string>& damage, const std::function<void(Step)>& give) {
   if (bytes.substr(0, kFileMagic.size()) != kFileMagic.substr(0, bytes.size())) {
     damage.push_back(fmt::format("{}: byte 0: not a file of a run (or of another version)", name));
   }
@@ -295,7 +396,7 @@ void decode_process(std::string_view bytes, const std::string& name, ProcessReco
   std::string_view payload;
   std::size_t strange = 0;
   while (reader.next(kind, payload)) {
-    if (!decode_frame(kind, payload, process)) ++strange;
+    if (!decode_frame(kind, payload, process, give)) ++strange;
   }
   if (reader.damaged_bytes() != 0) {
     damage.push_back(fmt::format("{}: {} damaged bytes were passed over, the first at byte {}",
@@ -311,7 +412,6 @@ void decode_process(std::string_view bytes, const std::string& name, ProcessReco
     damage.push_back(
         fmt::format("{}: {} frames do not hold what their kind promises", name, strange));
   }
-  order_steps(process);
 }
 
 const std::string* ProcessRecord::fact(std::string_view key) const {

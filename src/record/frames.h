@@ -20,7 +20,8 @@ enum class FrameKind : std::uint32_t {
   facts = 4,
   status = 5,
   steps_with_passes = 6,
-  phases = 7
+  phases = 7,
+  window = 8
 };
 
 void append_frame(std::string& to, FrameKind kind, std::string_view payload);

@@ -69,6 +69,11 @@ bool PatientFile::flush() {
   return false;
 }
 
+bool PatientFile::is_new() const {
+  struct stat status{};
+  return pending_.empty() && (stat(path_.c_str(), &status) != 0 || status.st_size == 0);
+}
+
 std::string PatientFile::whole() const {
   std::string bytes;
   struct stat status{};

@@ -21,6 +21,8 @@ class PatientFile {
   const std::string& path() const { return path_; }
   const std::string& pending() const { return pending_; }
   const std::string& problem() const { return problem_; }
+  // Nothing is there yet.
+  bool is_new() const;
   // What reached the disk, also where the file was deleted since, and what is pending.
   std::string whole() const;
 

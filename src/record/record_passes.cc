@@ -140,13 +140,17 @@ void PassBook::add(Region& region, const PassEnd& pass) {
     line.largest_batch.store(pass.batch, std::memory_order_relaxed);
   }
   if (pass.passes != 0) {
-    add_value(line.durations_ns, pass.duration_ns / pass.passes, pass.passes);
+    // A part of a pass whose time is another line's has none.
+    if (pass.duration_ns != 0) {
+      add_value(line.durations_ns, pass.duration_ns / pass.passes, pass.passes);
+    }
     if (pass.batch != 0) add_value(line.batches, pass.batch, pass.passes);
   }
   now.passes += pass.passes;
   now.tokens += pass.tokens;
   now.padded_tokens += pass.padded_tokens;
   now.time_ns += pass.duration_ns;
+  now.moved_bytes += pass.weight_read_bytes + pass.cache_read_bytes + pass.cache_written_bytes;
   RegionHeader& header = region.header;
   add_word(header.tokens, pass.tokens);
   add_word(header.samples, pass.samples);
@@ -177,12 +181,15 @@ void PassBook::take(const Region& region, StepRecord& record) {
                   .tokens = now.tokens - mark.tokens,
                   .padded_tokens = now.padded_tokens - mark.padded_tokens,
                   .time_ns = now.time_ns - mark.time_ns};
+    std::uint64_t moved = now.moved_bytes - mark.moved_bytes;
     mark = now;
     if (pass.passes == 0 && pass.time_ns == 0 && pass.hardware_flop == 0) continue;
     if (record.pass_kinds < kStepPasses) {
+      record.moved_bytes[record.pass_kinds] = moved;
       record.passes[record.pass_kinds++] = pass;
       continue;
     }
+    record.moved_bytes[kStepPasses - 1] = 0;
     StepPass& last = record.passes[kStepPasses - 1];
     last.key = static_cast<std::uint16_t>(kOther << 8 | kOtherModel);
     last.passes += pass.passes;

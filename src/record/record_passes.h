@@ -51,6 +51,7 @@ class PassBook {
   struct Mark {
     std::uint64_t hardware_flop = 0, model_flop = 0;  // of all devices and types, wrapping
     std::uint64_t passes = 0, tokens = 0, padded_tokens = 0, time_ns = 0;
+    std::uint64_t moved_bytes = 0;
   };
   struct Device {
     std::string name, identity;

@@ -1,13 +1,13 @@
 #include "record/recorder.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "record/region_file.h"
 #include "record/region_sum.h"
+#include "record/spin_lock.h"
 
 namespace mfu {
 
@@ -17,37 +17,6 @@ constexpr unsigned kOtherOperator = kRegionOperators - 1;
 constexpr unsigned kOtherType = kRegionTypes - 1;
 // One cell a type is kept for operators beyond the table, so that totals by type stay exact.
 constexpr std::size_t kOrdinaryCells = kRegionCells - kRegionTypes;
-
-class SpinLock {
- public:
-  bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
-  // What it guards lasts well under a microsecond, but its holder may be descheduled.
-  void lock() {
-    while (!try_lock()) sched_yield();
-  }
-  bool lock_within(int tries) {
-    for (int i = 0; i < tries; ++i) {
-      if (try_lock()) return true;
-      sched_yield();
-    }
-    return false;
-  }
-  void unlock() { held_.store(false, std::memory_order_release); }
-
- private:
-  std::atomic<bool> held_ = false;
-};
-
-class Guard {
- public:
-  explicit Guard(SpinLock& lock) : lock_(lock) { lock_.lock(); }
-  ~Guard() { lock_.unlock(); }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-
- private:
-  SpinLock& lock_;
-};
 
 struct Name {
   std::string name, reason;
@@ -127,7 +96,9 @@ struct Recorder::State {
   PassBook passes;
 
   void write_tables(Region& region) const;
-  Region* region_of(Recorder& recorder);  // under `tables`; made where there is none
+  // Under `tables`; made where there is none. Only who starts may wait for it.
+  Region* region_of(Recorder& recorder, bool patient = false);
+  void take_note(const std::string& note);
   std::uint16_t cell(Recorder& recorder, Region& region, unsigned operator_id, unsigned type_id);
 };
 
@@ -189,10 +160,18 @@ void Recorder::State::write_tables(Region& region) const {
   passes.write_tables(region);
 }
 
-Region* Recorder::State::region_of(Recorder& recorder) {
+void Recorder::State::take_note(const std::string& note) {
+  std::string line = "note=" + note + "\n";
+  if (note.empty() || facts.find(line) != std::string::npos) return;
+  if (facts.size() + line.size() <= kRegionFactBytes) facts += line;
+}
+
+Region* Recorder::State::region_of(Recorder& recorder, bool patient) {
   Region* region = recorder.region_.load(std::memory_order_relaxed);
   if (region != nullptr) return region;
-  Result<Region*> made = create_region(folder);
+  std::string note;
+  Result<Region*> made = create_region_or_near(folder, nullptr, patient, note);
+  take_note(note);
   if (!made.has_value()) {
     why = made.error().message;
     made = create_region("");
@@ -232,13 +211,17 @@ bool Recorder::start(const RecorderOptions& options) {
   state_->why.clear();
   if (region != nullptr) {
     // Counted so far in private memory: the file takes its place under the threads' feet.
-    Result<Region*> moved = create_region(state_->folder, region);
+    std::string note;
+    Result<Region*> moved = create_region_or_near(state_->folder, region, true, note);
     if (!moved.has_value()) {
       state_->why = moved.error().message;
       state_->folder.clear();
+    } else if (!note.empty()) {
+      state_->take_note(note);
+      state_->write_tables(*region);
     }
   } else {
-    region = state_->region_of(*this);
+    region = state_->region_of(*this, true);
   }
   started_.store(region != nullptr, std::memory_order_relaxed);
   return region != nullptr && state_->why.empty() && !state_->folder.empty();
@@ -390,6 +373,14 @@ void Recorder::add_phase(RegionPhase phase, std::uint64_t duration_ns) {
   }
 }
 
+static bool push_step(Region& region, const StepRecord& record) {
+  std::uint64_t head = region.header.step_head.load(std::memory_order_relaxed);
+  if (head - region.header.step_tail.load(std::memory_order_acquire) >= kRegionSteps) return false;
+  region.steps[head % kRegionSteps] = record;
+  region.header.step_head.store(head + 1, std::memory_order_release);
+  return true;
+}
+
 void Recorder::end_step(const StepEnd& end) {
   Region* live = live_region();
   if (live == nullptr) return;
@@ -406,6 +397,7 @@ void Recorder::end_step(const StepEnd& end) {
   record.sequence = state_->sequence++;
   record.index = end.index == ~0ull ? record.sequence : end.index;
   record.kind = end.kind;
+  record.profiled = profiled_.load(std::memory_order_relaxed);
   record.end_ns = end.end_ns == 0 ? monotonic_ns() : end.end_ns;
   record.start_ns = end.start_ns == 0 ? mark.end_ns : end.start_ns;
   record.tokens = taken(header.tokens, mark.tokens);
@@ -420,13 +412,25 @@ void Recorder::end_step(const StepEnd& end) {
   state_->passes.take(region, record);
   mark.end_ns = record.end_ns;
   header.last_ns.store(record.end_ns, std::memory_order_relaxed);
-  std::uint64_t head = header.step_head.load(std::memory_order_relaxed);
-  if (head - header.step_tail.load(std::memory_order_acquire) >= kRegionSteps) {
-    header.steps_dropped.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    region.steps[head % kRegionSteps] = record;
-    header.step_head.store(head + 1, std::memory_order_release);
+  if (!push_step(region, record)) header.steps_dropped.fetch_add(1, std::memory_order_relaxed);
+  state_->steps.unlock();
+}
+
+void Recorder::answer(std::uint64_t request) {
+  if (Region* region = region_.load(std::memory_order_acquire)) {
+    region->header.answer.store(request, std::memory_order_release);
   }
+}
+
+void Recorder::add_device_times(std::uint64_t ago, const std::vector<std::uint64_t>& durations_ns) {
+  Region* live = live_region();
+  if (live == nullptr || !state_->steps.lock_within(1000)) return;
+  StepRecord record{.sequence = state_->sequence, .tokens = ago};
+  record.kind = StepKind::device_times;
+  record.start_ns = record.end_ns = state_->mark.end_ns;
+  record.samples = std::min(durations_ns.size(), kRegionPhases);
+  std::copy_n(durations_ns.begin(), record.samples, record.phase_ns.begin());
+  push_step(*live, record);
   state_->steps.unlock();
 }
 

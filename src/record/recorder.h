@@ -7,7 +7,6 @@
 //   recorder.start({.folder = getenv("MFU_REGION_DIR")});
 //   static const unsigned kMm = recorder.operator_id("aten::mm");
 //   recorder.count(kMm, recorder.type_id("bf16"), {.hardware_flop = 2 * m * n * k, …});
-//   recorder.end_step({.kind = StepKind::training});
 #pragma once
 
 #include <atomic>
@@ -51,9 +50,8 @@ class Recorder {
   void stop();  // says goodbye; counts that come later are still taken
   bool started() const { return started_.load(std::memory_order_relaxed); }
   std::string why() const;
-
-  // The number of a name, the same for equal names. `reason`: this operator carries FLOPs that are
-  // not counted, and why. Beyond the table all names share the last number.
+  // The number of a name. `reason`: this operator carries FLOPs that are not counted, and why.
+  // Beyond the table all names share the last number.
   unsigned operator_id(std::string_view name, std::string_view reason = {});
   unsigned type_id(std::string_view name);
 
@@ -89,13 +87,14 @@ class Recorder {
   void add_phase(RegionPhase phase, std::uint64_t duration_ns);
   void add_host(HostLine line, std::uint64_t duration_ns);
   void add_collective(std::uint64_t bytes);
-  // Counts of all threads since the last record become one step. Never waits: a full ring drops it
-  // and counts that.
+  // Counts of all threads since the last record become one step. Never waits: a full ring drops it.
   void end_step(const StepEnd& end);
+  void add_device_times(std::uint64_t ago, const std::vector<std::uint64_t>& durations_ns);
+  void set_profiled(std::uint8_t how) { profiled_.store(how); }  // of the steps to come
+  void answer(std::uint64_t request);                            // was taken up
 
   void set_rank(std::int32_t rank, std::int32_t world_size, std::int32_t local_rank);
-  // "device=cuda:0 NVIDIA H100 80GB HBM3", "torch=2.13.0", "tf32=1", "note=…". The last of equal
-  // keys holds, except that every "note" does.
+  // "device=cuda:0 NVIDIA H100", "tf32=1". The last of equal keys holds; every "note" does.
   void fact(std::string_view key, std::string_view value);
 
   struct Total {
@@ -104,7 +103,7 @@ class Recorder {
     FlopCount hardware_flop, model_flop, recomputed_flop;
     std::uint64_t bytes = 0;
   };
-  // Everything so far, by operator and type; for mfu.count(), which takes differences.
+  // Everything so far, by operator and type, for differences.
   std::vector<Total> totals() const;
 
   const Region* region() const { return region_.load(std::memory_order_acquire); }
@@ -144,6 +143,7 @@ class Recorder {
   std::atomic<std::uint16_t> cell_of_[kRegionOperators][kRegionTypes] = {};  // 0: none yet
   std::atomic<Region*> region_ = nullptr;
   std::atomic<bool> started_ = false;
+  std::atomic<std::uint8_t> profiled_ = 0;
   State* state_;
 };
 

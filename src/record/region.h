@@ -40,7 +40,8 @@ inline constexpr std::size_t kRegionPhases = 5;
 // What a launcher may ask of a program, in RegionHeader::request.
 enum class RequestKind : std::uint8_t { none, profile, stop };
 
-enum class StepKind : std::uint8_t { training, validation, marked };
+// `device_times` is no step: Recorder::add_device_times(ago → tokens, durations → phase_ns).
+enum class StepKind : std::uint8_t { training, validation, marked, device_times };
 
 // FLOP of one data type within a step. 64 bits: 18 EFLOP a rank and step; beyond, it saturates.
 struct StepFlop {
@@ -62,12 +63,12 @@ struct StepRecord {
   StepKind kind;
   std::uint8_t types;       // how many of `flop` are used
   std::uint8_t pass_kinds;  // how many of `passes` are used
-  std::uint8_t profiled;    // 1: a profiler ran: left out of rates and shares
+  std::uint8_t profiled;    // 1 explained, 2 held up by that: no rate is made of either
   std::array<std::uint8_t, 4> reserved;
   std::array<StepFlop, kStepTypes> flop;
   std::array<StepPass, kStepPasses> passes;
   std::array<std::uint64_t, kHostLines> host_ns;
-  std::array<std::uint64_t, 6> room;
+  std::array<std::uint64_t, kStepPasses> moved_bytes;  // of `passes`; 0: not known
 };
 static_assert(sizeof(StepRecord) == 640 && std::is_trivially_copyable_v<StepRecord>);
 
@@ -128,7 +129,8 @@ struct alignas(64) RegionHeader {
   RegionWord answer;                 // the last `request` that the program took up
   // Written by the launcher.
   alignas(64) RegionWord step_tail;  // drained
-  RegionWord request;                // number << 32 | RequestKind << 24 | argument
+  // number << 32 | RequestKind << 24 | argument; of a profile: step to begin at << 8 | steps.
+  RegionWord request;
 };
 
 struct Region {

@@ -51,6 +51,28 @@ std::int32_t environment_number(const char* name) {
   return *end == 0 && number >= 0 && number < (1 << 30) ? static_cast<std::int32_t>(number) : -1;
 }
 
+struct Place {
+  std::int32_t rank = -1, world_size = -1, local_rank = -1;
+};
+
+// As torchrun and its kin say it, else as the scheduler that started each rank apart. Slurm's are
+// those of a step (`srun`): a batch script has a number of tasks too, and is one process.
+Place place_of_environment() {
+  Place place{environment_number("RANK"), environment_number("WORLD_SIZE"),
+              environment_number("LOCAL_RANK")};
+  if (place.rank >= 0) return place;
+  static constexpr const char* kNames[][3] = {
+      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+      {"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"}};
+  for (const auto& names : kNames) {
+    Place other{environment_number(names[0]), environment_number(names[1]),
+                environment_number(names[2])};
+    if (other.rank >= 0 && other.world_size > other.rank) return other;
+  }
+  return place;
+}
+
 void set_affinity(RegionHeader& header) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -72,12 +94,16 @@ void begin_header(RegionHeader& header) {
   header.last_ns = header.start_monotonic_ns;
   std::snprintf(header.host, sizeof header.host, "%s", host_name().c_str());
   set_affinity(header);
-  header.rank = environment_number("RANK");
-  header.world_size = environment_number("WORLD_SIZE");
-  header.local_rank = environment_number("LOCAL_RANK");
+  Place place = place_of_environment();
+  header.rank = place.rank;
+  header.world_size = place.world_size;
+  header.local_rank = place.local_rank;
   const char* run = std::getenv("MFU_RUN_ID");
   std::snprintf(header.run, sizeof header.run, "%s", run == nullptr ? "" : run);
-  header.attempt = static_cast<std::uint32_t>(std::max(environment_number("MFU_ATTEMPT"), 0));
+  // The launcher's, and torchrun's own restarts of its workers within it.
+  header.attempt =
+      static_cast<std::uint32_t>(std::max(environment_number("MFU_ATTEMPT"), 0) +
+                                 std::max(environment_number("TORCHELASTIC_RESTART_COUNT"), 0));
 }
 
 // Beyond a limit on file sizes the kernel would send SIGXFSZ, which ends a program that never asked
@@ -99,6 +125,22 @@ bool reserve(int descriptor, std::size_t bytes) {
     done += static_cast<std::size_t>(written);
   }
   return true;
+}
+
+// Maps a file that is whole already; of `over` the content goes there first.
+Result<Region*> map_region(int descriptor, const std::string& path, Region* over) {
+  auto map = [&](void* at, int flags) {
+    return mmap(at, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | flags,
+                descriptor, 0);
+  };
+  void* memory = map(nullptr, 0);
+  if (memory == MAP_FAILED) return system_failure(path);
+  if (over == nullptr) return static_cast<Region*>(memory);
+  std::memcpy(memory, static_cast<const void*>(over), sizeof(Region));
+  void* taken = map(over, MAP_FIXED);
+  munmap(memory, sizeof(Region));
+  if (taken == MAP_FAILED) return system_failure(path);
+  return over;
 }
 
 bool write_whole(int descriptor, const void* from, std::size_t bytes) {
@@ -183,6 +225,71 @@ Result<Region*> create_region(const std::string& folder, Region* over) {
   // Under its name only when whole: a drainer never sees a half-made one.
   if (rename(hidden.c_str(), path.c_str()) != 0) return give_up(path);
   return region;
+}
+
+namespace {
+
+// Beyond a limit on file sizes a process may map a file that is large enough already: whoever
+// drains the folder makes one when asked. Waits for two seconds at most.
+Result<Region*> ask_for_region(const std::string& folder, Region* over) {
+  std::string mine = std::to_string(getpid());
+  std::string wish = folder + "/" + std::string(kWish) + mine;
+  std::string blank = folder + "/" + std::string(kBlank) + mine;
+  Descriptor asked(open(wish.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+  if (asked.number() < 0) return system_failure(wish);
+  for (int i = 0; i < 40; ++i) {
+    Descriptor file(open(blank.c_str(), O_RDWR | O_CLOEXEC));
+    if (file.number() < 0) {
+      timespec pause{0, 50'000'000};
+      nanosleep(&pause, nullptr);
+      continue;
+    }
+    Region* region = MFU_TRY(map_region(file.number(), blank, over));
+    if (over == nullptr) begin_header(region->header);
+    std::string path =
+        folder + "/" + host_name() + "-" + mine + "-" + std::to_string(monotonic_ns()) + ".region";
+    if (rename(blank.c_str(), path.c_str()) != 0) return system_failure(path);
+    return region;
+  }
+  unlink(wish.c_str());
+  return fail(ErrorCode::io, folder + ": the launcher made no file for the counters");
+}
+
+std::string who() {
+  std::int32_t rank = place_of_environment().rank;
+  std::string process = "process " + std::to_string(getpid());
+  return rank < 0 ? process : "rank " + std::to_string(rank) + " (" + process + ")";
+}
+
+// For the launcher: this process counts, and nobody can read it.
+void leave_note(const std::string& folder, const std::string& why) {
+  std::string text = who() + " is missing here: its counters could not be made (" + why + ")\n";
+  std::string path = folder + "/note-" + std::to_string(getpid()) + ".txt";
+  if (!file_limit_allows(text.size())) return;
+  Descriptor file(open(path.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600));
+  if (file.number() >= 0 && write(file.number(), text.data(), text.size()) < 0) {
+    unlink(path.c_str());
+  }
+}
+
+}  // namespace
+
+Result<Region*> create_region_or_near(const std::string& folder, Region* over, bool patient,
+                                      std::string& note) {
+  Result<Region*> made = create_region(folder, over);
+  if (made.has_value() || folder.empty()) return made;
+  std::string why = made.error().message;
+  const char* spare = std::getenv("MFU_REGION_SPARE");
+  if (spare != nullptr && *spare != 0) {
+    made = create_region(spare, over);
+    if (made.has_value()) note = who() + ": " + why + "; its counters are in " + spare;
+  }
+  if (!made.has_value() && patient && !file_limit_allows(sizeof(Region))) {
+    made = ask_for_region(folder, over);
+    if (made.has_value()) note = who() + ": " + why + "; the launcher made room for its counters";
+  }
+  if (!made.has_value()) leave_note(folder, why);
+  return made;
 }
 
 }  // namespace mfu

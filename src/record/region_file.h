@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "mfu/result.h"
 #include "record/region.h"
@@ -23,5 +24,15 @@ std::string host_name();
 // Never unmapped. `over`: memory of a private region whose content the new one takes over, in
 // place.
 Result<Region*> create_region(const std::string& folder, Region* over = nullptr);
+
+// The same where it can be made: in `folder`, in the launcher's spare one ($MFU_REGION_SPARE), or,
+// beyond a limit on file sizes, in a file that the launcher makes (a `patient` caller waits two
+// seconds for it). `note` says where another place had to do; a failure is left for the launcher.
+Result<Region*> create_region_or_near(const std::string& folder, Region* over, bool patient,
+                                      std::string& note);
+
+// Names in a region folder: what a process wishes for (kWish + pid), and what it gets.
+inline constexpr std::string_view kWish = "wish-";
+inline constexpr std::string_view kBlank = ".blank-";
 
 }  // namespace mfu

@@ -13,6 +13,10 @@
 namespace mfu {
 
 inline constexpr std::size_t kRegionModels = 32;  // the last one stands for all beyond
+// Numbers that stand for no model. `kMixed` beside a model's number: parts of passes that decoded
+// some sequences and prefilled others; their time is the decode line's. `kIdleModel` of the phase
+// `other`: no pass ran.
+inline constexpr std::uint32_t kMixed = 0x40, kIdleModel = 0xFF;
 inline constexpr std::size_t kRegionDevices = 16;
 inline constexpr std::size_t kRegionLines = 256;
 inline constexpr std::size_t kRegionPasses = 64;  // pairs (phase, model)

@@ -12,9 +12,9 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/secrets.h"
 #include "base/text.h"
+#include "record/job.h"
 #include "record/region_file.h"
 #include "record/region_open.h"
 
@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kSchema = "mfu.run-directory/1";
 constexpr std::uint64_t kRoomBytes = 32u << 20;        // what a region folder should have free
 constexpr auto kKeepFor = std::chrono::hours(7 * 24);  // regions that nobody came back for
 
@@ -57,33 +56,6 @@ std::string time_name() {
   return fmt::format("{:%Y%m%d-%H%M%S}", local);
 }
 
-std::string launch_text(const LaunchFile& launch) {
-  JsonWriter json;
-  json.begin_object().member("schema", kSchema).strings("command", launch.facts.command);
-  json.member("host", launch.facts.host).member("pid", launch.pid);
-  auto time = [&](const char* name, const std::optional<std::chrono::nanoseconds>& when) {
-    json.key(name);
-    if (when) {
-      json.value(static_cast<std::uint64_t>(when->count()));
-    } else {
-      json.null();
-    }
-  };
-  time("started_ns", launch.facts.started);
-  time("ended_ns", launch.facts.ended);
-  json.key("exit_status");
-  if (launch.facts.exit_status) {
-    json.value(static_cast<std::uint64_t>(*launch.facts.exit_status));
-  } else {
-    json.null();
-  }
-  if (launch.facts.signal) {
-    json.member("signal", static_cast<std::uint64_t>(*launch.facts.signal));
-  }
-  json.member("region_folder", launch.region_folder).end_object();
-  return json.text() + "\n";
-}
-
 void remove_forgotten(const std::string& folder) {
   std::error_code ignored;
   for (const auto& run : fs::directory_iterator(folder, ignored)) {
@@ -100,24 +72,30 @@ void remove_forgotten(const std::string& folder) {
   }
 }
 
+// A folder of this run's own under `base`; empty: none could be made.
+std::string create_folder_in(const std::string& base, const std::string& name,
+                             std::vector<std::string>& notes) {
+  std::string mine = fmt::format("{}/mfu-{}", base, getuid());
+  Result<void> ours = make_own_folder(mine);
+  if (!ours.has_value()) {
+    notes.push_back(ours.error().message);
+    return {};
+  }
+  remove_forgotten(mine);
+  std::string folder = mine + "/" + name;
+  return make_own_folder(folder).has_value() ? folder : std::string();
+}
+
 // Where regions go: memory-backed if there is such a folder with room.
-Result<std::string> create_region_folder(std::vector<std::string>& notes) {
+Result<std::string> create_region_folder(const std::string& name, std::vector<std::string>& notes) {
   std::vector<std::string> bases = {"/dev/shm", environment("XDG_RUNTIME_DIR"),
                                     environment("TMPDIR"), "/tmp"};
   for (const std::string& base : bases) {
     struct statvfs room{};
     if (base.empty() || statvfs(base.c_str(), &room) != 0) continue;
     if (std::uint64_t{room.f_bavail} * room.f_frsize < kRoomBytes) continue;
-    std::string mine = fmt::format("{}/mfu-{}", base, getuid());
-    Result<void> ours = make_own_folder(mine);
-    if (!ours.has_value()) {
-      notes.push_back(ours.error().message);
-      continue;
-    }
-    remove_forgotten(mine);
-    std::string folder =
-        fmt::format("{}/{}-{}-{}", mine, time_name(), getpid(), monotonic_ns() % 1'000'000'000);
-    if (!make_own_folder(folder).has_value()) continue;
+    std::string folder = create_folder_in(base, name, notes);
+    if (folder.empty()) continue;
     if (&base > &bases[1]) {
       notes.push_back(
           fmt::format("no memory-backed folder has room ({} MB): counters go to {}, "
@@ -131,47 +109,16 @@ Result<std::string> create_region_folder(std::vector<std::string>& notes) {
                                          kRoomBytes >> 20));
 }
 
-// A launcher that is over: it said so, or it was on this machine and is not there any more.
-bool is_over(const LaunchFile& launch) {
-  if (launch.facts.ended) return true;
-  return launch.facts.host == host_name() &&
-         process_start_ticks(static_cast<std::uint32_t>(launch.pid)) == 0;
-}
-
-// An earlier run in the same directory steps aside, whole.
-Result<void> put_earlier_aside(const std::string& directory) {
-  std::vector<std::string> launches = launch_files(directory);
-  bool over = std::all_of(launches.begin(), launches.end(), [&](const std::string& name) {
-    Result<LaunchFile> launch = read_launch(directory + "/" + name);
-    return !launch.has_value() || is_over(*launch);
-  });
-  if (launches.empty() || !over) return {};
-  std::error_code error;
-  std::string aside;
-  for (int i = 1; i < 100000; ++i) {
-    aside = fmt::format("{}/earlier-{}", directory, i);
-    if (!fs::exists(aside, error)) break;
+// Beside it, on another file system, for what the first refuses; empty: there is none.
+std::string create_spare_folder(const std::string& name, const std::string& region_folder) {
+  std::vector<std::string> ignored;
+  for (const std::string& base :
+       {environment("TMPDIR"), std::string("/tmp"), std::string("/var/tmp")}) {
+    if (base.empty() || region_folder.starts_with(base + "/")) continue;
+    std::string folder = create_folder_in(base, name, ignored);
+    if (!folder.empty()) return folder;
   }
-  fs::create_directory(aside, error);
-  for (const char* ending : {".steps", ".json", ".txt"}) {
-    for (const std::string& name : names_in(directory, ending)) {
-      if (!error) fs::rename(directory + "/" + name, aside + "/" + name, error);
-    }
-  }
-  if (error) return fail(ErrorCode::io, fmt::format("{}: {}", directory, error.message()));
   return {};
-}
-
-Result<void> open_directory(RunPlaces& places, LaunchFile& launch) {
-  std::error_code error;
-  fs::create_directories(places.directory, error);
-  if (error) return fail(ErrorCode::io, fmt::format("{}: {}", places.directory, error.message()));
-  MFU_TRY(put_earlier_aside(places.directory));
-  places.file = places.directory + "/run.json";
-  if (fs::exists(places.file, error)) {
-    places.file = fmt::format("{}/run-{}-{}.json", places.directory, launch.facts.host, launch.pid);
-  }
-  return write_file(places.file, launch_text(launch));
 }
 
 // Where runs go whose own place cannot be written. One that somebody else laid out for us is not
@@ -218,74 +165,71 @@ std::vector<std::string> process_notes(const std::string& folder) {
   return notes;
 }
 
-std::vector<std::string> launch_files(const std::string& directory) {
-  std::vector<std::string> names = names_in(directory, ".json");
-  std::erase_if(names, [](const std::string& name) {
-    return name != "run.json" && !name.starts_with("run-");
-  });
-  std::stable_partition(names.begin(), names.end(),
-                        [](const std::string& name) { return name == "run.json"; });
-  return names;
+namespace {
+
+Result<void> open_directory(RunPlaces& places, LaunchFile& launch) {
+  std::error_code error;
+  fs::create_directories(places.directory, error);
+  if (error) return fail(ErrorCode::io, fmt::format("{}: {}", places.directory, error.message()));
+  Standing standing = standing_in(places.directory, launch);
+  if (standing.aside) MFU_TRY(put_aside(places.directory));
+  places.attempt = launch.attempt = standing.attempt;
+  places.leftovers = standing.leftovers;
+  places.file = MFU_TRY(add_launch(places.directory, launch));
+  return {};
 }
 
-Result<LaunchFile> read_launch(const std::string& path) {
-  std::string text = MFU_TRY(read_file(path, 16u << 20));
-  Json json = MFU_TRY(parse_json(text, path));
-  const Json* schema = json.find("schema");
-  if (schema == nullptr || schema->string() == nullptr || *schema->string() != kSchema) {
-    return fail(ErrorCode::malformed, fmt::format("{}: schema: '{}' was expected", path, kSchema));
-  }
-  LaunchFile launch;
-  auto text_of = [&](const char* name) {
-    const Json* member = json.find(name);
-    return member != nullptr && member->string() != nullptr ? *member->string() : std::string();
-  };
-  auto count_of = [&](const char* name) -> std::optional<std::uint64_t> {
-    const Json* member = json.find(name);
-    return member == nullptr ? std::nullopt : member->count();
-  };
-  auto time_of = [&](const char* name) -> std::optional<std::chrono::nanoseconds> {
-    std::optional<std::uint64_t> count = count_of(name);
-    if (!count || *count >> 62 != 0) return std::nullopt;
-    return std::chrono::nanoseconds(static_cast<std::int64_t>(*count));
-  };
-  if (const Json* command = json.find("command")) {
-    for (const Json& word : command->elements()) {
-      if (word.string() != nullptr) launch.facts.command.push_back(*word.string());
-    }
-    launch.facts.command = without_secrets(launch.facts.command);  // an older version kept all
-  }
-  launch.facts.host = text_of("host");
-  launch.facts.started = time_of("started_ns");
-  launch.facts.ended = time_of("ended_ns");
-  if (auto status = count_of("exit_status"); status && *status < 1024) {
-    launch.facts.exit_status = static_cast<int>(*status);
-  }
-  if (auto signal = count_of("signal"); signal && *signal < 128) {
-    launch.facts.signal = static_cast<int>(*signal);
-  }
-  launch.pid = count_of("pid").value_or(0);
-  launch.region_folder = text_of("region_folder");
-  return launch;
-}
-
-Result<RunPlaces> create_run(const std::string& directory,
-                             const std::vector<std::string>& command) {
-  RunPlaces places;
-  places.region_folder = MFU_TRY(create_region_folder(places.notes));
+LaunchFile launch_of(const std::vector<std::string>& command, const Job& job) {
   LaunchFile launch;
   launch.facts.command = without_secrets(command);  // a directory is shared as it is
   launch.facts.host = host_name();
   launch.facts.started = std::chrono::nanoseconds(static_cast<std::int64_t>(realtime_ns()));
   launch.pid = static_cast<std::uint64_t>(getpid());
+  launch.start_ticks = process_start_ticks(static_cast<std::uint32_t>(getpid()));
+  launch.job = job.id;
+  launch.task = job.task;
+  launch.tasks = job.tasks;
+  launch.attempt = job.restarts;
+  std::string rank = job.task ? fmt::format("task {}", *job.task) : environment("RANK");
+  launch.place = job.task       ? rank
+                 : rank.empty() ? launch.facts.host
+                                : launch.facts.host + " " + rank;
+  return launch;
+}
+
+// Tasks of one job meet under one name. One whose task has run there to a good end is an earlier
+// run of the same job: the next number is this one's.
+std::string job_directory(const std::string& base, const LaunchFile& launch) {
+  std::string directory = base;
+  for (int i = 2; i < 10000 && has_finished(directory, launch); ++i) {
+    directory = fmt::format("{}-{}", base, i);
+  }
+  return directory;
+}
+
+}  // namespace
+
+Result<RunPlaces> create_run(const std::string& directory,
+                             const std::vector<std::string>& command) {
+  RunPlaces places;
+  std::string folder_name =
+      fmt::format("{}-{}-{}", time_name(), getpid(), monotonic_ns() % 1'000'000'000);
+  places.region_folder = MFU_TRY(create_region_folder(folder_name, places.notes));
+  places.spare_folder = create_spare_folder(folder_name, places.region_folder);
+  Job job = job_of_environment();
+  LaunchFile launch = launch_of(command, job);
   launch.region_folder = places.region_folder;
-  std::string name = name_of_command(command) + "-" + time_name();
+  launch.spare_folder = places.spare_folder;
+  std::string name = name_of_command(command) + "-" + (job.id.empty() ? time_name() : job.id);
   places.directory = directory.empty() ? "mfu-runs/" + name : directory;
   std::error_code error;
-  if (directory.empty() && fs::exists(places.directory, error)) {
+  places.directory = fs::absolute(places.directory, error).lexically_normal().string();
+  if (directory.empty() && !job.id.empty()) {
+    places.directory = job_directory(places.directory, launch);
+  } else if (directory.empty() && fs::exists(places.directory, error)) {
     places.directory += fmt::format("-{}", getpid());
   }
-  places.directory = fs::absolute(places.directory, error).lexically_normal().string();
+  places.run = fs::path(places.directory).filename().string();
   Result<void> opened = open_directory(places, launch);
   if (opened.has_value()) return places;
   std::string folder = MFU_TRY(spare_folder(places.notes));
@@ -294,14 +238,6 @@ Result<RunPlaces> create_run(const std::string& directory,
       fmt::format("{}; the run is kept in {} instead", opened.error().message, places.directory));
   MFU_TRY(open_directory(places, launch));
   return places;
-}
-
-Result<void> close_run(const RunPlaces& places, const RunEnd& end) {
-  LaunchFile launch = MFU_TRY(read_launch(places.file));
-  launch.facts.ended = std::chrono::nanoseconds(static_cast<std::int64_t>(realtime_ns()));
-  launch.facts.exit_status = end.status;
-  launch.facts.signal = end.signal;
-  return write_file(places.file, launch_text(launch));
 }
 
 }  // namespace mfu

@@ -13,16 +13,39 @@ namespace mfu {
 struct LaunchFile {
   RunFacts facts;
   std::uint64_t pid = 0;
-  std::string region_folder;
+  std::uint64_t start_ticks = 0;  // with the pid, one process for good; 0: not known
+  std::string file;               // its name, where it was listed
+  std::string region_folder, spare_folder;
+  std::string job;    // empty: none
+  std::string place;  // the same for a launcher that is started again
+  std::uint32_t attempt = 0;
+  std::optional<std::uint32_t> task, tasks;
 };
 
 Result<LaunchFile> read_launch(const std::string& path);
+
+// How a new launcher stands to what a directory holds.
+struct Standing {
+  bool aside = false;                    // a finished run, which steps aside
+  std::uint32_t attempt = 0;             // the new launcher's
+  std::vector<std::string> leftovers{};  // region folders of launchers that were killed here
+};
+Standing standing_in(const std::string& directory, const LaunchFile& mine);
+// A launcher of the same place ran there to a good end.
+bool has_finished(const std::string& directory, const LaunchFile& mine);
+// Moves an earlier run, whole, to earlier-N.
+Result<void> put_aside(const std::string& directory);
+// Writes this launcher's file, run.json or one of its own name, and gives its path.
+Result<std::string> add_launch(const std::string& directory, const LaunchFile& launch);
 
 // Names in a folder that end so, sorted; none where it cannot be read.
 std::vector<std::string> names_in(const std::string& folder, std::string_view ending);
 
 // What processes that could not be observed wrote (note-PID.txt), a line each.
 std::vector<std::string> process_notes(const std::string& folder);
+
+// It said so, or it was on this machine and is not there any more.
+bool is_over(const LaunchFile& launch);
 
 // run.json and those of launchers that joined, in `directory`.
 std::vector<std::string> launch_files(const std::string& directory);

@@ -318,6 +318,47 @@ TEST(ReadRun, survives_damage) {
   }
 }
 
+// A file in which what a killed drainer had written stands twice, out of order, and damage between.
+TEST(ReadRun, hands_over_one_step_at_a_time_what_it_reads_whole) {
+  Folder folder;
+  RunPlaces places = places_in(folder);
+  EXPECT_TRUE(end_child(stepping_child(places, 500)));
+  EXPECT_TRUE(end_child(stepping_child(places, 7)));
+  Drainer(places).finish();
+  for (const auto& entry : std::filesystem::directory_iterator(places.directory)) {
+    if (entry.path().extension() != ".steps") continue;
+    std::string bytes = *read_file(entry.path());
+    std::string frames = bytes.substr(kFileMagic.size());
+    ASSERT_TRUE(write_file(entry.path(), bytes + "damage" + frames + frames).has_value());
+  }
+  Result<RunRecord> whole = read_run(places.directory);
+  Result<RunSteps> run = open_run(places.directory);
+  ASSERT_TRUE(whole.has_value() && run.has_value());
+  EXPECT_EQ(run->record.notes, whole->notes);
+  EXPECT_TRUE(run->record.partial);
+  ASSERT_EQ(run->record.processes.size(), 2u);
+  std::vector<std::vector<std::uint64_t>> read(2);
+  Result<void> done = run->read([&](std::size_t process, const Step& step) -> Result<void> {
+    const Step& same = whole->processes[process].steps.at(read[process].size());
+    EXPECT_EQ(step.sequence, same.sequence);
+    EXPECT_EQ(step.end, same.end);
+    read[process].push_back(step.sequence);
+    return {};
+  });
+  ASSERT_TRUE(done.has_value());
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(run->record.processes[i].steps.empty());
+    EXPECT_EQ(run->record.processes[i].last, whole->processes[i].last);
+    EXPECT_EQ(read[i].size(), whole->processes[i].steps.size());
+  }
+  int taken = 0;
+  done = run->read([&](std::size_t, const Step&) -> Result<void> {
+    return ++taken == 3 ? fail(ErrorCode::io, "no more") : Result<void>();
+  });
+  EXPECT_EQ(done.error().message, "no more");
+  EXPECT_EQ(taken, 3);
+}
+
 TEST(CreateRun, does_not_keep_credentials_of_the_command_line) {
   Folder folder;
   std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");

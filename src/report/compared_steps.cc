@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <map>
 
-#include "mfu/comparison.h"
+#include "mfu/steps.h"
 #include "report/run_steps.h"
 
 namespace mfu {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "mfu/comparison.h"
+#include "mfu/steps.h"
 
 namespace mfu {
 

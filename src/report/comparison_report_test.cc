@@ -3,7 +3,7 @@
 #include <cmath>
 #include <random>
 
-#include "mfu/comparison.h"
+#include "mfu/steps.h"
 
 namespace mfu {
 namespace {

@@ -215,6 +215,51 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
   return report;
 }
 
+Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& question) {
+  bool partly = question.training.lora_rank != 0 || !question.training.frozen.empty();
+  std::string_view what = partly          ? "frozen weights and adapters"
+                          : question.tree ? "a tree of layers"
+                          : question.rl   ? "steps of reinforcement learning"
+                                          : "";
+  if (!what.empty()) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} are not known for a model that is counted by its class", what));
+  }
+  NeedReport report;
+  report.name = printable(need.name, 200);
+  report.type = need.type;
+  report.architecture = need.architecture;
+  report.source = need.library;
+  report.parameters = need.parameters;
+  report.work = question.work;
+  report.tokens = need.need.tokens;
+  report.convention = question.convention;
+  report.flop_by_part = need.need.by_part;
+  report.notes = need.need.notes;
+  report.notes.emplace_back("what a step moves is not counted: bytes and MBU are unknown");
+  if (question.convention == Convention::exact) {
+    report.model_flop = need.need.model_flop;
+    report.hardware_flop = need.need.hardware_flop;
+  } else {
+    report.notes.push_back(fmt::format("{}: is not defined for a model that its class counted",
+                                       describe(question.convention).name));
+  }
+  if (question.every_convention) {
+    for (Convention each : all_conventions()) {
+      bool exact = each == Convention::exact;
+      ConventionCount count;
+      if (exact) count = {need.need.model_flop, need.need.hardware_flop, ""};
+      report.conventions.push_back(
+          {each, std::move(count), exact ? std::optional(1.0) : std::nullopt});
+    }
+    report.notes.emplace_back("conventions are not defined for a model that its class counted");
+  }
+  if (report.model_flop && report.tokens > 0) {
+    report.flop_per_token = report.model_flop->to_double() / static_cast<double>(report.tokens);
+  }
+  return report;
+}
+
 Result<void> add_utilization(NeedReport& report, const ModelSpec& model,
                              const UtilizationQuestion& question) {
   if (!report.model_flop) {

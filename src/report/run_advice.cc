@@ -1,12 +1,19 @@
 #include "report/run_advice.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "attribution/findings.h"
+#include "base/text.h"
+#include "report/run_steps.h"
 
 namespace mfu {
 
 namespace {
+
+// A rate above which nothing is said of the passes themselves.
+constexpr double kFairMfu = 0.4;
 
 struct PhaseRule {
   StepPhase phase;
@@ -17,10 +24,8 @@ struct PhaseRule {
 };
 
 constexpr PhaseRule kPhaseRules[] = {
-    {StepPhase::data_wait, 0.03, "data_loading", Cause::data_loading, "more_workers"},
     {StepPhase::communication, 0.10, "communication", Cause::communication,
      "overlap_communication"},
-    {StepPhase::optimizer, 0.10, "optimizer", Cause::optimizer, "fused_optimizer"},
     {StepPhase::checkpoint, 0.03, "checkpoint", Cause::synchronization, "save_aside"},
     {StepPhase::validation, 0.10, "validation", Cause::validation, "validate_less"},
 };
@@ -29,8 +34,7 @@ constexpr PhaseRule kPhaseRules[] = {
 // done in the rest.
 class RunFindings {
  public:
-  RunFindings(const RunReport& report, std::chrono::nanoseconds step_time)
-      : report_(report), step_ns_(step_time.count()) {}
+  explicit RunFindings(const RunReport& report) : report_(report) {}
 
   Finding& add(const char* code, Cause cause, double share, const char* of, const char* fix) {
     Finding& finding = findings.emplace_back();
@@ -38,9 +42,10 @@ class RunFindings {
     finding.cause = cause;
     finding.values = {{"of", of}, {"fraction", share}};
     finding.fixes = {fix};
-    finding.gain_ceiling_ns = static_cast<std::int64_t>(share * static_cast<double>(step_ns_));
+    std::int64_t step_ns = report_.step_time.count();
+    finding.gain_ceiling_ns = static_cast<std::int64_t>(share * static_cast<double>(step_ns));
     std::optional<double> mfu = report_.mfu ? std::optional(report_.mfu->value) : std::nullopt;
-    if (share > 0) finding.gain_ceiling_mfu = mfu_gain(mfu, step_ns_, finding.gain_ceiling_ns);
+    if (share > 0) finding.gain_ceiling_mfu = mfu_gain(mfu, step_ns, finding.gain_ceiling_ns);
     return finding;
   }
 
@@ -48,8 +53,105 @@ class RunFindings {
 
  private:
   const RunReport& report_;
-  std::int64_t step_ns_;
 };
+
+double share_of(const RunReport& report, StepPhase phase) {
+  const auto& share = report.phase[static_cast<std::size_t>(phase)];
+  return share ? share->value : 0;
+}
+
+double host_share(const RunReport& report, HostPart part) {
+  const auto& share = report.host[static_cast<std::size_t>(part)];
+  return share ? share->value : 0;
+}
+
+std::uint64_t number_fact(const ProcessRecord& process, std::string_view key) {
+  const std::string* said = process.fact(key);
+  return said == nullptr ? 0 : parse_count(*said).value_or(0);
+}
+
+// Of all processes that step: what their loaders did.
+struct Loaders {
+  bool in_process = false;
+  std::uint64_t loading_ns = 0, cpu_ns = 0;
+  bool works() const { return 2 * cpu_ns > loading_ns; }
+};
+
+Loaders loaders_of(const RunRecord& record) {
+  Loaders loaders;
+  for (const ProcessRecord& each : record.processes) {
+    const std::string* said = each.fact("loader");
+    loaders.in_process = loaders.in_process || (said != nullptr && *said == "in_process");
+    loaders.loading_ns += number_fact(each, "loader_ns");
+    loaders.cpu_ns += number_fact(each, "loader_cpu_ns");
+  }
+  return loaders;
+}
+
+void add_loading(const RunRecord& record, const RunReport& report, RunFindings& all) {
+  double share = share_of(report, StepPhase::data_wait);
+  if (share < 0.03) return;
+  Loaders loaders = loaders_of(record);
+  bool works = loaders.works();
+  const char* fix = works                ? "preprocess_offline"
+                    : loaders.in_process ? "start_workers"
+                                         : "more_workers";
+  Finding& finding =
+      works ? all.add("preprocessing", Cause::cpu_preprocessing, share, "step_time", fix)
+            : all.add("data_loading", Cause::data_loading, share, "step_time", fix);
+  if (works) finding.evidence.push_back({"loader_works", {}});
+  if (loaders.in_process) {
+    finding.evidence.push_back({"loader_in_process", {}});
+    if (works) finding.fixes.emplace_back("start_workers");
+  }
+}
+
+void add_optimizer(const RunRecord& record, const RunReport& report, RunFindings& all) {
+  double share = share_of(report, StepPhase::optimizer);
+  if (share < 0.10) return;
+  for (const ProcessRecord& each : record.processes) {
+    const std::string* way = each.fact("optimizer_way");
+    if (each.steps.empty() || way == nullptr) continue;
+    if (*way == "fused") return;  // nothing is left to win by walking less
+    bool fuses = number_fact(each, "optimizer_can_fuse") != 0;
+    const char* fix = fuses           ? "fused_optimizer"
+                      : *way == "own" ? "own_optimizer"
+                                      : "foreach_optimizer";
+    Finding& finding = all.add("optimizer", Cause::optimizer, share, "step_time", fix);
+    const std::string* name = each.fact("optimizer");
+    finding.evidence.push_back(
+        {*way == "loop" ? "optimizer_loops" : "optimizer_walks",
+         {{"optimizer", name == nullptr ? std::string("the optimizer") : *name},
+          {"tensors", static_cast<std::int64_t>(number_fact(each, "optimizer_tensors"))}}});
+    return;
+  }
+  all.add("optimizer", Cause::optimizer, share, "step_time", "fused_optimizer");
+}
+
+// Cores that no thread of torch uses, by host: ranks of one share it.
+void add_threads(const RunRecord& record, const RunReport& report, RunFindings& all) {
+  std::map<std::string, std::uint64_t> threads;
+  std::map<std::string, std::set<std::uint32_t>> cores;
+  for (const ProcessRecord& each : record.processes) {
+    if (each.steps.empty()) continue;
+    if (device_name(each) != "cpu") return;
+    std::uint64_t used = number_fact(each, "threads");
+    if (used == 0) return;
+    threads[each.host] += used;
+    cores[each.host].insert(each.affinity.begin(), each.affinity.end());
+  }
+  for (const auto& [host, used] : threads) {
+    std::uint64_t available = cores[host].size();
+    if (available <= used) continue;
+    double idle = 1 - static_cast<double>(used) / static_cast<double>(available);
+    double share = host_share(report, HostPart::compute) * idle;
+    if (share < 0.05) continue;
+    Finding& finding = all.add("threads", Cause::threads, share, "step_time", "set_threads");
+    finding.values.emplace_back("threads", static_cast<std::int64_t>(used));
+    finding.values.emplace_back("cores", static_cast<std::int64_t>(available));
+    return;
+  }
+}
 
 void add_slow_rank(const RunReport& report, RunFindings& all) {
   if (!report.slowest_rank) return;
@@ -70,26 +172,60 @@ void add_slow_rank(const RunReport& report, RunFindings& all) {
   finding.values.emplace_back("typical_ns", typical);
 }
 
+// A wide type on a device that is faster in a narrow one: by its datasheet, on a processor only
+// where both were measured.
+void add_precision(const RunQuestion& question, const RunReport& report, bool tf32_possible,
+                   RunFindings& all) {
+  const std::optional<Device>& device = question.device.device;
+  if (!device || question.peak || question.precision || report.dtype != "fp32") return;
+  std::optional<FasterPeak> faster = faster_peak(*device, Precision::fp32);
+  if (!faster || device->kind == "cpu") {
+    if (tf32_possible) all.add("tf32_not_allowed", Cause::precision, 0, "step_time", "allow_tf32");
+    return;
+  }
+  // At most all of the device's own time shrinks, as far as that is known.
+  double most = 1 - share_of(report, StepPhase::data_wait) - host_share(report, HostPart::sleep);
+  double share = std::max(0.0, most) * (1 - faster->time_fraction);
+  Finding& finding = all.add("precision", Cause::precision, share, "step_time",
+                             faster->peak.against == Precision::bf16 ? "use_bf16" : "use_fp16");
+  finding.values.emplace_back("dtype", report.dtype);
+  finding.evidence.push_back({"peaks_by_type",
+                              {{"device", device->name},
+                               {"dtype", report.dtype},
+                               {"peak_flop_per_s", report.peak ? report.peak->per_s : 0},
+                               {"faster_dtype", std::string(name_of(*faster->peak.against))},
+                               {"faster_flop_per_s", faster->peak.rate->per_s}}});
+  if (tf32_possible) finding.fixes.emplace_back("use_tf32");
+}
+
 }  // namespace
 
-std::vector<Finding> findings_of_run(const RunReport& report, bool tf32_possible,
-                                     std::chrono::nanoseconds step_time) {
-  RunFindings all(report, step_time);
-  for (const PhaseRule& rule : kPhaseRules) {
-    const auto& share = report.phase[static_cast<std::size_t>(rule.phase)];
-    if (!share || share->value < rule.from) continue;
-    all.add(rule.code, rule.cause, share->value, "step_time", rule.fix);
+std::vector<Finding> findings_of_run(const RunRecord& record, const RunQuestion& question,
+                                     const RunReport& report, bool tf32_possible) {
+  RunFindings all(report);
+  // On a device that runs behind the host, only times that it was asked for say anything.
+  if (!report.asynchronous || report.device_timed) {
+    add_loading(record, report, all);
+    for (const PhaseRule& rule : kPhaseRules) {
+      bool waits_for_rank = rule.phase == StepPhase::communication && report.slowest_rank;
+      if (share_of(report, rule.phase) < rule.from || waits_for_rank) continue;
+      all.add(rule.code, rule.cause, share_of(report, rule.phase), "step_time", rule.fix);
+    }
+    add_optimizer(record, report, all);
+    if (!report.asynchronous) add_threads(record, report, all);
+    add_slow_rank(report, all);
+    add_precision(question, report, tf32_possible, all);
   }
-  add_slow_rank(report, all);
-  if (tf32_possible) all.add("tf32_not_allowed", Cause::precision, 0, "step_time", "allow_tf32");
   if (report.flop && report.flop->recomputed_flop > FlopCount(0)) {
     double share =
         report.flop->recomputed_flop.to_double() / report.flop->hardware_flop.to_double();
     all.add("recomputation", Cause::recomputation, share, "executed_flop", "checkpoint_less");
   }
   rank_and_cut(all.findings);
-  if (all.findings.empty() && report.mfu && report.mfu->value < 0.4) {
-    all.add("passes_themselves", Cause::implementation, 0, "step_time", "profile_it");
+  // Without a word on communication nobody knows that it is the passes.
+  bool told = report.phase[static_cast<std::size_t>(StepPhase::communication)].has_value();
+  if (all.findings.empty() && told && report.mfu && report.mfu->value < kFairMfu) {
+    all.add("passes_themselves", Cause::implementation, 0, "step_time", "explain_it");
   }
   return all.findings;
 }

@@ -5,7 +5,7 @@
 
 #include "mfu/machine.h"
 #include "mfu/run.h"
-#include "report/run_steps.h"
+#include "report/run_devices.h"
 
 namespace mfu {
 
@@ -54,10 +54,65 @@ RunDevice processor(const std::vector<const ProcessRecord*>& processes) {
   return result;
 }
 
-std::uint64_t count_devices(const std::vector<const ProcessRecord*>& processes) {
-  std::set<std::string> seen;
-  for (const ProcessRecord* each : processes) seen.insert(device_key(*each));
-  return std::max<std::size_t>(seen.size(), 1);
+// Those that are used, each once, in the order of the processes.
+std::vector<DeviceUse> accelerators_of(const std::vector<const ProcessRecord*>& processes) {
+  std::vector<DeviceUse> found;
+  for (const ProcessRecord* process : processes) {
+    for (DeviceUse& use : uses_of(*process)) {
+      auto same = [&](const DeviceUse& each) { return each.key == use.key; };
+      if (use.is_accelerator() && std::none_of(found.begin(), found.end(), same)) {
+        found.push_back(std::move(use));
+      }
+    }
+  }
+  return found;
+}
+
+std::vector<const ProcessRecord*> all_of(const RunRecord& record) {
+  std::vector<const ProcessRecord*> all;
+  for (const ProcessRecord& each : record.processes) all.push_back(&each);
+  return all;
+}
+
+// A processor beside accelerators: what ran on it is held against its own peak, and is no part of
+// the run's MFU.
+void add_processors(const std::vector<const ProcessRecord*>& processes, RunDevice& result) {
+  std::optional<RunDevice> found;
+  for (const ProcessRecord* process : processes) {
+    for (const DeviceUse& use : uses_of(*process)) {
+      auto same = [&](const UsedDevice& each) { return each.key == use.key; };
+      if (use.is_accelerator() || std::any_of(result.used.begin(), result.used.end(), same)) {
+        continue;
+      }
+      if (!found) found = processor(processes);
+      result.used.push_back({use.key, found->name, found->device, false});
+    }
+  }
+}
+
+// Each accelerator by what it says of itself, or all by the name given.
+void add_accelerators(const std::vector<DeviceUse>& accelerators, const Catalog& catalog,
+                      RunDevice& result) {
+  std::set<std::string> devices;
+  auto note = [&](const std::string& text) {
+    if (std::find(result.notes.begin(), result.notes.end(), text) == result.notes.end()) {
+      result.notes.push_back(text);
+    }
+  };
+  bool given = result.device.has_value();
+  for (const DeviceUse& each : accelerators) {
+    result.used.push_back({each.key, each.name, result.device});
+    if (given) continue;
+    Result<Device> device = identify_device(catalog, each.traits);
+    devices.insert(device.has_value() ? device->name : each.name);
+    if (!device.has_value()) {
+      note("no MFU: " + device.error().message);
+      continue;
+    }
+    for (const std::string& said : device->notes) note(said);
+    result.used.back().device = *device;
+  }
+  if (devices.size() == 1) result.device = result.used.front().device;
 }
 
 }  // namespace
@@ -65,34 +120,30 @@ std::uint64_t count_devices(const std::vector<const ProcessRecord*>& processes) 
 Result<RunDevice> device_of_run(const RunRecord& record, const Catalog& catalog,
                                 const std::string& name) {
   std::vector<const ProcessRecord*> processes = workers(record);
+  std::vector<DeviceUse> accelerators = accelerators_of(processes);
+  if (accelerators.empty()) accelerators = accelerators_of(all_of(record));
   RunDevice result;
+  result.devices = std::max<std::size_t>(accelerators.size(), 1);
   if (!name.empty() && name != "cpu") {
     result.device = MFU_TRY(find_device(catalog, name));
     result.name = result.device->name;
-    result.devices = count_devices(processes);
-    return result;
-  }
-  if (processes.empty() && name.empty()) return result;  // nothing ran on anything
-  std::set<std::string> names;
-  for (const ProcessRecord* each : processes) names.insert(device_name(*each));
-  if (!name.empty() || names.empty() || (names.size() == 1 && names.contains("cpu"))) {
+  } else if (accelerators.empty()) {
+    if (processes.empty() && name.empty()) return result;  // nothing ran on anything
+    return processor(processes);
+  } else if (name == "cpu") {
     return processor(processes);
   }
-  result.devices = count_devices(processes);
-  result.name = *names.begin();
-  if (names.size() > 1) {
-    result.notes.push_back(
-        fmt::format("ranks ran on different devices ({}): no one peak holds, "
-                    "give --peak or --device",
-                    fmt::join(names, ", ")));
+  if (accelerators.empty()) {
+    std::set<std::string> hosts;
+    for (const ProcessRecord* each : processes) hosts.insert(each->host);
+    result.devices = std::max<std::size_t>(hosts.size(), 1);
     return result;
   }
-  Result<Device> device = find_device(catalog, result.name);
-  if (device.has_value()) {
-    result.device = *device;
-  } else {
-    result.notes.push_back("no MFU: " + device.error().message);
-  }
+  std::set<std::string> names;
+  for (const DeviceUse& each : accelerators) names.insert(each.name);
+  if (result.name.empty()) result.name = fmt::format("{}", fmt::join(names, ", "));
+  add_accelerators(accelerators, catalog, result);
+  add_processors(all_of(record), result);
   return result;
 }
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace mfu {
 
 namespace {
@@ -30,10 +32,20 @@ const ProcessRecord* killed_rank(const RunRecord& record) {
 }  // namespace
 
 void add_ending(const RunRecord& record, RunReport& report) {
+  for (const ProcessRecord& each : record.processes) {
+    const std::string* stopped = each.fact("stopped");
+    if (stopped != nullptr) report.stopped_after_steps = parse_count(*stopped);
+  }
   if (!record.run.exit_status) return;
   RunEnding ending;
   ending.status = record.run.exit_status;
   ending.signal = record.run.signal;
+  if (report.stopped_after_steps) {  // whatever its processes made of it
+    ending.how = RunEnding::How::stopped;
+    report.run.exit_status = 0;
+    report.ended = ending;
+    return;
+  }
   if (ending.signal) ending.how = RunEnding::How::signal;
   const ProcessRecord* killed = *ending.status == 0 ? nullptr : killed_rank(record);
   if (killed != nullptr) {

@@ -4,12 +4,17 @@
 #include <map>
 #include <numeric>
 
-#include "mfu/convention.h"
 #include "mfu/run.h"
+#include "mfu/workload.h"
 #include "report/run_advice.h"
+#include "report/run_coverage.h"
+#include "report/run_devices.h"
 #include "report/run_ending.h"
+#include "report/run_explained.h"
+#include "report/run_generation_advice.h"
 #include "report/run_host_advice.h"
 #include "report/run_phases.h"
+#include "report/run_ranks.h"
 #include "report/run_steps.h"
 
 namespace mfu {
@@ -17,12 +22,6 @@ namespace mfu {
 namespace {
 
 using std::chrono::nanoseconds;
-
-void add(CountedFlop& to, const CountedFlop& more) {
-  to.model_flop += more.model_flop;
-  to.hardware_flop += more.hardware_flop;
-  to.recomputed_flop += more.recomputed_flop;
-}
 
 // One rank: a process that took steps.
 struct Rank {
@@ -32,7 +31,10 @@ struct Rank {
 
   std::vector<const Step*> kept() const {
     std::vector<const Step*> kept(steps.begin() + static_cast<std::ptrdiff_t>(warmup), steps.end());
-    std::erase_if(kept, [](const Step* each) { return each->profiled; });
+    // Of a device that was asked: steps whose end it had not come to have no time.
+    bool timed = times_by_device(*process);
+    std::erase_if(
+        kept, [&](const Step* each) { return each->profiled || (timed && !each->device_time); });
     return kept;
   }
 };
@@ -118,6 +120,10 @@ void add_peaks(const RunRecord& record, const RunQuestion& question, RunReport& 
   Tf32 tf32 = tf32_of(record);
   report.device = question.device.name;
   report.devices = question.device.devices;
+  if (question.device.device) report.bandwidth = question.device.device->bandwidth;
+  if (!report.bandwidth && question.device.ceiling) {
+    report.bandwidth = question.device.ceiling->bandwidth;
+  }
   for (RunType& each : report.by_type) {
     each.peak = choose_peak(peak_question(question), each.type, tf32);
     note_peak(question, each, report);
@@ -135,20 +141,6 @@ void add_peaks(const RunRecord& record, const RunQuestion& question, RunReport& 
     report.ceiling = each.rate;
     report.ceiling_source = each.method;
   }
-}
-
-// Work by type against the peaks of the report. Types beyond those a step has room for ("other")
-// are held against the peak of the most used one.
-std::vector<TypedWork> typed_work(const RunReport& report,
-                                  const std::map<std::string, CountedFlop>& flop) {
-  std::vector<TypedWork> work;
-  for (const auto& [type, count] : flop) {
-    auto is_it = [&name = type](const RunType& each) { return each.type == name; };
-    auto found = std::find_if(report.by_type.begin(), report.by_type.end(), is_it);
-    work.push_back({count.model_flop, count.hardware_flop,
-                    found != report.by_type.end() ? found->peak.rate : report.peak});
-  }
-  return work;
 }
 
 // What the exact area takes off a step whose attention ran as plain matmuls over the full square.
@@ -173,19 +165,16 @@ bool plain_attention(const RunReport& report) {
 
 // Sums over the steps that are kept.
 struct Kept {
-  std::map<std::string, CountedFlop> flop;  // by type
+  KeptByDevice by_device;
   FlopCount model_flop;
-  nanoseconds duration{}, device_time{}, wall{};
+  nanoseconds duration{}, wall{};
   nanoseconds phase[kStepPhases] = {};
   std::uint64_t tokens = 0;
   std::vector<nanoseconds> durations;
 };
 
 void add_step(Kept& kept, const Step& step, bool has_vocabulary) {
-  for (const TypedFlop& each : step.flop) {
-    add(kept.flop[each.type], each.flop);
-    kept.model_flop += each.flop.model_flop;
-  }
+  for (const TypedFlop& each : step.flop) kept.model_flop += each.flop.model_flop;
   kept.duration += step.duration();
   kept.durations.push_back(step.duration());
   for (std::size_t i = 0; i < kStepPhases; ++i) kept.phase[i] += step.phase[i];
@@ -194,18 +183,27 @@ void add_step(Kept& kept, const Step& step, bool has_vocabulary) {
 
 Kept keep(const RunRecord& record, const std::vector<Rank>& ranks) {
   Kept kept;
-  std::map<std::string, std::vector<Interval>> by_device;  // ranks of one CPU take turns on it
   std::vector<Interval> all;
   for (const Rank& rank : ranks) {
     const ProcessRecord& process = *rank.process;
-    std::string key = device_key(process);
+    std::vector<DeviceUse> uses = uses_of(process);
+    FlopByType flop;
+    nanoseconds reached{};  // on the device; it comes to a step's end after the host
     for (const Step* step : rank.kept()) {
       add_step(kept, *step, counts_tokens(record, process));
-      by_device[key].emplace_back(step->start, step->end);
-      all.emplace_back(step->start + process.realtime_offset, step->end + process.realtime_offset);
+      for (const TypedFlop& each : step->flop) add(flop[each.type], each.flop);
+      reached = std::max(reached + step->duration(), step->end);
+      Interval interval{reached - step->duration(), reached};
+      for (const DeviceUse& use : uses) {  // ranks of one CPU take turns on it
+        kept.by_device[use.key].intervals.push_back(interval);
+      }
+      all.emplace_back(interval.first + process.realtime_offset,
+                       interval.second + process.realtime_offset);
+    }
+    for (const auto& [key, types] : shared_out(flop, uses)) {
+      for (const auto& [type, count] : types) add(kept.by_device[key].flop[type], count);
     }
   }
-  for (auto& [key, intervals] : by_device) kept.device_time += union_of(std::move(intervals));
   kept.wall = union_of(std::move(all));
   return kept;
 }
@@ -214,7 +212,8 @@ double seconds_of(nanoseconds duration) {
   return static_cast<double>(duration.count()) / 1e9;
 }
 
-void add_utilization(const Kept& kept, RunReport& report) {
+void add_utilization(const RunRecord& record, const RunQuestion& question, const Kept& kept,
+                     RunReport& report) {
   if (kept.wall.count() > 0) {
     report.reached = kept.model_flop / kept.wall;
     if (report.tokens) {
@@ -227,18 +226,20 @@ void add_utilization(const Kept& kept, RunReport& report) {
                                                .devices = report.devices});
     if (used.has_value()) report.of_ceiling = used->mfu;
   }
-  Result<Utilization> used =
-      utilization_of({.work = typed_work(report, kept.flop), .duration = kept.device_time});
-  if (used.has_value() && used->complete) {
+  if (auto used = utilization_of_devices(record, question, kept.by_device)) {
     report.mfu = used->mfu;
     report.hfu = used->hfu;
+    if (!report.peak) {  // of different devices
+      report.peak = used->peak;
+      report.peak_source = "each device's own, by its share of the work";
+    }
   }
   for (std::size_t i = 0; i < kStepPhases && kept.duration.count() > 0; ++i) {
     report.phase[i] = Fraction{seconds_of(kept.phase[i]) / seconds_of(kept.duration)};
   }
 }
 
-void add_wall(const RunRecord& record, RunReport& report) {
+void add_wall(const RunRecord& record, const RunQuestion& question, RunReport& report) {
   if (record.run.started && record.run.ended) {
     report.wall = *record.run.ended - *record.run.started;
   } else if (!record.processes.empty()) {
@@ -249,34 +250,35 @@ void add_wall(const RunRecord& record, RunReport& report) {
     }
     report.wall = std::max(last - first, nanoseconds(0));
   }
-  if (!report.flop || !report.peak || !report.wall || report.wall->count() <= 0) return;
-  std::map<std::string, CountedFlop> flop;
-  for (const RunType& each : report.by_type) flop[each.type] = each.flop;
-  Result<Utilization> used = utilization_of(
-      {.work = typed_work(report, flop), .duration = *report.wall, .devices = report.devices});
-  if (used.has_value() && used->complete) report.mfu_wall = used->mfu;
+  if (!report.flop || !report.wall || report.wall->count() <= 0) return;
+  if (auto used = utilization_of_wall(record, question, *report.wall)) report.mfu_wall = used->mfu;
 }
 
-RunRankReport rank_report(const Rank& rank) {
-  const ProcessRecord& process = *rank.process;
+// One rank: of several processes where it was started again.
+RunRankReport rank_report(const std::vector<const Rank*>& processes) {
   RunRankReport report;
-  report.rank = process.rank;
-  report.host = process.host;
-  report.pid = process.pid;
-  report.device = device_name(process);
-  report.steps = rank.steps.size();
-  report.steps_dropped = process.steps_dropped;
-  report.tokens = process.tokens;
-  report.samples = process.samples;
-  for (const OperatorTotal& each : process.totals) add(report.flop, each.flop);
+  report.restarts = processes.size() - 1;
   std::vector<nanoseconds> durations, own;
   nanoseconds all{}, phase[kStepPhases] = {};
-  for (const Step* step : rank.kept()) {
-    durations.push_back(step->duration());
-    all += step->duration();
-    for (std::size_t i = 0; i < kStepPhases; ++i) phase[i] += step->phase[i];
-    nanoseconds waited = step->phase[static_cast<std::size_t>(StepPhase::communication)];
-    own.push_back(std::max(step->duration() - waited, nanoseconds(0)));
+  std::uint64_t tokens = 0, samples = 0;
+  for (const Rank* rank : processes) {
+    const ProcessRecord& process = *rank->process;
+    report.rank = process.rank;
+    report.host = process.host;
+    report.pid = process.pid;
+    report.device = device_name(process);
+    report.steps += rank->steps.size();
+    report.steps_dropped += process.steps_dropped;
+    report.tokens = tokens += process.tokens;
+    report.samples = samples += process.samples;
+    for (const OperatorTotal& each : process.totals) add(report.flop, each.flop);
+    for (const Step* step : rank->kept()) {
+      durations.push_back(step->duration());
+      all += step->duration();
+      for (std::size_t i = 0; i < kStepPhases; ++i) phase[i] += step->phase[i];
+      nanoseconds waited = step->phase[static_cast<std::size_t>(StepPhase::communication)];
+      own.push_back(std::max(step->duration() - waited, nanoseconds(0)));
+    }
   }
   for (std::size_t i = 0; i < kStepPhases && all.count() > 0; ++i) {
     report.phase[i] = Fraction{seconds_of(phase[i]) / seconds_of(all)};
@@ -284,6 +286,22 @@ RunRankReport rank_report(const Rank& rank) {
   report.step = times_of(std::move(durations));
   if (auto times = times_of(std::move(own))) report.own = times->median;
   return report;
+}
+
+void add_by_rank(const std::vector<Rank>& ranks, RunReport& report) {
+  std::vector<const ProcessRecord*> processes;
+  for (const Rank& rank : ranks) {
+    processes.push_back(rank.process);
+    report.warmup = std::max(report.warmup, rank.warmup);
+  }
+  for (const std::vector<std::size_t>& chain : rank_chains(processes)) {
+    std::vector<const Rank*> attempts;
+    for (std::size_t index : chain) attempts.push_back(&ranks[index]);
+    RunRankReport each = rank_report(attempts);
+    report.steps = std::max(report.steps, each.steps + each.steps_dropped);
+    report.by_rank.push_back(std::move(each));
+  }
+  report.ranks = report.by_rank.size();
 }
 
 // Ranks in lockstep all take as long as the slowest; what tells them apart is how long they are at
@@ -314,7 +332,7 @@ void take_off_square(const ModelSpec& model, const std::vector<Rank>& ranks, Kep
     for (std::size_t i = 0; i < rank.steps.size(); ++i) {
       FlopCount excess = excess_of_square(model, *rank.steps[i]);
       all += excess;
-      if (i >= rank.warmup) of_kept += excess;
+      if (i >= rank.warmup && !rank.steps[i]->profiled) of_kept += excess;
     }
   }
   if (report.by_type.empty() || !report.flop) return;
@@ -323,7 +341,14 @@ void take_off_square(const ModelSpec& model, const std::vector<Rank>& ranks, Kep
   };
   take_off(report.flop->model_flop, all);
   take_off(report.by_type[0].flop.model_flop, all);
-  take_off(kept.flop[report.by_type[0].type].model_flop, of_kept);
+  auto of_device = [&](auto& a, auto& b) {
+    auto flop = [&](auto& each) { return each.second.flop[report.by_type[0].type].model_flop; };
+    return flop(a) < flop(b);
+  };
+  auto main = std::max_element(kept.by_device.begin(), kept.by_device.end(), of_device);
+  if (main != kept.by_device.end()) {
+    take_off(main->second.flop[report.by_type[0].type].model_flop, of_kept);
+  }
   take_off(kept.model_flop, of_kept);
   report.notes.push_back({"square_taken_off", {{"model", model.name}, {"flop", all.to_string()}}});
 }
@@ -339,8 +364,9 @@ void add_notes(const RunRecord& record, const RunQuestion& question, const std::
   } else if (!report.flop) {
     note({"nothing_observed", {}});
   } else if (ranks.empty()) {
-    note({"no_step_seen", {}});
+    note({report.mfu || report.reached ? "passes_instead_of_steps" : "no_step_seen", {}});
   }
+  add_generation_notes(report);
   if (!ranks.empty() && report.warmup > 0) {
     note({question.warmup ? "warmup_asked" : "warmup",
           {{"steps", static_cast<std::int64_t>(report.warmup)},
@@ -377,6 +403,7 @@ void add_contradictions(RunReport& report) {
   };
   check("MFU", report.mfu);
   check("HFU", report.hfu);
+  check("MFU of the whole run", report.mfu_wall);
 }
 
 }  // namespace
@@ -389,33 +416,34 @@ RunReport report_run(const RunRecord& record, const RunQuestion& question) {
   report.notes.insert(report.notes.end(), question.device.notes.begin(),
                       question.device.notes.end());
   std::vector<Rank> ranks = ranks_of(record, question);
-  report.ranks = ranks.size();
-  for (const Rank& rank : ranks) {
-    report.steps =
-        std::max<std::uint64_t>(report.steps, rank.steps.size() + rank.process->steps_dropped);
-    report.warmup = std::max(report.warmup, rank.warmup);
-    report.by_rank.push_back(rank_report(rank));
-  }
+  add_by_rank(ranks, report);
   add_totals(record, report);
   add_tokens(record, report);
   add_peaks(record, question, report);
   Kept kept = keep(record, ranks);
   if (question.model) take_off_square(*question.model, ranks, kept, report);
   report.step = times_of(kept.durations);
-  add_utilization(kept, report);
+  add_utilization(record, question, kept, report);
+  add_devices(record, question, kept.by_device, report);
+  withhold_host_times(record, report);
   std::vector<KeptSteps> kept_steps;
   for (const Rank& rank : ranks) kept_steps.push_back({rank.process, rank.kept()});
   add_phases(record, kept_steps, report);
-  add_wall(record, report);
+  add_wall(record, question, report);
   report.slowest_rank = slowest_of(report.by_rank);
   add_ending(record, report);
+  add_ranks(record, report);
   add_notes(record, question, ranks, report);
+  add_profiled(record, report);
   add_contradictions(report);
-  bool tf32_possible = report.dtype == "fp32" && !tf32_of(record).matmul &&
-                       question.device.device && question.device.device->kind == "gpu" &&
+  add_coverage(record, report);
+  bool tf32_possible = report.dtype == "fp32" && tf32_refused(record) && question.device.device &&
+                       question.device.device->kind == "gpu" &&
                        question.device.device->peak(Precision::tf32) != nullptr;
-  report.findings = findings_of_run(report, tf32_possible, kept.duration);
-  add_host_findings(report, kept.duration);
+  report.step_time = kept.duration;
+  report.findings = findings_of_run(record, question, report, tf32_possible);
+  if (!report.asynchronous) add_host_findings(report, kept.duration);
+  if (!report.asynchronous) add_generation_findings(report, kept.duration);
   return report;
 }
 

@@ -5,6 +5,7 @@
 
 #include "mfu/report.h"
 #include "mfu/run.h"
+#include "mfu/steps.h"
 #include "report/run_steps.h"
 
 namespace mfu {
@@ -95,6 +96,42 @@ RunRecord run_of(std::vector<ProcessRecord> processes) {
 
 // 4 steps after one of warm-up: 8 GFLOP in 0.4 s = 20 GFLOP/s of 100 = 20%. The whole run: 10 GFLOP
 // in 1 s = 10%.
+TEST(Tf32, is_advised_only_where_every_process_said_that_it_is_refused) {
+  auto refused = [](std::vector<std::vector<Fact>> facts) {
+    RunRecord record;
+    for (std::vector<Fact>& each : facts) {
+      record.processes.push_back(process_of({}));
+      record.processes.back().facts = std::move(each);
+    }
+    return tf32_refused(record);
+  };
+  Fact gpu{"device", "cuda:0 NVIDIA A100-SXM4-80GB"}, no{"tf32", "0"}, yes{"tf32", "1"};
+  EXPECT_TRUE(refused({{gpu, no}, {gpu, no}}));
+  EXPECT_TRUE(refused({{gpu, no}, {{"device", "cpu cpu"}}}));
+  EXPECT_FALSE(refused({{gpu, no}, {gpu, yes}}));
+  EXPECT_FALSE(refused({{gpu, no}, {gpu}})) << "the second did not say";
+  EXPECT_FALSE(refused({{gpu}}));
+  EXPECT_FALSE(refused({{{"device", "cpu cpu"}}}));
+}
+
+TEST(RunDevice, is_the_partition_that_the_device_says_it_is) {
+  RunRecord record;
+  record.processes = {process_of({.type = "bf16"}, 0), process_of({.type = "bf16"}, 1)};
+  for (ProcessRecord& each : record.processes) {
+    each.facts = {{"device", "cuda:0 AMD Instinct MI300X"},
+                  {"device_architecture", "gfx942:sramecc+:xnack-"},
+                  {"device_units", "38"},
+                  {"device_memory", "25769803776"}};
+  }
+  Result<RunDevice> device = device_of_run(record, Catalog::builtin(), "");
+  ASSERT_TRUE(device.has_value() && device->device);
+  EXPECT_EQ(device->device->name, "MI300X CPX");
+  record.processes[1].facts[2].value = "304";
+  device = device_of_run(record, Catalog::builtin(), "");
+  EXPECT_FALSE(device->device);  // two sizes have no one peak
+  ASSERT_FALSE(device->notes.empty());
+}
+
 TEST(RunReport, divides_model_flop_by_time_and_peak) {
   RunReport report = report_run(run_of({process_of({})}), asked());
   EXPECT_EQ(report.ranks, 1u);
@@ -244,6 +281,28 @@ TEST(RunReport, says_what_it_does_not_know) {
   EXPECT_DOUBLE_EQ(report.mfu_wall->value, 0.1);
 }
 
+TEST(RunReport, tells_padded_tokens_apart_where_they_were_seen) {
+  ProcessRecord process = process_of({});  // 5 steps of 1000 tokens
+  PhaseTotal train, validation;
+  train.phase = RunPhase::train;
+  train.tokens = 4000;
+  train.padded_tokens = 300;
+  validation.phase = RunPhase::validation;
+  validation.tokens = 1000;
+  process.phases = {train, validation};
+  EXPECT_FALSE(report_run(run_of({process}), asked()).tokens_by_kind->padded.has_value());
+  process.facts = {{"padding", "seen"}};
+  RunReport report = report_run(run_of({process}), asked());
+  EXPECT_EQ(report.tokens_by_kind->padded, 300u);
+  EXPECT_EQ(report.tokens_by_kind->training, 3700u);
+  EXPECT_EQ(report.tokens_by_kind->evaluation, 1000u);
+  process.facts.push_back({"padding", "unread"});
+  report = report_run(run_of({process}), asked());
+  EXPECT_FALSE(report.tokens_by_kind->padded.has_value());
+  EXPECT_EQ(report.tokens_by_kind->training, 4000u);
+  EXPECT_TRUE(says(report, "padding_unread"));
+}
+
 TEST(RunReport, never_clamps_what_cannot_be) {
   RunReport report = report_run(run_of({process_of({.flop = 90'000'000'000})}), asked());
   EXPECT_DOUBLE_EQ(report.mfu->value, 9);
@@ -314,6 +373,125 @@ TEST(RunReport, holds_each_type_of_a_step_against_its_own_peak) {
   EXPECT_NEAR(*report_run_steps(record, asked())[0].value("perf/mfu"), 0.35, 1e-9);
   step.flop.push_back({"no such type", {1'000'000'000u, 1'000'000'000u, 0}});
   EXPECT_FALSE(report_run_steps(record, asked())[0].value("perf/mfu"));
+}
+
+RunReport with_facts(std::vector<Fact> facts) {
+  RunRecord record;
+  record.processes.push_back(process_of({}));
+  for (Fact& each : facts) record.processes.back().facts.push_back(std::move(each));
+  return report_run(record, asked());
+}
+
+TEST(RunCoverage, is_complete_where_every_library_is_counted) {
+  EXPECT_EQ(with_facts({}).complete, std::optional(true));
+  RunReport report = with_facts({{"library", "deep_gemm\t2.1.0\tcounted\t"}});
+  EXPECT_EQ(report.complete, std::optional(true));
+  ASSERT_EQ(report.libraries.size(), 1u);
+  EXPECT_TRUE(report.libraries[0].counted);
+}
+
+TEST(RunCoverage, is_not_known_beside_a_library_of_an_unknown_version) {
+  RunReport report = with_facts({{"library", "deep_gemm\t2.1.0\tcounted\t"},
+                                 {"library", "deep_gemm\t2.1.0\tunknown\tits arguments"}});
+  EXPECT_EQ(report.complete, std::nullopt);
+  ASSERT_EQ(report.libraries.size(), 1u);
+  EXPECT_FALSE(report.libraries[0].counted);
+  EXPECT_EQ(report.libraries[0].why, "its arguments");
+  EXPECT_EQ(with_facts({{"doubt", "1"}}).complete, std::nullopt);
+}
+
+TEST(RunCoverage, is_false_where_products_were_not_seen) {
+  RunReport report = with_facts({{"unseen", "Mine\tprogram\t8 × 4"}});
+  EXPECT_EQ(report.complete, std::optional(false));
+  ASSERT_EQ(report.contradictions.size(), 1u);
+  EXPECT_EQ(report.contradictions[0].code, "products_unseen");
+}
+
+// 5 steps of 2 GFLOP: `first` of each on one place, the rest on the other.
+ProcessRecord on_places(const std::string& one, const std::string& other, std::uint64_t first) {
+  ProcessRecord process = process_of({});
+  PhaseTotal train;
+  train.phase = RunPhase::train;
+  std::uint64_t second = 2'000'000'000 - first;
+  train.lines = {
+      {.device = one, .identity = one == "cpu" ? "" : "id-" + one, .type = "fp32"},
+      {.device = other, .identity = other == "cpu" ? "" : "id-" + other, .type = "fp32"}};
+  train.lines[0].flop = {5 * first, 5 * first, 0};
+  train.lines[1].flop = {5 * second, 5 * second, 0};
+  process.phases = {train};
+  return process;
+}
+
+const RunDeviceReport* device_at(const RunReport& report, std::optional<std::uint64_t> index) {
+  auto same = [&](const RunDeviceReport& each) { return each.index == index; };
+  auto found = std::find_if(report.by_device.begin(), report.by_device.end(), same);
+  return found != report.by_device.end() ? &*found : nullptr;
+}
+
+// 1.5 of 2 GFLOP a step of 0.1 s on the accelerator: 15 of 100 GFLOP/s. The processor's are not
+// its.
+TEST(RunReport, holds_an_accelerator_with_an_offloaded_part_against_its_own_flop) {
+  RunReport report = report_run(run_of({on_places("late:0", "cpu", 1'500'000'000)}), asked());
+  EXPECT_DOUBLE_EQ(report.mfu->value, 0.15);
+  EXPECT_DOUBLE_EQ(report.mfu_wall->value, 0.075);
+  ASSERT_EQ(report.by_device.size(), 2u);
+  EXPECT_EQ(device_at(report, 0)->flop.model_flop, 7'500'000'000u);
+  EXPECT_EQ(device_at(report, std::nullopt)->flop.model_flop, 2'500'000'000u);
+}
+
+// Two accelerators of one process: 2 GFLOP in 0.1 s of two: 10%; 15% and 5% of them.
+TEST(RunReport, holds_one_process_on_two_accelerators_against_two) {
+  RunReport report = report_run(run_of({on_places("late:0", "late:1", 1'500'000'000)}), asked());
+  EXPECT_DOUBLE_EQ(report.mfu->value, 0.1);
+  EXPECT_DOUBLE_EQ(device_at(report, 0)->mfu->value, 0.15);
+  EXPECT_DOUBLE_EQ(device_at(report, 1)->mfu->value, 0.05);
+}
+
+// An H100 and an A100 in one process: each its own peak, and MFU is over the two.
+TEST(RunReport, holds_different_accelerators_against_a_peak_each) {
+  ProcessRecord process = on_places("late:0", "late:1", 1'000'000'000);
+  process.facts = {{"device_name@late:0", "NVIDIA H100 80GB HBM3"},
+                   {"device_name@late:1", "NVIDIA A100-SXM4-80GB"}};
+  RunQuestion question;
+  question.device = device_of_run(run_of({process}), Catalog::builtin(), "").value();
+  EXPECT_EQ(question.device.devices, 2u);
+  RunReport report = report_run(run_of({process}), question);
+  double h100 = 10e9 / 66.9e12, a100 = 10e9 / 19.5e12;
+  EXPECT_NEAR(device_at(report, 0)->mfu->value, h100, 1e-9);
+  EXPECT_NEAR(device_at(report, 1)->mfu->value, a100, 1e-9);
+  EXPECT_NEAR(report.mfu->value, (h100 + a100) / 2, 1e-9);
+}
+
+TEST(RunReport, gives_no_mfu_where_one_accelerator_is_not_known) {
+  ProcessRecord process = on_places("late:0", "late:1", 1'000'000'000);
+  process.facts = {{"device_name@late:0", "NVIDIA H100 80GB HBM3"}};
+  RunQuestion question;
+  question.device = device_of_run(run_of({process}), Catalog::builtin(), "").value();
+  RunReport report = report_run(run_of({process}), question);
+  EXPECT_FALSE(report.mfu.has_value());
+  EXPECT_TRUE(device_at(report, 0)->mfu.has_value());
+  EXPECT_FALSE(device_at(report, 1)->mfu.has_value());
+}
+
+// A loader's process multiplies on the CPU: that is no work of the accelerator's.
+TEST(RunReport, keeps_loader_processes_out_of_an_accelerators_run) {
+  ProcessRecord loader = process_of({.count = 3}, 1);
+  loader.steps.clear();
+  ProcessRecord trainer = on_places("late:0", "late:0", 2'000'000'000);
+  RunReport report = report_run(run_of({trainer, loader}), asked());
+  EXPECT_DOUBLE_EQ(report.mfu->value, 0.2);
+  EXPECT_DOUBLE_EQ(report.mfu_wall->value, 0.1);
+  EXPECT_EQ(report.flop->model_flop, 16'000'000'000u);
+}
+
+// 10 GFLOP in a run of 1 s against 5 GFLOP/s.
+TEST(RunReport, calls_a_whole_run_above_the_peak_a_contradiction) {
+  RunQuestion question = asked();
+  question.peak = FlopRate{5e9};
+  RunReport report = report_run(run_of({process_of({})}), question);
+  EXPECT_TRUE(std::any_of(
+      report.contradictions.begin(), report.contradictions.end(),
+      [](const Note& each) { return each.values[0].second == NoteValue("MFU of the whole run"); }));
 }
 
 }  // namespace

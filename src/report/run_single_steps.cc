@@ -3,7 +3,8 @@
 #include <algorithm>
 
 #include "mfu/run.h"
-#include "report/run_steps.h"
+#include "mfu/steps.h"
+#include "report/run_devices.h"
 
 namespace mfu {
 
@@ -15,11 +16,29 @@ FlopCount model_flop(const Step& step) {
   return sum;
 }
 
+// What of a step ran on the devices that count.
+Step counted_part(const Step& step, const std::vector<DeviceUse>& uses, bool accelerators) {
+  if (!accelerators || uses.size() == 1) return step;
+  Step part = step;
+  for (TypedFlop& each : part.flop) {
+    CountedFlop sum;
+    for (const auto& [key, types] : shared_out({{each.type, each.flop}}, uses)) {
+      auto same = [&name = key](const DeviceUse& use) { return use.key == name; };
+      bool counts = std::find_if(uses.begin(), uses.end(), same)->is_accelerator();
+      for (const auto& [type, flop] : types) {
+        if (counts) add(sum, flop);
+      }
+    }
+    each.flop = sum;
+  }
+  return part;
+}
+
 // The peak of a step that computed in several types is the one that gives the same MFU. Types
 // beyond those a record has room for ("other") are held against the peak of the most used one. No
 // peak where one of the types has none.
 void set_peak(UtilizationBasis& basis, const Step& step, const RunQuestion& question,
-              const Tf32& tf32) {
+              const Tf32& tf32, const std::string& key) {
   std::vector<TypedFlop> ran = step.flop;
   std::stable_sort(ran.begin(), ran.end(), [](const TypedFlop& a, const TypedFlop& b) {
     return a.flop.model_flop > b.flop.model_flop;
@@ -29,7 +48,7 @@ void set_peak(UtilizationBasis& basis, const Step& step, const RunQuestion& ques
   std::string types;
   for (const TypedFlop& each : ran) {
     if (each.flop.model_flop == FlopCount(0)) break;
-    ChosenPeak peak = choose_peak(peak_question(question), each.type, tf32);
+    ChosenPeak peak = choose_peak(peak_question(question, key), each.type, tf32);
     if (!peak.rate && each.type == "other") peak = first;
     if (input.work.empty()) {
       first = peak;
@@ -52,27 +71,79 @@ bool same(const UtilizationBasis& a, const UtilizationBasis& b) {
   return rate(a) == rate(b) && a.precision == b.precision && a.peak_source == b.peak_source;
 }
 
+// Reports of one run's steps.
+class StepReporter {
+ public:
+  StepReporter(const RunRecord& record, const RunQuestion& question)
+      : record_(record),
+        question_(question),
+        tf32_(tf32_of(record)),
+        accelerators_(uses_accelerators(record)) {}
+
+  // None: it is no step of training.
+  std::optional<StepReport> report(const ProcessRecord& process, const Step& whole) {
+    if (whole.kind == Step::Kind::validation) return std::nullopt;
+    if (&process != last_) {
+      last_ = &process;
+      counts_tokens_ = counts_tokens(record_, process);
+      uses_ = uses_of(process);
+      basis_ = std::make_shared<const UtilizationBasis>(UtilizationBasis{.rank = process.rank});
+    }
+    Step step = counted_part(whole, uses_, accelerators_);
+    StepInput input{.step = step.index, .time = step.end + process.realtime_offset};
+    if (step.duration().count() > 0) input.duration = step.duration();
+    if (counts_tokens_) input.tokens = step.tokens;
+    input.samples = step.samples;
+    FlopCount flop = model_flop(step);
+    if (flop > FlopCount(0)) input.flop = MeasuredFlop{.flop = flop, .source = Source::counted};
+    auto counts = [&](const DeviceUse& use) { return !accelerators_ || use.is_accelerator(); };
+    auto devices = static_cast<std::uint64_t>(std::count_if(uses_.begin(), uses_.end(), counts));
+    UtilizationBasis basis{.devices = std::max<std::uint64_t>(devices, 1), .rank = process.rank};
+    set_peak(basis, step, question_, tf32_, uses_.front().key);
+    if (!same(basis, *basis_)) basis_ = std::make_shared<const UtilizationBasis>(basis);
+    return report_step(input, basis_);
+  }
+
+ private:
+  const RunRecord& record_;
+  const RunQuestion& question_;
+  Tf32 tf32_;
+  bool accelerators_;
+  std::vector<DeviceUse> uses_;
+  const ProcessRecord* last_ = nullptr;
+  bool counts_tokens_ = false;
+  std::shared_ptr<const UtilizationBasis> basis_;
+};
+
 }  // namespace
 
 std::vector<StepReport> report_run_steps(const RunRecord& record, const RunQuestion& question) {
-  Tf32 tf32 = tf32_of(record);
+  StepReporter reporter(record, question);
   std::vector<StepReport> reports;
   for (const ProcessRecord& process : record.processes) {
-    auto shared = std::make_shared<const UtilizationBasis>(UtilizationBasis{.rank = process.rank});
-    for (const Step* step : training_steps(process)) {
-      StepInput input{.step = step->index, .time = step->end + process.realtime_offset};
-      if (step->duration().count() > 0) input.duration = step->duration();
-      if (counts_tokens(record, process)) input.tokens = step->tokens;
-      input.samples = step->samples;
-      FlopCount flop = model_flop(*step);
-      if (flop > FlopCount(0)) input.flop = MeasuredFlop{.flop = flop, .source = Source::counted};
-      UtilizationBasis basis{.rank = process.rank};
-      set_peak(basis, *step, question, tf32);
-      if (!same(basis, *shared)) shared = std::make_shared<const UtilizationBasis>(basis);
-      reports.push_back(report_step(input, shared));
+    for (const Step& step : process.steps) {
+      if (auto report = reporter.report(process, step)) reports.push_back(std::move(*report));
     }
   }
   return reports;
+}
+
+Result<void> report_run_steps(
+    const RunSteps& run, const RunQuestion& question,
+    const std::function<Result<void>(std::span<const StepReport>)>& take) {
+  constexpr std::size_t kAtOnce = 1024;
+  StepReporter reporter(run.record, question);
+  std::vector<StepReport> reports;
+  MFU_TRY(run.read([&](std::size_t process, const Step& step) -> Result<void> {
+    if (auto report = reporter.report(run.record.processes[process], step)) {
+      reports.push_back(std::move(*report));
+    }
+    if (reports.size() < kAtOnce) return {};
+    Result<void> taken = take(reports);
+    reports.clear();
+    return taken;
+  }));
+  return reports.empty() ? Result<void>() : take(reports);
 }
 
 }  // namespace mfu

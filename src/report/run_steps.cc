@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "report/run_devices.h"
+
 namespace mfu {
 
 namespace {
@@ -24,16 +26,7 @@ nanoseconds median_of(const std::vector<nanoseconds>& sorted) {
 }  // namespace
 
 std::string device_name(const ProcessRecord& process) {
-  const std::string* said = process.fact("device");
-  if (said == nullptr || said->empty() || said->starts_with("cpu")) return "cpu";
-  std::size_t blank = said->find(' ');
-  return blank == std::string::npos ? *said : said->substr(blank + 1);
-}
-
-std::string device_key(const ProcessRecord& process) {
-  if (device_name(process) == "cpu") return process.host;
-  if (const std::string* uuid = process.fact("device_uuid")) return *uuid;
-  return process.host + "#" + std::to_string(process.pid);
+  return uses_of(process).front().name;
 }
 
 Tf32 tf32_of(const RunRecord& record) {
@@ -54,6 +47,17 @@ Tf32 tf32_of(const RunRecord& record) {
   }
   if (all > FlopCount(0)) tf32.convolution_fraction = convolutions.to_double() / all.to_double();
   return tf32;
+}
+
+bool tf32_refused(const RunRecord& record) {
+  bool told = false;
+  for (const ProcessRecord& process : record.processes) {
+    if (device_name(process) == "cpu") continue;
+    const std::string* allowed = process.fact("tf32");
+    if (allowed == nullptr || *allowed != "0") return false;
+    told = true;
+  }
+  return told;
 }
 
 PeakQuestion peak_question(const RunQuestion& question) {

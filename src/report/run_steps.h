@@ -15,15 +15,15 @@ namespace mfu {
 
 using Interval = std::pair<std::chrono::nanoseconds, std::chrono::nanoseconds>;
 
-// What a process said it ran on ("cuda:0 NVIDIA H100 80GB HBM3"), by its driver's name; "cpu" where
-// it did not say.
+// What a process's operators ran on most, by its driver's name ("NVIDIA H100 80GB HBM3"); "cpu"
+// where there was no other.
 std::string device_name(const ProcessRecord& process);
-// The same for processes on the same device: a host's processor is one; a GPU by its uuid where it
-// is known, else one a process (every rank may call its own cuda:0).
-std::string device_key(const ProcessRecord& process);
 
 // Where fp32 work was allowed to run in TF32.
 Tf32 tf32_of(const RunRecord& record);
+// Every accelerator's process said that fp32 matmuls may not run in TF32: where one did not say,
+// nothing is advised.
+bool tf32_refused(const RunRecord& record);
 
 PeakQuestion peak_question(const RunQuestion& question);
 

@@ -1,4 +1,4 @@
-#include "mfu/step_report.h"
+#include "mfu/steps.h"
 
 #include "mfu/utilization.h"
 

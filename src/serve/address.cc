@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <cstdlib>
+
+#include "mfu/sink.h"
 
 namespace mfu {
 
@@ -79,6 +83,40 @@ bool same_secret(std::string_view a, std::string_view b) {
     difference |= static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b[i]);
   }
   return difference == 0;
+}
+
+namespace {
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  std::uint16_t port = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || end != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
+
+}  // namespace
+
+std::optional<ListenAddress> parse_listen_address(std::string_view text) {
+  std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  std::optional<std::uint16_t> port = parse_port(text.substr(colon + 1));
+  std::string_view host = text.substr(0, colon);
+  if (!port || host.find('/') != std::string_view::npos) return std::nullopt;
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty() || host == "localhost") host = "127.0.0.1";
+  return ListenAddress{std::string(host), *port};
+}
+
+std::uint16_t local_rank_port(std::uint16_t port) {
+  for (const char* name : {"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr) continue;
+    std::string_view text = value;
+    std::uint16_t rank = 0;
+    std::from_chars(text.data(), text.data() + text.size(), rank);
+    return rank < 1024 && port <= 65535 - rank ? static_cast<std::uint16_t>(port + rank) : port;
+  }
+  return port;
 }
 
 }  // namespace mfu

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/fork.h"
-#include "mfu/serve.h"
+#include "mfu/sink.h"
 #include "serve/session.h"
 
 namespace mfu {

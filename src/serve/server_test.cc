@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "mfu/serve.h"
+#include "mfu/sink.h"
 
 namespace mfu {
 namespace {

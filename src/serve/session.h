@@ -6,7 +6,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <memory>
 
-#include "mfu/serve.h"
+#include "mfu/sink.h"
 
 namespace mfu {
 

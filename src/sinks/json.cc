@@ -1,6 +1,7 @@
 #include "base/json.h"
 
 #include "mfu/sink.h"
+#include "sinks/table.h"
 
 namespace mfu {
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
-#include "mfu/comparison.h"
 #include "mfu/sink.h"
+#include "mfu/steps.h"
 
 namespace mfu {
 

@@ -51,6 +51,27 @@ void write_window(JsonWriter& json, const Window& window) {
   json.end_object();
 }
 
+// Of a CPU: what the machine has, and what of it was used.
+void write_cpu(JsonWriter& json, const RankAttribution& rank) {
+  json.key("cpu");
+  if (!rank.cpu) {
+    json.null();
+    return;
+  }
+  const std::optional<ProfiledWindow>& counted = rank.counted;
+  std::optional<double> used;
+  if (counted && counted->wall.count() > 0) {
+    used = static_cast<double>(counted->cpu.count()) / static_cast<double>(counted->wall.count());
+  }
+  auto known = [&](std::uint64_t ProfiledWindow::* member) {
+    bool there = counted && (*counted).*member > 0;
+    return there ? std::optional<std::uint64_t>((*counted).*member) : std::nullopt;
+  };
+  json.begin_object().member("cores_available", known(&ProfiledWindow::cores_available));
+  json.member("cores_used", used).member("threads", known(&ProfiledWindow::threads));
+  json.end_object();
+}
+
 void write_intervals(JsonWriter& json, const Intervals& sums) {
   json.key("intervals").begin_object();
   json.member("busy_ns", sums.busy_ns);
@@ -152,6 +173,7 @@ void write_rank(JsonWriter& json, const RankReport& report, Voice voice) {
   write_device(json, rank);
   write_window(json, rank.window);
   write_intervals(json, rank.intervals);
+  write_cpu(json, rank);
   write_rows(json, "ledger", report.rows);
   json.member("model_flop", rank.model_flop);
   json.member("hardware_flop", rank.hardware_flop);

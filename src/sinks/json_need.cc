@@ -11,6 +11,7 @@ void write_model(JsonWriter& json, const NeedReport& report) {
   json.member("name", report.name);
   json.member("type", report.type);
   json.member("architecture", report.architecture);
+  json.member("source", report.source);
   json.member("parameters_total", report.parameters.total);
   json.member("parameters_active", report.parameters.active);
   json.member("parameters_embedding", report.parameters.embedding);
@@ -108,6 +109,19 @@ void write_roofline(JsonWriter& json, const std::optional<Roofline>& roof) {
   json.end_object();
 }
 
+void write_serving(JsonWriter& json, const std::optional<ServingNeed>& need) {
+  if (!need) return;
+  json.key("serving").begin_object();
+  json.member("drafted", need->drafted).member("accepted", need->accepted);
+  json.member("chunk", need->chunk).member("passes", need->passes);
+  json.member("model_flop", need->flop).member("moved_bytes", need->moved_bytes);
+  json.member("tokens", need->tokens);
+  json.member("roof_tokens_per_s", need->roof_tokens_per_s);
+  json.key("bound_by");
+  need->roof_tokens_per_s ? json.value(need->compute_bound ? "compute" : "memory") : json.null();
+  json.end_object();
+}
+
 void write_rl(JsonWriter& json, const std::optional<RlReport>& rl) {
   if (!rl) return;
   json.key("rl").begin_object();
@@ -161,6 +175,7 @@ std::string to_json(const NeedReport& report, Voice voice) {
   write_bytes(json, report.bytes);
   write_utilization(json, report, voice);
   write_roofline(json, report.roofline);
+  write_serving(json, report.serving);
   write_rl(json, report.rl);
   write_tree(json, report.tree);
   json.strings("assumptions", report.assumptions);

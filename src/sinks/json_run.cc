@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/secrets.h"
 #include "mfu/sink.h"
+#include "sinks/json_phases.h"
 #include "sinks/words.h"
 
 namespace mfu {
@@ -105,6 +106,22 @@ void write_utilization(JsonWriter& json, const RunReport& report) {
   write_text(json, "dtype", report.dtype);
   json.member("source", "counted").member("convention", "counted");
   write_phases(json, report.phase);
+  json.member("timing", report.device_timed ? "device" : "host");
+}
+
+void write_devices(JsonWriter& json, const RunReport& report) {
+  json.key("by_device").begin_array();
+  for (const RunDeviceReport& each : report.by_device) {
+    json.begin_object();
+    write_text(json, "device", each.device);
+    write_number(json, "index", each.index);
+    write_text(json, "identity", each.identity);
+    write_rate(json, "peak_flop_per_s", each.peak);
+    write_flop(json, each.flop);
+    write_share(json, "mfu", each.mfu);
+    json.end_object();
+  }
+  json.end_array();
 }
 
 void write_ranks(JsonWriter& json, const RunReport& report) {
@@ -115,6 +132,7 @@ void write_ranks(JsonWriter& json, const RunReport& report) {
     json.member("host", each.host).member("pid", std::uint64_t{each.pid});
     write_text(json, "device", each.device);
     json.member("steps", each.steps).member("steps_dropped", each.steps_dropped);
+    json.member("restarts", each.restarts);
     write_times(json, each.step);
     write_time(json, "own_ns", each.own);
     write_flop(json, each.flop);
@@ -136,39 +154,26 @@ void write_coverage(JsonWriter& json, const RunReport& report) {
     json.begin_object().member("operator", each.name).member("calls", each.calls);
     json.member("reason", each.reason).end_object();
   }
+  json.end_array().key("complete");
+  if (report.complete) {
+    json.value(*report.complete);
+  } else {
+    json.null();
+  }
+  json.key("libraries").begin_array();
+  for (const RunLibrary& each : report.libraries) {
+    json.begin_object().member("name", each.name);
+    write_text(json, "version", each.version);
+    json.member("counted", each.counted);
+    write_text(json, "why", each.why);
+    json.end_object();
+  }
   json.end_array().end_object();
 }
 
 void write_passes(JsonWriter& json, const RunReport& report) {
-  constexpr const char* kNames[kRunPhases] = {"train",  "validation", "prefill",
-                                              "decode", "forward",    "other"};
   json.key("phases").begin_array();
-  for (const RunPhaseReport& each : report.phases) {
-    json.begin_object().member("phase", kNames[static_cast<std::size_t>(each.phase)]);
-    write_text(json, "model", each.model);
-    json.member("passes", each.passes);
-    write_number(json, "tokens", each.tokens);
-    json.member("model_flop", each.model_flop).member("hardware_flop", each.hardware_flop);
-    write_time(json, "time_ns", each.time);
-    write_share(json, "mfu", each.mfu);
-    json.key("mbu").null();
-    json.member("tokens_per_s", each.tokens_per_s);
-    auto bytes = [&](const char* name, std::uint64_t count) {
-      write_number(json, name, count != 0 ? std::optional(count) : std::nullopt);
-    };
-    bytes("weight_read_bytes", each.weight_read_bytes);
-    bytes("cache_read_bytes", each.cache_read_bytes);
-    bytes("cache_written_bytes", each.cache_written_bytes);
-    json.key("step_ns").begin_object();
-    write_number(json, "median", each.median_ns);
-    write_number(json, "p99", each.p99_ns);
-    json.end_object().key("batch").begin_object();
-    write_number(json, "median", each.median_batch);
-    write_number(json, "largest", each.largest_batch);
-    json.end_object().key("kept").begin_object();
-    write_time(json, "time_ns", each.kept_time);
-    json.member("model_flop", each.kept_model_flop).end_object().end_object();
-  }
+  for (const RunPhaseReport& each : report.phases) write_phase(json, each);
   json.end_array().key("tokens_by_kind").begin_object();
   auto kind = [&](const char* name, std::uint64_t RunTokens::* member) {
     const auto& kinds = report.tokens_by_kind;
@@ -184,7 +189,7 @@ void write_passes(JsonWriter& json, const RunReport& report) {
 }
 
 void write_ended(JsonWriter& json, const RunReport& report) {
-  constexpr const char* kHow[] = {"exit", "signal", "lost"};
+  constexpr const char* kHow[] = {"exit", "signal", "lost", "stopped"};
   json.key("ended");
   if (!report.ended) {
     json.null();
@@ -213,6 +218,26 @@ void write_host(JsonWriter& json, const RunReport& report) {
   json.end_object();
 }
 
+void write_explanation(JsonWriter& json, const RunReport& report, Voice voice) {
+  json.key("explain");
+  if (!report.explain && report.profiled_steps.empty()) {
+    json.null();
+    return;
+  }
+  const RunExplanation none, &explain = report.explain ? *report.explain : none;
+  json.begin_object().key("profiled_steps").begin_array();
+  for (std::uint64_t step : report.profiled_steps) json.value(step);
+  json.end_array().strings("traces", explain.traces);
+  write_text(json, "report", explain.report);
+  json.member("mfu", explain.mfu);
+  json.objects("ledger", explain.ledger, [&](const RunExplanation::Line& each) {
+    json.member("line", name_of(each.line)).member("duration_ns", each.duration_ns);
+    json.member("fraction", each.fraction);
+  });
+  write_findings(json, "findings", explain.findings, voice);
+  json.end_object();
+}
+
 }  // namespace
 
 std::string to_json(const RunReport& report, Voice voice) {
@@ -227,7 +252,12 @@ std::string to_json(const RunReport& report, Voice voice) {
     json.null();
   }
   write_ended(json, report);
-  json.member("ranks", report.ranks).member("steps", report.steps);
+  json.member("stopped_after_steps", report.stopped_after_steps);
+  json.member("ranks", report.ranks);
+  write_number(json, "ranks_expected", report.ranks_expected);
+  json.member("restarts", report.restarts).member("attempt", std::uint64_t{report.attempt});
+  json.member("launchers", report.launchers).member("hosts", report.hosts);
+  json.member("steps", report.steps);
   json.member("warmup_steps", report.warmup);
   write_time(json, "wall_ns", report.wall);
   write_times(json, report.step);
@@ -235,11 +265,14 @@ std::string to_json(const RunReport& report, Voice voice) {
   json.member("tokens", report.tokens).member("tokens_per_s", report.tokens_per_s);
   json.member("samples", report.samples);
   write_passes(json, report);
+  write_windows(json, report);
   write_utilization(json, report);
   write_host(json, report);
   write_coverage(json, report);
+  write_devices(json, report);
   write_ranks(json, report);
   write_findings(json, "findings", report.findings, voice);
+  write_explanation(json, report, voice);
   write_findings(json, "suggestions", report.findings, voice);
   json.member("partial", report.partial);
   json.strings("contradictions", all_words(report.contradictions, voice));

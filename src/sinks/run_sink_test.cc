@@ -71,8 +71,26 @@ TEST(RunJson, writes_counts_beyond64_bits_in_plain_digits) {
   EXPECT_NE(to_json(example()).find("\"model_flop\":36893488147419103232,"), std::string::npos);
 }
 
+TEST(RunText, says_none_left_out_only_where_that_is_known) {
+  RunReport report = example();
+  report.complete = true;
+  EXPECT_NE(to_text(report, {.width = 200}).find(", none left out"), std::string::npos);
+  report.complete.reset();
+  report.libraries = {{.name = "deep_gemm", .version = "9.1", .counted = false, .why = "new"}};
+  std::string text = to_text(report, {.width = 200});
+  EXPECT_EQ(text.find("none left out"), std::string::npos) << text;
+  for (const char* part : {"MFU at least 25.0%", "lower bound", "deep_gemm 9.1"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+  EXPECT_NE(to_json(report).find("\"complete\":null,\"libraries\":[{\"name\":\"deep_gemm\","
+                                 "\"version\":\"9.1\",\"counted\":false,\"why\":\"new\"}]"),
+            std::string::npos);
+}
+
 TEST(RunText, says_the_number_its_peak_and_the_slow_rank) {
-  std::string text = to_text(example(), {.width = 200});
+  RunReport report = example();
+  report.complete = true;
+  std::string text = to_text(report, {.width = 200});
   for (const char* part : {"MFU 25.0%", "fair", "made up", "1,200 steps on 2 ranks", "120 ms",
                            "12,346 tokens/s", "waiting for data 10.0%", "slowest"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;

@@ -33,6 +33,7 @@ constexpr Sentence kSentences[] = {
     {"of", "window", "{fraction:percent} of the window ({duration_ns:time})"},
     {"of", "all_ranks", "{fraction:percent} of all ranks' time"},
     {"of", "step_time", "{fraction:percent} of step time"},
+    {"of", "pass_time", "{fraction:percent} of the time of its passes"},
     {"of", "executed_flop", "{fraction:percent} of the executed FLOPs"},
 
     // Findings.
@@ -43,6 +44,8 @@ constexpr Sentence kSentences[] = {
     {"title", "kernel_launch@cpu", "The CPU is between operators: {#of}"},
     {"title", "synchronization",
      "The host waits for the device, and then the device for the host: {#of}"},
+    {"title", "idle_unknown", "The device is idle, and the trace does not say why: {#of}"},
+    {"title", "idle_unknown@cpu", "The CPU does nothing that the trace shows: {#of}"},
     {"title", "rank_wait", "This rank waits for others in collectives: {#of}"},
     {"title", "communication", "Communication that nothing hides: {#of}"},
     {"title", "communication/step_time", "The host waits in collectives: {#of}"},
@@ -54,18 +57,40 @@ constexpr Sentence kSentences[] = {
     {"title", "matmul_below_peak",
      "Matmuls reach {reached_fraction:whole_percent} of the peak in the {#of} they take"},
     {"title", "optimizer", "The optimizer takes its share: {#of}"},
+    {"title", "threads", "{threads} of {cores} cores compute: up to {#of} could go"},
+    {"title", "preprocessing", "The loader computes while the model waits: {#of}"},
+    {"title", "host_code", "The main thread computes outside torch's operators: {#of}"},
     {"title", "checkpoint", "Saving checkpoints stops the loop: {#of}"},
     {"title", "host_preempted",
      "Other processes have the cores, the program was ready to run and had to wait: {#of}"},
     {"title", "host_sleeps", "The main thread sleeps: {#of}"},
     {"title", "host_files", "The main thread waits for files: {#of}"},
     {"title", "validation", "Validation passes take their share: {#of}"},
+    {"title", "generation_batch",
+     "Decoding reads the weights for {batch:plain} sequences a pass, {weights_fraction:percent} of "
+     "what it moves: a batch of {larger:plain} wins up to {#of}"},
+    {"title", "generation_thin",
+     "Decoding passes have {batch:plain} sequences on average and {largest} at most: a batch that "
+     "stays full wins up to {#of}"},
+    {"title", "generation_engine",
+     "Decoding needs {roof_fraction:percent} of the time it takes, the rest is between and around "
+     "its matmuls: up to {#of}"},
     {"title", "straggler",
      "rank {rank} is slow: {own_ns:time} of its own a step, the others {typical_ns:time}"},
     {"title", "tf32_not_allowed", "fp32 matmuls run without the TF32 units"},
     {"title", "passes_themselves", "The time is in the forward and backward passes themselves"},
 
     // What shows them.
+    {"evidence", "optimizer_operators",
+     "{operators} operators of {mean_ns:time} on average in each optimizer step"},
+    {"evidence", "optimizer_loops", "{optimizer} loops over {tensors} tensors, one after another"},
+    {"evidence", "optimizer_walks", "{optimizer} has {tensors} tensors"},
+    {"evidence", "cores_used", "{used} of {cores} cores were busy"},
+    {"evidence", "loader_works",
+     "most of that time a processor was at work for it: it computes rather than reads"},
+    {"evidence", "host_is_busy",
+     "the processor was at work meanwhile: numpy, tokenizers, Python of the program's own"},
+    {"evidence", "items", "{calls} of them read a value (.item(), float(), if tensor:)"},
     {"evidence", "on_ranks", "on {ranks} of {all} ranks; worst on rank {worst}:"},
     {"evidence", "at_code", "most of it at {code}"},
     {"evidence", "data_waits",
@@ -89,6 +114,10 @@ constexpr Sentence kSentences[] = {
     {"evidence", "host_sat_in", "the host sat in {calls}"},
     {"evidence", "until_launched",
      "{duration_ns:time} more passed until the host had launched again"},
+    {"evidence", "longest_gap", "the longest: {longest_ns:time} before {next}, {reason}"},
+    {"evidence", "before_graph_kernels",
+     "{duration_ns:time} of it after a graph launch, before the graph's first kernel that was "
+     "recorded: the profiler may have dropped kernels"},
     {"evidence", "waits_in",
      "in {kernels}; the wait is what it stayed longer than the rank that came last"},
     {"evidence", "hidden_communication",
@@ -131,16 +160,37 @@ constexpr Sentence kSentences[] = {
     {"fix", "preprocess_offline",
      "Preprocessing: do it offline or in loader workers, with memory-mapped data; anything else: "
      "on the device"},
-    {"fix", "fewer_operators", "torch.compile, a larger batch, fewer and larger operators"},
     {"fix", "profile_after_warmup",
      "Profile after a few warm-up steps (torch.profiler.schedule(warmup=…)); this is the start, "
      "not the run"},
     {"fix", "launch_less",
      "torch.compile(mode=\"reduce-overhead\") or CUDA graphs, a larger batch"},
-    {"fix", "fused_optimizer", "a fused optimizer (fused=True), or fewer, larger updates"},
+    {"fix", "fused_optimizer",
+     "fused=True, as in torch.optim.AdamW(model.parameters(), fused=True)"},
+    {"fix", "foreach_optimizer",
+     "foreach=True, as in torch.optim.NAdam(model.parameters(), foreach=True)"},
+    {"fix", "own_optimizer",
+     "Update all tensors together (torch._foreach_add_ and kin), or use torch.optim's with "
+     "fused=True"},
+    {"fix", "set_threads",
+     "torch.set_num_threads({cores}), or OMP_NUM_THREADS={cores} before the command"},
+    {"fix", "compile_model", "model = torch.compile(model) makes few kernels of many operators"},
+    {"fix", "larger_batch",
+     "A larger batch (fewer passes accumulated into a step) makes the same operators do more"},
+    {"fix", "read_values_less",
+     "Read values once for many (tensor.tolist(), torch.where), and log every N steps"},
+    {"fix", "explain_it", "mfu run --explain -- … shows which operators, and what to change"},
     {"fix", "read_device_less",
      "Avoid .item(), .cpu(), print(loss) and other reads of device values in the step; log every "
      "N steps; non_blocking=True copies"},
+    {"fix", "record_the_host",
+     "Record the host beside the device (activities CPU and CUDA, with_stack=True) over a few "
+     "steps "
+     "after warm-up; py-spy dump --pid shows where the program stands meanwhile"},
+    {"fix", "record_stacks",
+     "Record with with_stack=True over a few steps after warm-up; py-spy dump --pid shows where "
+     "the "
+     "program stands meanwhile"},
     {"fix", "balance_ranks",
      "Balance the ranks: equal batches and sequence lengths, no rank that logs, loads or "
      "checkpoints more than others; look at the slowest rank's own ledger"},
@@ -174,17 +224,50 @@ constexpr Sentence kSentences[] = {
     {"fix", "look_where_it_sleeps",
      "Look for time.sleep, locks, sockets and subprocesses between steps: py-spy dump --pid shows "
      "where it stands"},
+    {"fix", "larger_generation_batch",
+     "Generate for more prompts at once (a larger generation batch, more samples a prompt)"},
+    {"fix", "continuous_batching",
+     "Continuous batching: a sequence that ends makes room for the next one (transformers' "
+     "generate_batch, vLLM, SGLang)"},
+    {"fix", "serving_engine",
+     "Generate with a serving engine beside the trainer (vLLM or SGLang: fused kernels, CUDA "
+     "graphs, paged cache), or a static cache with torch.compile"},
     {"fix", "validate_less", "Validate less often or on less"},
     {"fix", "look_at_slow_rank",
      "Look at what rank {rank} does that the others do not (input pipeline, logging, another job "
      "on its device)"},
     {"fix", "allow_tf32", "torch.set_float32_matmul_precision('high'), or bf16 autocast"},
-    {"fix", "profile_it",
-     "A larger batch, torch.compile or a lower precision; torch.profiler and mfu explain show "
-     "which kernels"},
 
     // Notes.
+    {"note", "profiled",
+     "profiled: {steps:steps} were explained, and {beside} more held up by that; none of them is "
+     "in a rate, a share or a statistic"},
+    {"note", "explain_own_profiler",
+     "nothing was explained: the program uses torch's profiler itself, and there is only one a "
+     "process. Its own trace goes to mfu explain"},
+    {"note", "explain_failed", "nothing was explained: {reason}"},
+    {"note", "explain_cut",
+     "nothing was explained: the program ended inside the window (it {what})"},
+    {"note", "explain_too_short",
+     "nothing was explained: the program ended before the steps to explain began ({steps:steps} "
+     "taken); --explain-after 1 begins earlier"},
+    {"note", "explain_short",
+     "{steps} of {wanted} steps were explained: the program ended before the others"},
+    {"note", "explain_not_these_ranks", "nothing was explained: none of the named ranks stepped"},
+    {"note", "explain_too_large",
+     "traces of {ranks} more ranks were left out: together they are above {bytes}"},
     {"note", "said", "{text}"},
+    {"note", "ranks_missing",
+     "{seen} of {expected} ranks seen: the others ran under another launcher (give all of them one "
+     "--dir on a shared folder), or never computed"},
+    {"note", "restarted",
+     "workers were started again {restarts} times; each keeps its rank, and what it did before and "
+     "after counts"},
+    {"note", "launcher_killed",
+     "the launcher on {host} (pid {pid}) was killed: its ranks are counted until then"},
+    {"note", "launcher_under_way",
+     "the launcher on {host} (pid {pid}) has not ended yet: its ranks are counted until now"},
+    {"note", "launchers_missing", "{seen} of {expected} launchers of the job were seen"},
     {"note", "peak_is_wider", "the device has no unit for {dtype}: its {against} peak is taken"},
     {"note", "peak_unverified", "the peak is not verified in any source we found"},
     {"note", "held_against_wider",
@@ -239,6 +322,12 @@ constexpr Sentence kSentences[] = {
      "no collective could be matched across the ranks: waiting for another rank stands under "
      "exposed_communication_transfer"},
     {"note", "no_peak_for_type", "no peak for {dtype} on {device}: give {@peak}"},
+    {"note", "timed_by_device",
+     "times of steps, of waiting for data and of the optimizer are by the device's clock; those of "
+     "phases are by the host's, which runs ahead"},
+    {"note", "timed_by_host",
+     "the device runs behind the host and was not asked for its time: times of steps and phases "
+     "are the host's, and no advice is made of them"},
     {"note", "no_peak", "no peak, no MFU: give {@device} or {@peak}"},
     {"note", "model_changes_nothing",
      "{@config} changes nothing: attention did not run as plain matmuls"},
@@ -248,6 +337,9 @@ constexpr Sentence kSentences[] = {
     {"note", "square_attention",
      "if the batched matmuls are attention, they are counted over the full square, as executed: "
      "{@config} takes the exact area"},
+    {"note", "padding_unread",
+     "attention masks or labels lie on a device and were not waited for: padded tokens are not "
+     "known"},
     {"note", "no_torch",
      "no process of this command imported torch: nothing was counted (is it another interpreter, "
      "started with -I or -E, or in a container?)"},
@@ -255,6 +347,20 @@ constexpr Sentence kSentences[] = {
     {"note", "no_step_seen",
      "no optimizer step was seen, so there is no step time and no MFU of steps: name what ends a "
      "step with {@marker}"},
+    {"note", "passes_instead_of_steps",
+     "no optimizer step was seen: MFU is over the time that its passes took ({@marker} names what "
+     "ends a step)"},
+    {"note", "mixed_passes",
+     "{passes} passes decode some sequences and prefill others: their FLOPs are split by sequence, "
+     "their time in proportion to what each part needs at the roof of the device"},
+    {"note", "mixed_passes_by_flop",
+     "{passes} passes decode some sequences and prefill others: their FLOPs are split by sequence, "
+     "their time in proportion to FLOPs, because the device's bandwidth or peak is not known"},
+    {"note", "no_bandwidth",
+     "the memory bandwidth of {device} is not known, so there is no MBU: mfu peak --measure "
+     "measures this machine's"},
+    {"note", "mbu_above_one",
+     "MBU is {fraction:percent}: what {phase} reads fits into the device's caches"},
     {"note", "warmup",
      "warm-up: the first {steps:steps} of {whose} left out of mfu, hfu and step_ns"},
     {"note", "warmup_asked",
@@ -262,6 +368,10 @@ constexpr Sentence kSentences[] = {
     {"note", "steps_dropped",
      "{steps} steps of process {pid} have no record: the disk or the drainer did not keep up "
      "(their FLOPs are in the totals)"},
+    {"note", "products_unseen",
+     "the gradients that {function} ({module}) gave are those of a matrix product ({shape}), and "
+     "no "
+     "counted operator ran in it: its FLOPs are missing, and MFU is a lower bound"},
     {"note", "above_peak", "{what} is {fraction:percent}, which cannot be. Suspect: {#suspect}"},
     {"suspect", "devices_or_peak",
      "the rate or time is of several devices (give {@devices}), or the peak is not in FLOP/s "

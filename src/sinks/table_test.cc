@@ -1,4 +1,4 @@
-#include "mfu/table.h"
+#include "sinks/table.h"
 
 #include <gtest/gtest.h>
 

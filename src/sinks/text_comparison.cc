@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "mfu/comparison.h"
 #include "mfu/sink.h"
+#include "mfu/steps.h"
+#include "sinks/table.h"
 
 namespace mfu {
 

@@ -1,4 +1,5 @@
 #include "mfu/sink.h"
+#include "sinks/table.h"
 
 namespace mfu {
 

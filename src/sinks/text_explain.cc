@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "mfu/sink.h"
+#include "sinks/table.h"
 #include "sinks/words.h"
 
 namespace mfu {
@@ -35,14 +36,6 @@ Ink ink_of(LedgerLine line) {
     default:
       return Ink::red;
   }
-}
-
-std::string_view label_of(LedgerLine line) {
-  static constexpr std::string_view kLabels[] = {
-      "matmul at peak", "matmul below peak",  "matmul, FLOPs unknown", "recomputation",
-      "other kernels",  "waiting for a rank", "exposed communication", "exposed copies",
-      "idle: data",     "idle: launch",       "idle: synchronisation", "idle: unknown"};
-  return kLabels[static_cast<std::size_t>(line)];
 }
 
 std::string bar(double share, std::size_t width, const TextStyle& style) {

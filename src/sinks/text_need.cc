@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "mfu/sink.h"
+#include "sinks/table.h"
 #include "sinks/words.h"
 
 namespace mfu {
@@ -196,6 +197,22 @@ std::string roofline_text(const Roofline& roof) {
                          : "");
 }
 
+std::string serving_text(const ServingNeed& need) {
+  std::string text = need.roof_tokens_per_s
+                         ? fmt::format("at the roof {} tokens/s",
+                                       grouped(static_cast<std::uint64_t>(*need.roof_tokens_per_s)))
+                         : std::string("the roof is not known");
+  if (need.drafted > 0) {
+    text += fmt::format(", {} drafted tokens verified a step and {:g} of them kept", need.drafted,
+                        need.accepted);
+  }
+  if (need.chunk > 0) {
+    text += fmt::format(", in {} chunks that read {}", need.passes,
+                        bytes_text(Bytes{need.moved_bytes}));
+  }
+  return text;
+}
+
 std::string lines(const std::string& text, const TextStyle& style) {
   if (display_width(text) <= style.width) return text + "\n";
   return wrapped(text, style.width, 2) + "\n";
@@ -236,6 +253,7 @@ std::string to_text(const NeedReport& report, const TextStyle& style) {
   if (!report.conventions.empty()) text += conventions_table(report, style);
   if (report.bytes) text += "\n" + lines(bytes_text_of(report), style);
   if (report.roofline) text += lines(roofline_text(*report.roofline), style);
+  if (report.serving) text += lines(serving_text(*report.serving), style);
   if (report.utilization) text += utilization_text(report, style);
   for (const std::string& assumption : report.assumptions)
     text += paragraph("assumed", assumption, style);

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "mfu/sink.h"
+#include "sinks/table.h"
 
 namespace mfu {
 

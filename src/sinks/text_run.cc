@@ -5,6 +5,9 @@
 
 #include "base/text.h"
 #include "mfu/sink.h"
+#include "sinks/table.h"
+#include "sinks/text_phases.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -38,8 +41,10 @@ std::string headline(const RunReport& report, const TextStyle& style) {
       text += fmt::format("   {} of the whole run", run_percent(report.mfu_wall->value));
     return text + "\n";
   }
-  std::string text = inked("MFU " + run_percent(report.mfu->value), Ink::bold, style);
-  if (report.contradictions.empty()) {
+  bool complete = report.complete.value_or(false);
+  std::string text = inked((complete ? "MFU " : "MFU at least ") + run_percent(report.mfu->value),
+                           Ink::bold, style);
+  if (report.contradictions.empty() && (complete || rating_of(*report.mfu) == Rating::good)) {
     text += "  " + inked(name_of(rating_of(*report.mfu)), ink_of(report.mfu->value), style);
   }
   if (report.hfu) text += "   HFU " + run_percent(report.hfu->value);
@@ -59,7 +64,12 @@ std::string peak_text(const RunReport& report) {
 
 std::string steps_text(const RunReport& report) {
   std::string text = fmt::format("{} step{}", grouped(report.steps), report.steps == 1 ? "" : "s");
-  if (report.ranks > 1) text += fmt::format(" on {} ranks", report.ranks);
+  if (report.ranks_expected.value_or(0) > report.ranks) {
+    text += fmt::format(" on {} of {} ranks", report.ranks, *report.ranks_expected);
+  } else if (report.ranks > 1) {
+    text += fmt::format(" on {} ranks", report.ranks);
+  }
+  if (report.hosts > 1) text += fmt::format(" of {} hosts", report.hosts);
   if (report.step) {
     text += fmt::format(", {} each (p10 {}, p90 {}, p99 {})", time_shown(report.step->median),
                         time_shown(report.step->p10), time_shown(report.step->p90),
@@ -77,33 +87,20 @@ std::string time_text(const RunReport& report) {
                                                "checkpoints", "validation"};
   std::string text;
   double rest = 1;
+  bool all_known = true;
   for (std::size_t i = 0; i < kStepPhases; ++i) {
-    if (!report.phase[i]) return "";
+    if (!report.phase[i]) {
+      all_known = false;
+      continue;
+    }
     rest -= report.phase[i]->value;
     if (report.phase[i]->value < 0.0005) continue;
     text += fmt::format("{} {}, ", kNames[i], run_percent(report.phase[i]->value));
   }
-  return text + fmt::format("forward, backward and the rest {}", run_percent(std::max(rest, 0.0)));
-}
-
-std::string phases_text(const RunReport& report) {
-  constexpr const char* kNames[kRunPhases] = {"training", "validation", "prefill",
-                                              "decode",   "forward",    "other"};
-  std::chrono::nanoseconds all{};
-  for (const RunPhaseReport& each : report.phases) all += each.time;
-  std::string text;
-  for (const RunPhaseReport& each : report.phases) {
-    double share = all.count() > 0
-                       ? static_cast<double>(each.time.count()) / static_cast<double>(all.count())
-                       : 0;
-    if (share < 0.0005 && each.passes == 0) continue;
-    text +=
-        fmt::format("{}{}", text.empty() ? "" : ", ", kNames[static_cast<std::size_t>(each.phase)]);
-    if (!each.model.empty()) text += fmt::format(" of {}", each.model);
-    text += " " + run_percent(share);
-    if (each.mfu) text += fmt::format(" at MFU {}", run_percent(each.mfu->value));
+  if (!all_known) {
+    return text.empty() ? text : text + "the rest is not told apart (by the device's clock)";
   }
-  return text;
+  return text + fmt::format("forward, backward and the rest {}", run_percent(std::max(rest, 0.0)));
 }
 
 std::string ending_text(const RunEnding& ending) {
@@ -128,7 +125,14 @@ std::string host_text(const RunReport& report) {
 
 std::string coverage_text(const RunReport& report) {
   std::string text = fmt::format("{} operator calls counted", grouped(report.counted_calls));
-  if (report.uncounted.empty()) return text + ", none left out";
+  if (report.complete.value_or(false)) return text + ", none left out";
+  text += "; MFU is a lower bound";
+  for (const RunLibrary& each : report.libraries) {
+    if (each.counted) continue;
+    text += fmt::format("; {}{}{} is not counted ({})", each.name, each.version.empty() ? "" : " ",
+                        each.version, each.why);
+  }
+  if (report.uncounted.empty()) return text;
   text += "; not counted: ";
   for (std::size_t i = 0; i < report.uncounted.size() && i < 4; ++i) {
     const OperatorTotal& each = report.uncounted[i];
@@ -136,6 +140,27 @@ std::string coverage_text(const RunReport& report) {
                         each.reason);
   }
   if (report.uncounted.size() > 4) text += fmt::format(" and {} more", report.uncounted.size() - 4);
+  return text;
+}
+
+// Beyond this many a line each says too much.
+constexpr std::size_t kDevicesShown = 16;
+
+std::string devices_text(const RunReport& report, const TextStyle& style) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(report.by_device.size(), kDevicesShown); ++i) {
+    const RunDeviceReport& each = report.by_device[i];
+    std::string line = each.index ? fmt::format("{} ({})", each.device, *each.index) : each.device;
+    line += fmt::format(": {} of the model", count_text(each.flop.model_flop));
+    if (each.mfu) line += ", MFU " + run_percent(each.mfu->value);
+    if (!each.peak) line += ", its peak is not known";
+    text += run_line("device", line, style);
+  }
+  if (report.by_device.size() > kDevicesShown) {
+    text += run_line(
+        "device", fmt::format("and {} more, in the JSON", report.by_device.size() - kDevicesShown),
+        style);
+  }
   return text;
 }
 
@@ -161,6 +186,40 @@ std::string ranks_table(const RunReport& report, const TextStyle& style) {
   return "\n" + table.text(style) + "\n";
 }
 
+// The largest lines of the explained steps' ledger.
+std::string explained_text(const RunReport& report) {
+  std::vector<RunExplanation::Line> lines = report.explain->ledger;
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const auto& a, const auto& b) { return a.duration_ns > b.duration_ns; });
+  std::string text = fmt::format("{} steps:", report.profiled_steps.size());
+  for (std::size_t i = 0; i < lines.size() && i < 5; ++i) {
+    if (lines[i].fraction < 0.005) break;
+    text += fmt::format("{} {} {}", i == 0 ? "" : ",", label_of(lines[i].line),
+                        run_percent(lines[i].fraction));
+  }
+  if (!report.explain->report.empty()) text += "; " + report.explain->report;
+  return text;
+}
+
+// The first finding; of an explained run the first three, with what shows them.
+std::string findings_lines(const RunReport& report, const TextStyle& style) {
+  std::string text;
+  std::size_t most = report.explain ? 3 : 1;
+  for (std::size_t i = 0; i < report.findings.size() && i < most; ++i) {
+    const Finding& each = report.findings[i];
+    FindingWords words = finding_words(each);
+    std::string line = words.title + ". ";
+    for (const std::string& shown : words.evidence) line += shown + ". ";
+    line += words.fix;
+    if (report.mfu && each.gain_ceiling_mfu.value_or(0) > 0) {
+      line +=
+          fmt::format(" (MFU {} at most)", run_percent(report.mfu->value + *each.gain_ceiling_mfu));
+    }
+    text += run_line(i == 0 ? "first" : "then", line, style);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string to_text(const RunReport& report, const TextStyle& style) {
@@ -176,10 +235,7 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
   }
   if (report.steps > 0) text += run_line("steps", steps_text(report), style);
   if (std::string time = time_text(report); !time.empty()) text += run_line("time", time, style);
-  bool trains_only = report.phases.size() == 1 && report.phases[0].phase == RunPhase::train;
-  if (std::string phases = phases_text(report); !phases.empty() && !trains_only) {
-    text += run_line("phases", phases, style);
-  }
+  for (const auto& [label, line] : phase_lines(report)) text += run_line(label, line, style);
   if (std::string host = host_text(report); !host.empty()) text += run_line("host", host, style);
   if (report.flop) {
     std::string flop = count_text(report.flop->model_flop) + " of the model";
@@ -192,18 +248,14 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
     text += run_line("FLOPs", flop, style);
     text += run_line("coverage", coverage_text(report), style);
   }
+  if (report.by_device.size() > 1) text += devices_text(report, style);
   if (report.by_rank.size() > 1) text += ranks_table(report, style);
-  if (!report.findings.empty()) {
-    const Finding& first = report.findings[0];
-    FindingWords words = finding_words(first);
-    std::string line = words.title + ". " + words.fix;
-    if (report.mfu && first.gain_ceiling_mfu.value_or(0) > 0) {
-      line += fmt::format(" (MFU {} at most)",
-                          run_percent(report.mfu->value + *first.gain_ceiling_mfu));
-    }
-    text += run_line("first", line, style);
-  }
-  if (report.ended && (report.ended->status != 0 || report.ended->rank)) {
+  if (report.explain) text += run_line("explained", explained_text(report), style);
+  text += findings_lines(report, style);
+  if (report.stopped_after_steps) {
+    std::string steps = fmt::format("{} steps", grouped(*report.stopped_after_steps));
+    text += run_line("ended", "after the " + steps + " that were asked for", style);
+  } else if (report.ended && (report.ended->status != 0 || report.ended->rank)) {
     text += run_line("ended", ending_text(*report.ended), style);
   }
   for (const Note& each : report.contradictions) {
@@ -215,7 +267,10 @@ std::string to_text(const RunReport& report, const TextStyle& style) {
 }
 
 std::string live_line(const RunReport& report) {
-  if (report.steps == 0) return report.ranks == 0 ? "no step yet" : "";
+  if (report.steps == 0) {
+    if (std::string phases = live_phases(report); !phases.empty()) return phases;
+    return report.ranks == 0 ? "no step yet" : "";
+  }
   std::string text = fmt::format("step {}", grouped(report.steps));
   if (report.step) text += fmt::format("  {}", time_shown(report.step->median));
   if (report.tokens_per_s) {
@@ -226,6 +281,12 @@ std::string live_line(const RunReport& report) {
   if (report.hfu) text += "  HFU " + run_percent(report.hfu->value);
   const auto& wait = report.phase[static_cast<std::size_t>(StepPhase::data_wait)];
   if (wait) text += "  data wait " + run_percent(wait->value);
+  for (const RunShare& each : report.shares) {
+    if (each.part != RunShare::Part::generation || each.of_time.value < 0.005) continue;
+    text += "  generation " + run_percent(each.of_time.value);
+    if (each.mfu) text += " at MFU " + run_percent(each.mfu->value);
+    if (each.mbu) text += " MBU " + run_percent(each.mbu->value);
+  }
   return text;
 }
 

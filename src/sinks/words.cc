@@ -45,6 +45,7 @@ std::string shown(const NoteValue& value, std::string_view as) {
   if (const auto* items = std::get_if<std::vector<NotedItem>>(&value)) return list_text(*items);
   double number = number_of(value);
   if (as == "time") return duration_text(number);
+  if (as == "plain") return fmt::format("{:.3g}", number);
   if (as == "percent") return fmt::format("{:.1f}%", 100 * number);
   if (as == "whole_percent") return fmt::format("{:.0f}%", 100 * number);
   if (as == "tera") return fmt::format("{:.1f}", number / 1e12);
@@ -173,6 +174,14 @@ std::vector<std::string> with_peak(std::vector<std::string> notes, const ChosenP
     notes.push_back(words_of({"peak_unverified", {}}));
   }
   return notes;
+}
+
+std::string_view label_of(LedgerLine line) {
+  static constexpr std::string_view kLabels[] = {
+      "matmul at peak", "matmul below peak",  "matmul, FLOPs unknown", "recomputation",
+      "other kernels",  "waiting for a rank", "exposed communication", "exposed copies",
+      "idle: data",     "idle: launch",       "idle: synchronisation", "idle: unknown"};
+  return kLabels[static_cast<std::size_t>(line)];
 }
 
 }  // namespace mfu

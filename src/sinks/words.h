@@ -14,6 +14,9 @@ std::vector<std::string> with_peak(std::vector<std::string> notes, const ChosenP
 
 std::vector<std::string> all_words(const std::vector<Note>& notes, Voice voice);
 
+// A line of the ledger, as people read it.
+std::string_view label_of(LedgerLine line);
+
 // Why an operator's rate is above the peak, as a code: a convolution's algorithm may multiply less
 // than is counted; anything else contradicts the peak. Empty where it is not above.
 std::string_view above_peak(const OperatorLine& line);

@@ -5,6 +5,8 @@
 #include "torch/count.h"
 #include "torch/kernel.h"
 #include "torch/mask_area.h"
+#include "torch/padding.h"
+#include "torch/pass_bytes.h"
 
 namespace mfu::observer {
 namespace {
@@ -125,7 +127,7 @@ void Arguments::add(const c10::IValue& value) {
   if (value.isInt()) return add(value.toInt());
   if (value.isBool()) return add(value.toBool());
   if (value.isDouble()) return add(value.toDouble());
-  if (value.isTensorList()) return push({.kind = Argument::Kind::tensor_list});
+  if (value.isTensorList()) return add_list(value);
   if (value.isIntList()) {
     c10::List<std::int64_t> list = value.toIntList();
     std::span<std::int64_t> room = take(list.size());
@@ -144,6 +146,30 @@ void Arguments::add(const c10::IValue& value) {
   push({.kind = Argument::Kind::unknown});
 }
 
+// A list of matrices is told by its sizes, where there is room for them.
+void Arguments::add_list(const c10::IValue& value) {
+  const auto& list = value.toListRef();
+  Argument argument;
+  argument.kind = Argument::Kind::tensor_list;
+  bool fits = !list.empty() && 2 * list.size() <= room_.size() - used_;
+  for (const c10::IValue& each : list) {
+    fits = fits && each.isTensor() && each.toTensor().defined() && each.toTensor().dim() == 2;
+  }
+  if (fits) {
+    std::span<std::int64_t> room = take(2 * list.size());
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      room[2 * i] = list[i].toTensor().size(0);
+      room[2 * i + 1] = list[i].toTensor().size(1);
+    }
+    const at::Tensor first = list[0].toTensor();
+    argument.type = element_type_of_torch(static_cast<std::int64_t>(first.scalar_type()));
+    argument.integers = room;
+    if (leading_ == 0) leading_ = room[0];
+    if (device_ < 0) device_ = number_of(first.device());
+  }
+  push(argument);
+}
+
 Watched::Watched(std::string_view name) : row_(find_operator(name)), name_(name) {
   if (row_ != nullptr) name_ = row_->name;
   if (row_ == nullptr) reason_ = "not in the operator table";
@@ -160,7 +186,8 @@ void Watched::count_unknown(Thread& thread, std::string_view reason) noexcept {
 }
 
 // What attention and recurrent layers say of the pass they are in.
-void note_kind(Thread& thread, const Operator& row, std::span<const Argument> arguments) noexcept {
+void note_kind(Thread& thread, const Operator& row, const Arguments& given) noexcept {
+  std::span<const Argument> arguments = given.view();
   auto sizes = [&](std::size_t i) {
     bool tensor = i < arguments.size() && arguments[i].kind == Argument::Kind::tensor;
     return tensor ? arguments[i].integers : std::span<const std::int64_t>{};
@@ -171,14 +198,20 @@ void note_kind(Thread& thread, const Operator& row, std::span<const Argument> ar
     if (query.size() != 4 || key.size() != 4) return;
     note_attention(thread,
                    {.batch = size(query[0]), .queries = size(query[2]), .keys = size(key[2])});
+    std::optional<std::size_t> place = mask_argument(row, arguments.size());
+    const at::Tensor* mask = place ? given.tensor(*place) : nullptr;
+    if (mask != nullptr && mask->defined()) {
+      note_mask(thread, *mask, size(query[0]), size(key[2]));
+    }
   } else if (row.kind == OperatorKind::recurrent) {
-    // (input, hidden state, …): the state is [layers, batch, width], with either axis order.
-    auto input = sizes(0), state = sizes(1);
-    if (input.size() != 3) return;
-    bool batch_first = arguments.back().kind == Argument::Kind::boolean &&
-                       !arguments.back().integers.empty() && arguments.back().integers[0] != 0;
-    std::int64_t batch = state.size() == 3 ? state[1] : batch_first ? input[0] : input[1];
-    note_attention(thread, {.batch = size(batch)});
+    // The hidden state is [layers, batch, width], of one layer [batch, width], whatever the order
+    // of the input's axes.
+    auto state = sizes(row.name == "aten::mkldnn_rnn_layer" ? 5
+                       : row.name == "aten::_cudnn_rnn"     ? 4
+                                                            : 3);
+    if (state.size() == 2 || state.size() == 3) {
+      note_attention(thread, {.batch = size(state[state.size() - 2])});
+    }
   }
 }
 
@@ -214,7 +247,8 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
   }
   const void* weight = nullptr;
   std::uint64_t model_flop = cost->model_flop.low();
-  if (row_->kind == OperatorKind::convolution && arguments.tensor(1) != nullptr) {
+  bool layer = row_->kind == OperatorKind::convolution || row_->kind == OperatorKind::recurrent;
+  if (layer && arguments.tensor(1) != nullptr) {
     weight = arguments.tensor(1)->unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   } else if (row_->kind == OperatorKind::attention) {
     model_flop = needed_of(*row_, arguments, model_flop);
@@ -228,7 +262,8 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
                       .device = arguments.device(),
                       .weight = weight,
                       .parameter = weight != nullptr ? arguments.tensor(1) : nullptr});
-  note_kind(thread, *row_, arguments.view());
+  note_kind(thread, *row_, arguments);
+  note_operands(thread, *row_, arguments, {cost->model_flop.low(), cost->hardware_flop.low()});
 }
 
 unsigned type_id_of(ElementType type) noexcept {

@@ -58,6 +58,7 @@ class Arguments {
   void push(const Argument& argument);
   std::span<std::int64_t> take(std::size_t count);
   void add_content(const at::Tensor& tensor, Argument& argument);
+  void add_list(const c10::IValue& value);
 
   static Argument tensor_argument(const at::Tensor& tensor);
 

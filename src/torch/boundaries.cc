@@ -9,8 +9,11 @@
 
 #include "record/recorder.h"
 #include "torch/count.h"
+#include "torch/device_time.h"
+#include "torch/devices.h"
 #include "torch/host_time.h"
 #include "torch/passes.h"
+#include "torch/window.h"
 
 namespace mfu::observer {
 namespace {
@@ -32,6 +35,8 @@ thread_local constinit std::uint32_t data_wait_depth = 0;
 thread_local constinit std::uint64_t optimizer_start_ns = 0;
 constinit std::atomic<bool> has_glue{false};
 constinit std::atomic<std::uint64_t> step_count{0};
+constinit std::atomic<std::uint64_t> epoch_of_step{0};   // that began with the last step's end
+constinit std::atomic<std::uint64_t> passes_of_step{0};  // begun until then
 
 // Collectives overlap each other and end on other threads: what counts is the time in which at
 // least one was under way. One word holds both, so that no lock is needed: how many, and since
@@ -54,9 +59,12 @@ constinit std::atomic<std::uint64_t> last_end_ns{0};
 constinit std::atomic<std::uint64_t> host_parts[2] = {};  // communication, checkpoint: at that time
 
 void end_step(const StepEnd& end) {
+  end_device_step();
   Thread& thread = this_thread;
   settle_passes(thread, false);
   begin_epoch();
+  epoch_of_step.store(epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  passes_of_step.store(passes_begun(), std::memory_order_relaxed);
   std::uint64_t now = now_ns(), before = last_end_ns.exchange(now);
   if (before != 0) {
     book_gap(now - before);
@@ -70,21 +78,32 @@ void end_step(const StepEnd& end) {
     book_host({.step_ns = now - before,
                .communication_ns = communication - host_parts[0].exchange(communication),
                .checkpoint_ns = checkpoint - host_parts[1].exchange(checkpoint),
-               .on_device = thread.device >= 256});
+               .on_device = is_asynchronous(thread.device)});
   } else {
     watch_host();
   }
   thread.pass = Pass::none;
   thread.gap_start_ns = now;
   Recorder::process().end_step(end);
-  step_count.fetch_add(1, std::memory_order_relaxed);
+  step_ended(step_count.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
+// Whether the loader works inside this process, told once.
+void tell_loader(std::string_view range) {
+  static std::atomic<bool> alone{false}, workers{false};
+  bool inside = range.find("SingleProcess") != std::string_view::npos;
+  if (!(inside ? alone : workers).exchange(true)) {
+    Recorder::process().fact("loader", inside ? "in_process" : "workers");
+  }
 }
 
 // Books the optimizer's time so far, so that it belongs to the step that ends now.
 void book_optimizer() {
   if (optimizer_start_ns == 0) return;
   std::uint64_t now = now_ns();
-  Recorder::process().add_phase(RegionPhase::optimizer, now - optimizer_start_ns);
+  if (!end_device_part(RegionPhase::optimizer)) {
+    Recorder::process().add_phase(RegionPhase::optimizer, now - optimizer_start_ns);
+  }
   optimizer_start_ns = now;
 }
 
@@ -98,8 +117,10 @@ std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& funct
   if (range == Range::data_wait) {
     if (pthread_equal(pthread_self(), loop_thread) == 0) return {};
     if (data_wait_depth++ == 0) {
+      tell_loader(function.name());
       end_pass(this_thread);
       begin_loading();
+      begin_device_part(RegionPhase::data_wait);
     }
     this_thread.fetched = true;
   }
@@ -108,6 +129,7 @@ std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& funct
   context->start_ns = now_ns();
   if (range == Range::optimizer && this_thread.optimizing++ == 0) {
     optimizer_start_ns = context->start_ns;
+    begin_device_part(RegionPhase::optimizer);
   }
   if (range == Range::communication && collectives.fetch_add(1) == 0) {
     collectives_since_ns.store(context->start_ns);
@@ -122,7 +144,9 @@ void end_range(const at::RecordFunction&, at::ObserverContext* observed) {
     case Range::data_wait:
       if (--data_wait_depth == 0) {
         end_loading();
-        Recorder::process().add_phase(RegionPhase::data_wait, now_ns() - context->start_ns);
+        if (!end_device_part(RegionPhase::data_wait)) {
+          Recorder::process().add_phase(RegionPhase::data_wait, now_ns() - context->start_ns);
+        }
       }
       break;
     case Range::optimizer:
@@ -163,6 +187,13 @@ void optimizer_stepped(bool leads) noexcept {
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   book_optimizer();
   if (!leads || !marker().empty()) return;
+  // Where gradients come from backwards, no pass since the last step means that this is the same
+  // step: an optimizer called once for each group of parameters, as DeepSpeed does.
+  bool again = epoch.load(std::memory_order_relaxed) == epoch_of_step.load() &&
+               passes_begun() == passes_of_step.load();
+  bool trains = backward_seen.load(std::memory_order_relaxed);
+  if (again && trains) return;
+  if (!trains && passes_begun() == 1) return;  // nothing was computed yet: it makes its state
   end_step({});
 }
 
@@ -193,6 +224,7 @@ void forget_ranges() noexcept {
   collectives.store(0);
   last_end_ns.store(0);
   forget_host();
+  forget_device_time();
   loop_thread = pthread_self();
 }
 

@@ -1,4 +1,5 @@
 // The operator table by name and plain arguments, for graphs that are counted without being run.
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <mutex>
@@ -8,6 +9,7 @@
 
 #include "mfu/observer.h"
 #include "mfu/ops.h"
+#include "torch/register.h"
 
 namespace {
 
@@ -61,4 +63,21 @@ int mfu_observer_cost_of(const char* name, const struct mfu_observer_argument* a
   cost->model_flop = result->model_flop.low();
   cost->type = keep_cost_text(std::string(mfu::name_of(result->compute_type)));
   return 0;
+}
+
+const char* mfu_observer_formula(const char* name, const char* flop, const char* where,
+                                 const char* type) {
+  mfu::UserFormula formula{.name = name, .flop = flop, .where = {}, .type = type};
+  std::string_view lines = where;
+  while (!lines.empty()) {
+    std::string_view line = lines.substr(0, lines.find('\n'));
+    lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+    std::size_t sign = line.find('=');
+    if (sign == std::string_view::npos) continue;
+    formula.where.emplace_back(line.substr(0, sign), line.substr(sign + 1));
+  }
+  mfu::Result<void> added = mfu::add_formula(formula);
+  if (!added.has_value()) return keep_cost_text(added.error().message);
+  mfu::observer::watch_operator(formula.name);
+  return "";
 }

@@ -2,7 +2,11 @@
 
 #include <time.h>
 
+#include "torch/capture.h"
+#include "torch/devices.h"
+#include "torch/pass_bytes.h"
 #include "torch/passes.h"
+#include "torch/window.h"
 
 namespace mfu::observer {
 namespace {
@@ -30,6 +34,7 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept
   std::uint64_t now_epoch = epoch.load(std::memory_order_relaxed);
   if (pass == Pass::backward) {
     if (thread.pass != Pass::backward) close_pass(thread);
+    pass_ended();
     if (task != thread.graph_task) {
       book_training(thread);
       epoch.fetch_add(1, std::memory_order_relaxed);
@@ -67,11 +72,18 @@ void note_first(Thread& thread, const Call& call) noexcept {
   if (call.small) return;
   auto leading = static_cast<std::uint64_t>(call.leading > 0 ? call.leading : 0);
   if (open.leading == 0) open.leading = leading;
-  if (!call.batched) open.rows = leading != 0 ? leading : 1;
+  if (call.batched) return;
+  if (open.rows != 0) {
+    open.next_rows = leading;
+    open.watching = false;
+  } else {
+    open.rows = leading != 0 ? leading : 1;
+  }
 }
 
 void note_device(Thread& thread, std::int16_t device) noexcept {
   change_device(thread, device);
+  tell_device(device);
 }
 
 void note_backward(Thread& thread) noexcept {
@@ -91,22 +103,35 @@ void note_attention(Thread& thread, const Attended& attended) noexcept {
 }
 
 // Scores are [queries, width] × [width, keys], values [queries, keys] × [keys, width].
-void note_batched(Thread& thread, const Attended& product, std::uint64_t inner) noexcept {
+void note_batched(Thread& thread, const Batched& product) noexcept {
   OpenPass& open = thread.open;
   if (open.id == 0 || thread.pass == Pass::backward) return;
   const Lookup& tokens = open.lookups[0];
   bool first = tokens.sizes[0] == product.queries, second = tokens.sizes[1] == product.queries;
+  // Experts that are one batch of matrices.
+  if (product.right->requires_grad() && product.right->is_leaf()) {
+    open.bytes.weight_read += product.batch * product.inner * product.keys * product.element_bytes;
+    open.outer = 0;
+    return;
+  }
   if (open.lookup_count == 0 || (!first && !second)) {
     open.outer = 0;
     return;
   }
-  if (open.outer == inner && inner != 0) {
+  if (open.outer == product.inner && product.inner != 0) {
     std::uint64_t batch = second || tokens.sizes[1] == 0 ? tokens.sizes[0] : tokens.sizes[1];
-    note_attention(thread, {.batch = batch, .queries = product.queries, .keys = inner});
+    note_attention(thread, {.batch = batch, .queries = product.queries, .keys = product.inner});
+    note_batched_cache(thread, {.heads = product.batch,
+                                .queries = product.queries,
+                                .keys = product.inner,
+                                .key_width = open.inner,
+                                .value_width = product.keys,
+                                .element_bytes = product.element_bytes});
     open.outer = 0;
     return;
   }
   open.outer = product.keys;
+  open.inner = product.inner;
 }
 
 // None of the three moves while the thread lives.
@@ -117,13 +142,22 @@ void bind_thread(Thread& thread) noexcept {
   register_thread(thread);
 }
 
+bool put_aside(Thread& thread, const Call& call, std::uint64_t calls) noexcept {
+  if (thread.aside == Thread::Aside::capturing) return add_captured(thread, call, calls);
+  thread.calls += 1;
+  thread.sums[call.type_id % kRegionTypes].hardware_flop += call.hardware_flop;
+  return true;
+}
+
 void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {
+  if (join_capture(thread) && put_aside(thread, call, many.calls)) return;
   bool again = enter(thread, call);
-  if (thread.open.rows == 0) note_first(thread, call);
+  if (thread.open.watching) note_first(thread, call);
   mfu::CallCost cost{.hardware_flop = call.hardware_flop,
                      .model_flop = again ? 0 : call.model_flop,
                      .recomputed_flop = again ? call.hardware_flop : many.recomputed_flop};
   Sums& sums = thread.sums[call.type_id % kRegionTypes];
+  thread.open.bytes.unknown = true;  // a graph does not tell its operands apart
   thread.calls += many.calls;
   sums.calls += many.calls;
   sums.hardware_flop += cost.hardware_flop;
@@ -169,6 +203,7 @@ void begin_epoch() noexcept {
 void end_pass(Thread& thread) noexcept {
   close_pass(thread);
   begin_epoch();
+  pass_ended();
 }
 
 std::uint64_t now_ns() noexcept {

@@ -67,7 +67,11 @@ struct Attended {
 };
 void note_attention(Thread& thread, const Attended& attended) noexcept;
 // Batched products: two of them in a row may be attention.
-void note_batched(Thread& thread, const Attended& product, std::uint64_t inner) noexcept;
+struct Batched {
+  std::uint64_t batch = 0, queries = 0, keys = 0, inner = 0, element_bytes = 0;
+  const at::Tensor* right = nullptr;
+};
+void note_batched(Thread& thread, const Batched& product) noexcept;
 
 // The next forward operator begins a new pass: a batch was fetched, a step ended.
 void begin_epoch() noexcept;
@@ -87,6 +91,10 @@ void note_backward(Thread& thread) noexcept;
 inline constinit std::atomic<std::uint32_t> waiting_passes{0};  // that a backward may come back to
 // Inside backward with grad mode on.
 bool runs_again() noexcept;
+
+// True: the call is not counted here. It was part of the self-check, or of a captured graph, which
+// counts when it is replayed (capture.h).
+bool put_aside(Thread& thread, const Call& call, std::uint64_t calls) noexcept;
 
 // Where this operator belongs; true: checkpointing runs it again.
 inline bool enter(Thread& thread, const Call& call) noexcept {
@@ -116,10 +124,8 @@ inline bool enter(Thread& thread, const Call& call) noexcept {
 
 inline void count_call(Thread& thread, const Call& call) noexcept {
   Sums& sums = thread.sums[call.type_id % kRegionTypes];
-  if (thread.checking) [[unlikely]] {
-    thread.calls += 1;
-    sums.hardware_flop += call.hardware_flop;
-    return;
+  if (thread.aside != Thread::Aside::no) [[unlikely]] {
+    if (put_aside(thread, call, 1)) return;
   }
   CallCost cost{.hardware_flop = call.hardware_flop,
                 .model_flop = call.model_flop,
@@ -130,7 +136,7 @@ inline void count_call(Thread& thread, const Call& call) noexcept {
     cost.recomputed_flop = call.hardware_flop;
     sums.recomputed_flop += cost.recomputed_flop;
   }
-  if (thread.open.rows == 0) [[unlikely]]
+  if (thread.open.watching) [[unlikely]]
     note_first(thread, call);
   thread.calls += 1;
   sums.calls += 1;

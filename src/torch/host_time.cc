@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "record/recorder.h"
 
@@ -40,6 +41,7 @@ struct Host {
 };
 
 Host host;
+std::uint64_t all_loading_ns = 0, all_loading_cpu_ns = 0;
 
 std::uint64_t clock_of(clockid_t clock) {
   timespec now{};
@@ -105,6 +107,49 @@ std::uint64_t take(std::uint64_t& left, std::uint64_t wanted) {
   return taken;
 }
 
+// Processor time of one process, its user and system ticks; none where it is gone.
+std::uint64_t process_cpu_ns(long pid) {
+  char path[64], text[512];
+  std::snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  ssize_t size = read(file, text, sizeof text - 1);
+  close(file);
+  if (size <= 0) return 0;
+  text[size] = 0;
+  const char* at = std::strrchr(text, ')');  // its name may hold blanks
+  if (at == nullptr) return 0;
+  unsigned long long user = 0, system = 0;
+  if (std::sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+                  &system) != 2) {
+    return 0;
+  }
+  auto ticks = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
+  return (user + system) * (1'000'000'000u / std::max<std::uint64_t>(ticks, 1));
+}
+
+// Loader workers are children of the thread that made them.
+void add_children(HostUse& use) {
+  DIR* folder = opendir("/proc/self/task");
+  if (folder == nullptr) return;
+  while (dirent* entry = readdir(folder)) {
+    if (entry->d_name[0] == '.') continue;
+    char path[300], text[4096];
+    std::snprintf(path, sizeof path, "/proc/self/task/%s/children", entry->d_name);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0) continue;
+    ssize_t size = read(file, text, sizeof text - 1);
+    close(file);
+    text[std::max<ssize_t>(size, 0)] = 0;
+    char* end = text;
+    for (long pid = std::strtol(end, &end, 10); pid > 0; pid = std::strtol(end, &end, 10)) {
+      use.children_cpu_ns += process_cpu_ns(pid);
+      ++use.children;
+    }
+  }
+  closedir(folder);
+}
+
 bool is_loop() {
   return host.loop_thread != 0 && host.loop_thread == thread_number();
 }
@@ -129,9 +174,14 @@ void begin_loading() noexcept {
 
 void end_loading() noexcept {
   if (!is_loop() || host.loading_start_ns == 0) return;
-  host.loading_ns += clock_of(CLOCK_MONOTONIC) - host.loading_start_ns;
-  host.loading_waited_ns += waited(host.loop) - host.loading_start_waited_ns;
-  host.loading_thread_ns += clock_of(CLOCK_THREAD_CPUTIME_ID) - host.loading_start_thread_ns;
+  std::uint64_t loading_ns = clock_of(CLOCK_MONOTONIC) - host.loading_start_ns;
+  std::uint64_t cpu_ns = clock_of(CLOCK_THREAD_CPUTIME_ID) - host.loading_start_thread_ns;
+  host.loading_ns += loading_ns;
+  std::uint64_t kept_ns = waited(host.loop) - host.loading_start_waited_ns;
+  host.loading_waited_ns += kept_ns;
+  host.loading_thread_ns += cpu_ns;
+  all_loading_ns += loading_ns - std::min(loading_ns, kept_ns);  // from the cores, by others
+  all_loading_cpu_ns += cpu_ns;
   host.loading_start_ns = 0;
 }
 
@@ -172,6 +222,31 @@ void book_host(const StepHost& step) noexcept {
   host.process_ns = process;
   host.loop.waited_ns = now_waited;
   host.loading_ns = host.loading_waited_ns = host.loading_thread_ns = 0;
+}
+
+HostUse HostUse::operator-(const HostUse& before) const {
+  auto less = [](std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; };
+  return {less(wall_ns, before.wall_ns),
+          less(cpu_ns, before.cpu_ns),
+          less(loading_ns, before.loading_ns),
+          less(loading_cpu_ns, before.loading_cpu_ns),
+          less(children_cpu_ns, before.children_cpu_ns),
+          children};
+}
+
+HostUse loading_use() noexcept {
+  HostUse use;
+  use.loading_ns = all_loading_ns;
+  use.loading_cpu_ns = all_loading_cpu_ns;
+  return use;
+}
+
+HostUse host_use() noexcept {
+  HostUse use = loading_use();
+  use.wall_ns = clock_of(CLOCK_MONOTONIC);
+  use.cpu_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+  add_children(use);
+  return use;
 }
 
 void forget_host() noexcept {

@@ -21,4 +21,15 @@ struct StepHost {
 void book_host(const StepHost& step) noexcept;
 void forget_host() noexcept;  // in a forked child
 
+// What the process used since it began, for differences.
+struct HostUse {
+  std::uint64_t wall_ns = 0, cpu_ns = 0;             // of all its threads
+  std::uint64_t loading_ns = 0, loading_cpu_ns = 0;  // the loop in its loader; its own CPU time
+  std::uint64_t children_cpu_ns = 0, children = 0;   // of the processes it started: workers
+  HostUse operator-(const HostUse& before) const;    // `children` are those that are there now
+};
+HostUse host_use() noexcept;
+// The loader's part alone, which costs nothing to read.
+HostUse loading_use() noexcept;
+
 }  // namespace mfu::observer

@@ -53,18 +53,22 @@ struct Product {
     std::uint64_t rows = product(a.data(), a.empty() ? 0 : a.size() - 1);
     std::uint64_t left_count = a.empty() ? 1 : rows * product(&a.data()[a.size() - 1], 1);
     std::uint64_t flop = 2 * left_count * columns;
-    std::uint64_t elements = left_count + product(b.data(), b.size()) + rows * columns;
+    std::uint64_t right_count = product(b.data(), b.size());
+    std::uint64_t elements = left_count + right_count + rows * columns;
     if constexpr (first == 1) {
       c10::IntArrayRef added = std::get<0>(all).sizes();
-      elements += product(added.data(), added.size());
+      std::uint64_t added_count = product(added.data(), added.size());
+      elements += added_count;
+      if (added.size() == 1) right_count += added_count;  // a bias is read with its weight
     }
+    std::uint64_t width = left.element_size();
     const c10::TensorImpl& weight = *right.unsafeGetTensorImpl();
     bool batched = b.size() == 3, small = b.size() < 2;
     count_call(thread, {.operator_id = kId,
                         .type_id = type_id_of(left.scalar_type()),
                         .hardware_flop = flop,
                         .model_flop = flop,
-                        .bytes = elements * left.element_size(),
+                        .bytes = elements * width,
                         .leading = a.empty() ? 0 : a.data()[0],
                         .device = number_of(left.device()),
                         .weight = batched || small ? nullptr
@@ -74,10 +78,16 @@ struct Product {
                         .batched = batched,
                         .small = small});
     if (batched) {
-      note_batched(thread, {.queries = static_cast<std::uint64_t>(a.data()[1]), .keys = columns},
-                   static_cast<std::uint64_t>(a.data()[2]));
-    } else {
+      note_batched(thread, {.batch = static_cast<std::uint64_t>(a.data()[0]),
+                            .queries = static_cast<std::uint64_t>(a.data()[1]),
+                            .keys = columns,
+                            .inner = static_cast<std::uint64_t>(a.data()[2]),
+                            .element_bytes = width,
+                            .right = &right});
+    } else if (!small) {
       thread.columns = columns;
+      thread.product_rows = rows;
+      thread.open.bytes.weight_read += right_count * width;
     }
   }
 };

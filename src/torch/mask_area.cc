@@ -11,8 +11,6 @@ namespace mfu::observer {
 namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 26;
-// What masks put in place of minus infinity: the lowest number of their type, or one like it.
-constexpr double kMasked = -1e4;
 
 struct Known {
   // Held weakly: its address is nobody else's as long as it is here.
@@ -32,8 +30,9 @@ struct Shape {
   std::int64_t strides[4] = {};
 };
 
-template <class Value, class Attends>
-std::uint64_t count(const Value* data, const Shape& shape, const Attends& attends) {
+template <class Value>
+std::uint64_t count(const at::Tensor& mask, const Shape& shape) {
+  const auto* data = mask.const_data_ptr<Value>();
   std::uint64_t sum = 0;
   for (std::int64_t a = 0; a < shape.sizes[0]; ++a) {
     for (std::int64_t b = 0; b < shape.sizes[1]; ++b) {
@@ -41,17 +40,11 @@ std::uint64_t count(const Value* data, const Shape& shape, const Attends& attend
         const Value* row =
             data + a * shape.strides[0] + b * shape.strides[1] + c * shape.strides[2];
         std::int64_t step = shape.strides[3];
-        for (std::int64_t d = 0; d < shape.sizes[3]; ++d) sum += attends(row[d * step]) ? 1 : 0;
+        for (std::int64_t d = 0; d < shape.sizes[3]; ++d) sum += is_attended(row[d * step]) ? 1 : 0;
       }
     }
   }
   return sum;
-}
-
-template <class Value>
-std::uint64_t count_numbers(const at::Tensor& mask, const Shape& shape) {
-  return count(mask.const_data_ptr<Value>(), shape,
-               [](Value value) { return static_cast<double>(value) > kMasked; });
 }
 
 // An expanded dimension (stride 0) is looked at once: the share is the same.
@@ -92,20 +85,19 @@ std::optional<MaskArea> area_of_mask(const at::Tensor& mask) noexcept {
     MaskArea area{.elements = static_cast<std::uint64_t>(looked)};
     switch (mask.scalar_type()) {
       case at::kBool:
-        area.attended =
-            count(mask.const_data_ptr<bool>(), *shape, [](bool value) { return value; });
+        area.attended = count<bool>(mask, *shape);
         break;
       case at::kFloat:
-        area.attended = count_numbers<float>(mask, *shape);
+        area.attended = count<float>(mask, *shape);
         break;
       case at::kDouble:
-        area.attended = count_numbers<double>(mask, *shape);
+        area.attended = count<double>(mask, *shape);
         break;
       case at::kBFloat16:
-        area.attended = count_numbers<c10::BFloat16>(mask, *shape);
+        area.attended = count<c10::BFloat16>(mask, *shape);
         break;
       case at::kHalf:
-        area.attended = count_numbers<c10::Half>(mask, *shape);
+        area.attended = count<c10::Half>(mask, *shape);
         break;
       default:
         return std::nullopt;

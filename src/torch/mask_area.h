@@ -14,6 +14,15 @@ struct MaskArea {
   std::uint64_t elements = 0;  // all of them
 };
 
+// What masks put in place of minus infinity: the lowest number of their type, or one like it.
+inline bool is_attended(bool value) {
+  return value;
+}
+template <class Number>
+bool is_attended(Number value) {
+  return static_cast<float>(value) > -1e4f;
+}
+
 // None: its values are not at hand.
 std::optional<MaskArea> area_of_mask(const at::Tensor& mask) noexcept;
 

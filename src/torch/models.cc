@@ -20,12 +20,16 @@ at::Tensor base_of(const at::Tensor& tensor) {
 
 // Changed in place, or its gradient is gone, since a backward made one.
 bool is_updated(Model& model) {
-  if (model.backwards == 0) return false;
+  if (model.backwards == 0 && model.functional == 0) return false;
   c10::intrusive_ptr<c10::TensorImpl> kept = model.parameter.lock();
   if (!kept) return false;
   at::Tensor parameter(std::move(kept));
-  if (parameter.is_inference() || !parameter.is_leaf() || !parameter.requires_grad()) return false;
-  return parameter._version() != model.version || !parameter.grad().defined();
+  bool given = model.functional != 0;  // of plain tensors, by torch.func
+  if (parameter.is_inference() || !parameter.is_leaf()) return false;
+  if (!parameter.requires_grad() && !given) return false;
+  auto version = static_cast<std::uint64_t>(parameter._version());
+  if (model.backwards == 0) return version != model.version;
+  return version != model.version || !parameter.grad().defined();
 }
 
 // Not made for one pass only: another model has come in the place of one that is gone.
@@ -99,14 +103,31 @@ bool Models::knows(const void* storage) const {
                      [&](const Model& each) { return each.storage == storage && !is_gone(each); });
 }
 
+// The model of another weight of the same size, still there, that the program has gradients of.
+bool Models::continues(const FirstWeight& weight) {
+  if (!by_hand || weight.parameter == nullptr || weight.parameter->dim() < 2) return false;
+  for (std::uint32_t i = 0; i < count_; ++i) {
+    Model& each = models_[i];
+    bool alike =
+        each.sizes[0] == weight.parameter->size(0) && each.sizes[1] == weight.parameter->size(1);
+    if (!alike || each.functional == 0) continue;
+    replaced_ = true;
+    for (Model& other : models_) other.functional = other.backwards = 0;
+    return true;
+  }
+  return false;
+}
+
 bool Models::take_update(const FirstWeight& weight) {
   Model* model = known(weight);
-  if (model == nullptr) return false;
+  if (model == nullptr) return continues(weight);
   // A weight of the same size in the place of the one that got gradients: a functional update.
-  bool replaced = model->backwards != 0 && is_gone(*model);
-  bool updated = replaced || is_updated(*model);
-  if (!updated && model->backwards != 0) return false;
-  for (Model& each : models_) each.backwards = 0;
+  bool given = by_hand && model->functional != 0;
+  bool replaced = (model->backwards != 0 || given) && is_gone(*model);
+  bool updated = replaced || ((model->backwards != 0 || given) && is_updated(*model));
+  if (!updated && (model->backwards != 0 || given)) return false;
+  replaced_ = replaced_ || (replaced && given);
+  for (Model& each : models_) each.backwards = each.functional = 0;
   keep(*model, weight);
   return updated;
 }
@@ -116,12 +137,18 @@ void Models::drop_gradients() {
     c10::intrusive_ptr<c10::TensorImpl> kept = each.parameter.lock();
     if (!kept) continue;
     at::Tensor parameter(std::move(kept));
-    if (parameter.is_inference() || parameter._version() == each.version) each.backwards = 0;
+    bool same = parameter.is_inference() ||
+                static_cast<std::uint64_t>(parameter._version()) == each.version;
+    if (same) each.backwards = 0;
   }
 }
 
 bool Models::any_updated() {
-  return std::any_of(models_.begin(), models_.begin() + count_, is_updated);
+  return std::any_of(models_.begin(), models_.begin() + count_, [&](Model& each) {
+    // Nobody uses the last new weights, but each gradient before made some.
+    bool given = by_hand && each.functional != 0;
+    return (given && replaced_) || ((given || each.backwards != 0) && is_updated(each));
+  });
 }
 
 }  // namespace mfu::observer

@@ -29,7 +29,8 @@ struct Model {
   // The parameter, to see whether a step changed it.
   c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
   std::uint64_t version = 0;
-  std::uint32_t backwards = 0;  // that left gradients since its last step
+  std::uint32_t backwards = 0;   // that left gradients since its last step
+  std::uint32_t functional = 0;  // that gave gradients to the program instead
   std::uint64_t trained_batch = 0;
   std::uint64_t counted_epoch = 0;  // in which its sequences were counted as samples
   bool trained = false, evaluates = false;
@@ -55,15 +56,19 @@ class Models {
   // update is waited for.
   bool take_update(const FirstWeight& weight);
   bool any_updated();
+  // No optimizer exists: gradients that the program was given are for updates of its own.
+  bool by_hand = true;
   // An optimizer's zero_grad() takes the gradients away: that alone is no update.
   void drop_gradients();
 
  private:
   Model* known(const FirstWeight& weight);
   void keep(Model& model, const FirstWeight& weight);
+  bool continues(const FirstWeight& weight);
 
   std::array<Model, kRegionModels> models_;
   std::uint32_t count_ = 0;
+  bool replaced_ = false;  // new weights have come in the place of others before
 };
 
 }  // namespace mfu::observer

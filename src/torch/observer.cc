@@ -17,9 +17,14 @@
 
 #include "record/recorder.h"
 #include "torch/boundaries.h"
+#include "torch/capture.h"
 #include "torch/count.h"
+#include "torch/device_time.h"
+#include "torch/devices.h"
+#include "torch/host_time.h"
 #include "torch/passes.h"
 #include "torch/register.h"
+#include "torch/window.h"
 
 namespace mfu::observer {
 namespace {
@@ -62,9 +67,9 @@ std::string check_self() {
   std::uint64_t flop = sum_of(thread, &Sums::hardware_flop), calls = thread.calls;
   std::array<Sums, kRegionTypes> before = thread.sums;
   thread.quiet = 0;
-  thread.checking = true;
+  thread.aside = Thread::Aside::checking;
   at::Tensor c = at::mm(a, b);
-  thread.checking = false;
+  thread.aside = Thread::Aside::no;
   thread.quiet = quiet;
   flop = sum_of(thread, &Sums::hardware_flop) - flop;
   calls = thread.calls - calls;
@@ -79,12 +84,24 @@ void after_fork() {
   new (&process().mutex) std::mutex;
   reset_locks();
   forget_ranges();
+  forget_window();
+  forget_capture();
   forget_passes(this_thread);
   this_thread.pass = Pass::none;
 }
 
+// How much of the loader's time was its own work: what waits is helped by other things.
+void tell_loading() {
+  HostUse use = loading_use();
+  if (use.loading_ns == 0) return;
+  Recorder::process().fact("loader_ns", std::to_string(use.loading_ns));
+  Recorder::process().fact("loader_cpu_ns", std::to_string(use.loading_cpu_ns));
+}
+
 void at_end() {
+  end_window(true);
   settle_passes(this_thread, true);
+  tell_loading();
   Recorder::process().stop();
 }
 
@@ -105,6 +122,7 @@ std::string begin(const char* folder, const char* step_marker) {
 // mfu_observer_mark_step() or by a range of its own, since torch's C++ optimizers name none.
 __attribute__((constructor)) void start_preloaded() {
   if (std::getenv("MFU_OBSERVER_PRELOADED") == nullptr) return;
+  mfu_observer_explain(std::getenv("MFU_RUN_DIR"), std::getenv("MFU_EXPLAIN"));
   mfu_observer_start(std::getenv("MFU_REGION_DIR"), std::getenv("MFU_STEP_MARKER"));
 }
 
@@ -255,6 +273,7 @@ void mfu_observer_function(int change) {
 }
 void mfu_observer_accumulate(int leaves) {
   accumulates.store(leaves != 0, std::memory_order_relaxed);
+  backward_seen.store(true, std::memory_order_relaxed);
   begin_epoch();
 }
 void mfu_observer_models(void (*seen)(uint32_t model)) {
@@ -263,6 +282,12 @@ void mfu_observer_models(void (*seen)(uint32_t model)) {
 void mfu_observer_name_model(uint32_t model, const char* name, int training) {
   if (name != nullptr) Recorder::process().name_model(model, name);
   set_model_training(model, training != 0);
+}
+void mfu_observer_devices(void (*seen)(const char* device)) {
+  set_device_seen(seen);
+}
+void mfu_observer_name_device(const char* device, const char* identity) {
+  Recorder::process().device_id(device, identity);
 }
 void mfu_observer_create_graph(int change) {
   change_create_graph(change);
@@ -282,6 +307,28 @@ void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop
                  {.hardware_flop = hardware_flop,
                   .model_flop = model_flop,
                   .recomputed_flop = recomputed_flop});
+}
+
+void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardware_flop,
+                        uint64_t model_flop, int64_t leading, int64_t device, uint64_t weight) {
+  Thread& thread = this_thread;
+  if (thread.quiet != 0 || (mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
+  join_capture(thread);
+  count_call(thread, {.operator_id = operator_id,
+                      .type_id = type_id,
+                      .hardware_flop = hardware_flop,
+                      .model_flop = model_flop,
+                      .leading = leading,
+                      .device = static_cast<std::int16_t>(device),
+                      .weight = reinterpret_cast<const void*>(weight)});
+}
+
+int mfu_observer_runs_again(void) {
+  Thread& thread = this_thread;
+  if (thread.recomputing != 0) return 1;
+  if (torch::autograd::get_current_graph_task_id() == -1) return 0;
+  if (thread.recorder == nullptr) bind_thread(thread);
+  return thread.autograd->get_grad_mode() && runs_again() ? 1 : 0;
 }
 
 uint32_t mfu_observer_operator_id(const char* name) {
@@ -307,9 +354,35 @@ void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t 
   }
 }
 
+void mfu_observer_refresh(void) {
+  if ((mode.load(std::memory_order_relaxed) & kPending) != 0) register_pending();
+}
+void mfu_observer_capture_begin(int host_too) {
+  begin_capture(this_thread, host_too != 0);
+}
+size_t mfu_observer_capture_end(struct mfu_observer_graph_row* rows, size_t capacity) {
+  std::vector<Captured> captured = end_capture(this_thread);
+  for (size_t i = 0; i < captured.size() && i < capacity; ++i) {
+    const Captured& each = captured[i];
+    rows[i] = {.operator_id = each.operator_id,
+               .type_id = each.type_id,
+               .calls = each.calls,
+               .hardware_flop = each.hardware_flop,
+               .model_flop = each.model_flop,
+               .recomputed_flop = 0,
+               .leading = each.leading,
+               .device = each.device};
+  }
+  return captured.size();
+}
+void mfu_observer_replay(const struct mfu_observer_graph_row* rows, size_t count) {
+  this_thread.quiet += 1;
+  mfu_observer_leave_graph(rows, count);
+}
+
 void mfu_observer_add_uncounted(const char* name, const char* reason) {
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
-  count_unknown(this_thread, operator_id(name, reason));
+  if (this_thread.quiet == 0) count_unknown(this_thread, operator_id(name, reason));
 }
 
 void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uint64_t first,
@@ -327,6 +400,9 @@ void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uin
 void mfu_observer_optimizer_step(int leads) {
   optimizer_stepped(leads != 0);
 }
+void mfu_observer_optimizer_made(void) {
+  optimizer_made();
+}
 void mfu_observer_mark_step(int64_t index) {
   mark_step(index);
 }
@@ -334,7 +410,23 @@ void mfu_observer_add_checkpoint_ns(uint64_t duration_ns) {
   Recorder::process().add_phase(mfu::RegionPhase::checkpoint, duration_ns);
 }
 void mfu_observer_last_step(void) {
+  finish_device_steps();
   if ((mode.load(std::memory_order_relaxed) & kCounting) != 0 && was_updated()) update_seen();
+}
+void mfu_observer_explain(const char* directory, const char* asked) {
+  ask_window(directory != nullptr ? directory : "", asked != nullptr ? asked : "");
+}
+void mfu_observer_windows(void (*seen)(int what)) {
+  set_window_seen(seen);
+}
+void mfu_observer_other_profiler(void) {
+  other_profiler();
+}
+void mfu_observer_end_window(int goodbye) {
+  end_window(goodbye != 0);
+}
+int mfu_observer_stopping(void) {
+  return is_stopping() ? 1 : 0;
 }
 void mfu_observer_goodbye(void) {
   at_end();

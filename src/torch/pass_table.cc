@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "torch/devices.h"
+#include "torch/idle_watch.h"
+
 namespace mfu::observer {
 namespace {
 
@@ -27,20 +30,6 @@ void add_flop(Entry& entry, const PassFlop& flop) {
   entry.flop[entry.lines++] = flop;
 }
 
-std::uint8_t device_number(std::int16_t device) {
-  if (device < 0) return 0;
-  static constinit std::atomic<std::uint16_t> known[8192] = {};  // number + 1, by type and index
-  std::atomic<std::uint16_t>& slot = known[static_cast<std::size_t>(device) % 8192];
-  std::uint16_t number = slot.load(std::memory_order_relaxed);
-  if (number == 0) {
-    c10::Device named(static_cast<c10::DeviceType>(device >> 8),
-                      static_cast<c10::DeviceIndex>(static_cast<std::int8_t>(device & 0xFF)));
-    number = static_cast<std::uint16_t>(table_recorder().device_id(named.str()) + 1);
-    slot.store(number, std::memory_order_relaxed);
-  }
-  return static_cast<std::uint8_t>(number - 1);
-}
-
 // Passes that wait for the same answer become one, oldest first, so that the table never fills.
 void make_room() {
   Entry* oldest[2] = {nullptr, nullptr};
@@ -64,6 +53,9 @@ void make_room() {
   into.tokens.tokens += from.tokens.tokens;
   into.tokens.padded += from.tokens.padded;
   into.tokens.samples += from.tokens.samples;
+  into.bytes.weight_read += from.bytes.weight_read;
+  into.bytes.cache_read += from.bytes.cache_read;
+  into.bytes.cache_written += from.bytes.cache_written;
   into.last_node = std::max(into.last_node, from.last_node);
   waiting_passes.fetch_sub(1, std::memory_order_relaxed);
   from = {};
@@ -102,21 +94,47 @@ void take_sums(Thread& thread, Entry& entry) {
   }
 }
 
+// Whether a pass brings sequences that no pass before it brought. One that nothing comes back to
+// does, unless it goes on where another one stopped: with its cache, or as a decoder.
+bool brings_samples(const Entry& entry, PassPhase phase) {
+  if (phase == PassPhase::decode) return false;
+  if (entry.first) return true;
+  bool cached = entry.tokens.each != 0 && entry.keys > entry.tokens.each;
+  return phase != PassPhase::train && entry.cross_keys == 0 && !cached;
+}
+
+void tell_padding(const Tokens& tokens) {
+  static constinit std::atomic<bool> seen{false}, unread{false};
+  if (tokens.padding_seen && !seen.exchange(true)) table_recorder().fact("padding", "seen");
+  if (tokens.padding_unread && !unread.exchange(true)) table_recorder().fact("padding", "unread");
+}
+
 void book(Entry& entry, PassPhase phase) {
   if (entry.recorded && !entry.consumed) waiting_passes.fetch_sub(1, std::memory_order_relaxed);
+  tell_padding(entry.tokens);
   if (phase == PassPhase::validation) {
     table_recorder().add_phase(RegionPhase::validation, entry.duration_ns);
   }
+  bool generates = phase == PassPhase::prefill || phase == PassPhase::decode;
+  if (phase != PassPhase::train) watch_idle();
+  if (generates && book_parts(entry)) {
+    entry = {};
+    return;
+  }
+  bool moves = phase != PassPhase::train && !entry.bytes.unknown;
   table_recorder().add_pass(
       {.phase = phase,
        .model = static_cast<std::uint8_t>(entry.model),
        .passes = entry.passes,
        .tokens = entry.tokens.tokens,
        .padded_tokens = entry.tokens.padded,
-       .samples = entry.first && phase != PassPhase::decode ? entry.tokens.samples : 0,
+       .samples = brings_samples(entry, phase) ? entry.tokens.samples : 0,
        .token_rows = entry.tokens.rows,
        .duration_ns = entry.duration_ns,
-       .batch = entry.tokens.samples,
+       .batch = entry.packed.sequences != 0 ? entry.packed.sequences : entry.tokens.samples,
+       .weight_read_bytes = moves ? entry.bytes.weight_read : 0,
+       .cache_read_bytes = moves && generates ? entry.bytes.cache_read : 0,
+       .cache_written_bytes = moves && generates ? entry.bytes.cache_written : 0,
        .flop = {entry.flop.data(), entry.lines}});
   entry = {};
 }
@@ -135,7 +153,7 @@ void book_consumed(Entry& entry) {
   if (!entry.consumed && entry.recorded) waiting_passes.fetch_sub(1, std::memory_order_relaxed);
   entry.consumed = true;
   model.trained = true;
-  if (accumulates.load(std::memory_order_relaxed)) ++model.backwards;
+  ++(accumulates.load(std::memory_order_relaxed) ? model.backwards : model.functional);
   model.trained_batch = entry.tokens.samples;
   passes().trained_model = entry.model;
   if (!entry.open) book(entry, PassPhase::train);
@@ -160,7 +178,11 @@ void tell_generation(Entry& entry) {
   bool cached = keys > each && each != 0 && entry.queries == each;
   bool generates = model.before == PassPhase::prefill || model.before == PassPhase::decode;
   if (entry.tokens.rows == 0) return;
-  if (cached && (each == 1 || (each <= kMostSpeculated && generates))) {
+  if (entry.packed.sequences != 0 && entry.packed.decode_rows != 0) {
+    entry.known = PassPhase::decode;  // book_parts() takes its prompts apart
+  } else if (entry.packed.sequences != 0 && keys > each) {
+    entry.known = PassPhase::prefill;
+  } else if (cached && (each == 1 || (each <= kMostSpeculated && generates))) {
     entry.known = PassPhase::decode;
   } else if (cached) {
     entry.known = PassPhase::prefill;
@@ -168,19 +190,23 @@ void tell_generation(Entry& entry) {
     entry.known = PassPhase::decode;  // a state instead of a cache
   } else if (follows && each == model.before_each + 1 && each > 2) {
     entry.known = PassPhase::decode;  // no cache: the whole sequence again
+    entry.bytes.cache_written = 0;
   }
   if (entry.known != PassPhase::decode) return;
   // The one before it was the prompt, and before that came what it attends across to.
   Entry* prompt = find_entry(model.before_id);
   if (prompt == nullptr || prompt->known != PassPhase::other) return;
   prompt->known = PassPhase::prefill;
+  if (!cached && entry.packed.sequences == 0) prompt->bytes.cache_written = 0;
   if (prompt->cross_keys == 0) return;
   Entry* encoder = nullptr;
   for (Entry& other : passes().entries) {
     bool before = other.id != 0 && other.id < prompt->id && other.thread == prompt->thread;
     if (before && (encoder == nullptr || other.id > encoder->id)) encoder = &other;
   }
-  if (encoder != nullptr && encoder->known == PassPhase::other) encoder->known = PassPhase::prefill;
+  if (encoder == nullptr || encoder->known != PassPhase::other) return;
+  encoder->known = PassPhase::prefill;
+  encoder->bytes.cache_written = 0;  // its keys and values are nobody's again
 }
 
 void remember(const Entry& entry) {

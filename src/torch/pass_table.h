@@ -45,6 +45,9 @@ struct Entry {
   bool open = false, recorded = false, consumed = false;
   bool met_loss = false, fetched = false, first = false, evaluates = false;
   PassPhase known = PassPhase::other;  // prefill and decode are known by their shapes
+  PassBytes bytes;
+  Packed packed;
+  std::uint64_t head_flop = 0, head_rows = 0;  // of the product after the last block; 0: not known
 };
 
 struct Passes {
@@ -64,7 +67,12 @@ Entry& free_entry();
 // What the thread counted since it was asked last.
 void take_sums(Thread& thread, Entry& entry);
 void book(Entry& entry, PassPhase phase);
+// A pass that decodes some sequences and prefills others, as its two parts (pass_split.cc). False:
+// it is not one.
+bool book_parts(const Entry& entry);
 void book_consumed(Entry& entry);
+// Whether its sequences are samples that were not counted before.
+bool brings_samples(const Entry& entry, PassPhase phase);
 // Of a pass that nothing comes back to.
 PassPhase phase_of(const Entry& entry);
 // Generation: a pass that brings what the one before it did and one token more, or one token to

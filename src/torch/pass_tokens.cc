@@ -41,8 +41,30 @@ const Lookup* by_shape(const OpenPass& pass) {
 std::uint64_t sequences_of(const OpenPass& pass, const Lookup& tokens) {
   std::uint64_t first = tokens.sizes[0], second = tokens.sizes[1];
   if (second == 0) return pass.batch;  // packed: only attention may know
-  if (pass.batch != 0 && pass.batch == second && pass.batch != first) return second;
-  return first;
+  std::uint64_t batch = pass.batch;
+  // A recurrent layer made of products: all its input at once, then its state, step by step.
+  bool by_step = pass.rows == tokens.tokens && pass.next_rows < pass.rows;
+  if (batch == 0 && by_step) batch = pass.next_rows;
+  return batch == second ? second : first;
+}
+
+// Labels are as many as the tokens, or one fewer for each sequence: the first predicts nothing.
+bool fits(std::uint64_t labels, const Tokens& tokens) {
+  return labels != 0 && (labels == tokens.tokens || labels == tokens.tokens - tokens.samples);
+}
+
+// What labels leave out as a rule contains what a mask does.
+void add_padding(const Padding& padding, Tokens& tokens) {
+  tokens.padding_unread = padding.unread;
+  if (padding.looked && padding.keys == tokens.tokens) {
+    tokens.padding_seen = true;
+    tokens.padded = padding.masked;
+  }
+  bool given = fits(padding.given, tokens);
+  if (!given && !fits(padding.labels, tokens)) return;
+  tokens.padding_seen = true;
+  std::uint64_t left_out = given ? padding.left_out : padding.ignored;
+  tokens.padded = std::min(std::max(tokens.padded, left_out), tokens.tokens);
 }
 
 }  // namespace
@@ -53,10 +75,10 @@ Tokens tokens_of(const OpenPass& pass, std::uint64_t last_columns) {
   if (lookup == nullptr) lookup = by_shape(pass);
   if (lookup == nullptr) return {.samples = pass.batch != 0 ? pass.batch : pass.leading};
   Tokens tokens{.rows = lookup->rows, .tokens = lookup->tokens};
-  tokens.padded = std::min(std::max(pass.padded, lookup->padded), tokens.tokens);
   tokens.samples = sequences_of(pass, *lookup);
   if (tokens.samples == 0) tokens.samples = 1;
   tokens.each = tokens.tokens / tokens.samples;
+  add_padding(pass.padding, tokens);
   return tokens;
 }
 

@@ -9,7 +9,9 @@ namespace mfu::observer {
 
 struct Tokens {
   std::uint64_t rows = 0;  // of their table; 0: there are no tokens
-  std::uint64_t tokens = 0, padded = 0;
+  std::uint64_t tokens = 0;
+  std::uint64_t padded = 0;  // of them, that a mask or a label of -100 leaves out
+  bool padding_seen = false, padding_unread = false;
   std::uint64_t samples = 0;  // sequences; without tokens the batch
   std::uint64_t each = 0;     // tokens of a sequence
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "torch/boundaries.h"
+#include "torch/idle_watch.h"
 #include "torch/models.h"
 #include "torch/pass_table.h"
 #include "torch/pass_tokens.h"
@@ -37,7 +38,8 @@ void close_locked(Thread& thread) {
   entry.last_node = node_number();
   entry.step = passes().steps;
   std::uint64_t now = now_ns();
-  entry.duration_ns += now - open.start_ns;
+  std::uint64_t idle = std::min(idle_ns() - open.idle_ns, now - open.start_ns);
+  entry.duration_ns += now - open.start_ns - idle;
   entry.tokens = tokens_of(open, thread.columns);
   entry.queries = open.queries;
   entry.keys = open.keys;
@@ -47,9 +49,16 @@ void close_locked(Thread& thread) {
   entry.fetched = open.fetched;
   entry.first = open.first;
   entry.evaluates = open.evaluates;
+  entry.bytes = open.bytes;
+  entry.packed = open.packed;
+  if (const Lookup& table = open.lookups[0]; table.rows == thread.columns) {
+    entry.head_rows = thread.product_rows;
+    entry.head_flop = 2 * thread.product_rows * table.rows * table.width;
+  }
   take_sums(thread, entry);
   entry.open = false;
   open.id = 0;
+  open.watching = false;
   // Grad mode was on, but there was nothing to keep: nothing comes back to it.
   if (entry.recorded && !entry.consumed && entry.last_node <= entry.first_node + 1) {
     waiting_passes.fetch_sub(1, std::memory_order_relaxed);
@@ -67,6 +76,7 @@ void open_locked(Thread& thread, Pass pass, bool marked) {
   open.id = passes().next_id++;
   open.start_ns = now_ns();
   open.start_calls = thread.calls;
+  open.idle_ns = idle_ns();
   open.marked = marked;
   open.first = thread.epoch_seen != epoch.load(std::memory_order_relaxed);
   if (thread.gap_start_ns != 0) gap_ns.fetch_add(open.start_ns - thread.gap_start_ns);
@@ -244,7 +254,6 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
   }
   if (there != end) {
     there->tokens += lookup.tokens;
-    there->padded += lookup.padded;
   } else if (open.lookup_count < kLookups) {
     open.lookups[open.lookup_count] = lookup;
     open.lookups[open.lookup_count++].parameter = nullptr;
@@ -295,8 +304,10 @@ void settle_passes(Thread& thread, bool everything) noexcept {
   ++passes().steps;
   settle_plain(~0ull, everything);
   for (Entry& each : passes().entries) {
-    if (each.id == 0 || each.open || !each.recorded) continue;
-    if (everything || passes().steps - each.step > kStepsToWait) book(each, phase_of(each));
+    if (each.id == 0 || each.open) continue;
+    // A model that was not trained in the step it looked in is a reference or a reward.
+    std::uint64_t patience = each.recorded ? kStepsToWait : 0;
+    if (everything || passes().steps - each.step > patience) book(each, phase_of(each));
   }
 }
 
@@ -309,7 +320,8 @@ Waiting waiting(const Thread& thread) noexcept {
     sum.token_rows = std::max(sum.token_rows, tokens.rows);
   };
   for (const Entry& each : passes().entries) {
-    if (each.id != 0 && !each.open) add(each.tokens, each.first);
+    if (each.id == 0 || each.open) continue;
+    add(each.tokens, brings_samples(each, each.recorded ? PassPhase::train : phase_of(each)));
   }
   if (thread.open.id != 0) add(tokens_of(thread.open, thread.columns), thread.open.first);
   return sum;
@@ -338,9 +350,19 @@ void watch_updates(bool wanted) noexcept {
   passes().updates = wanted;
 }
 
+std::uint64_t passes_begun() noexcept {
+  Lock lock;
+  return passes().next_id;
+}
+
 bool was_updated() noexcept {
   Lock lock;
   return passes().updates && passes().models.any_updated();
+}
+
+void optimizer_made() noexcept {
+  Lock lock;
+  passes().models.by_hand = false;
 }
 
 void gradients_dropped() noexcept {
@@ -360,6 +382,7 @@ void set_model_training(std::uint32_t model, bool training) noexcept {
 
 void forget_passes(Thread& thread) noexcept {
   Lock::held.store(false);
+  forget_idle();
   for (Entry& each : passes().entries) each = {};
   waiting_passes.store(0);
   passes().threads = {&thread};

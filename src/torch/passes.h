@@ -58,7 +58,11 @@ void register_thread(Thread& thread) noexcept;
 // before the process ends.
 void watch_updates(bool wanted) noexcept;
 inline constinit std::atomic<bool> accumulates{true};  // the backward that runs, as far as is known
+inline constinit std::atomic<bool> backward_seen{false};  // in this process
+std::uint64_t passes_begun() noexcept;
 bool was_updated() noexcept;
+// There is an optimizer of torch.optim: gradients without it are no steps.
+void optimizer_made() noexcept;
 // An optimizer of torch.optim drops the gradients.
 void gradients_dropped() noexcept;
 

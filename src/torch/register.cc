@@ -9,6 +9,7 @@
 #include <set>
 
 #include "torch/arguments.h"
+#include "torch/capture.h"
 #include "torch/kernel.h"
 
 namespace mfu::observer {
@@ -59,7 +60,10 @@ class BoxedKernel final : public c10::OperatorKernel {
       Quiet quiet(thread);
       op.redispatchBoxed(below(keys), stack);
     } else {
+      // What it calls was counted, or named: then it is a wrapper.
+      std::uint64_t calls = thread.calls;
       op.redispatchBoxed(below(keys), stack);
+      if (thread.calls != calls) return;
     }
     std::size_t results = op.schema().returns().size();
     const c10::IValue* first =
@@ -165,12 +169,28 @@ void register_pending() noexcept {
   }
 }
 
+void watch_operator(const std::string& name) noexcept {
+  std::lock_guard lock(kernels().mutex);
+  if (kernels().libraries.empty()) return;  // not begun: it will be found then
+  try {
+    for (const c10::OperatorName& each : c10::Dispatcher::singleton().getAllOpNames()) {
+      if (each.name != name) continue;
+      std::string full = each.name;
+      if (!each.overload_name.empty()) full.append(".").append(each.overload_name);
+      kernels().taken.erase(full);
+      watch_boxed(each);
+    }
+  } catch (...) {  // an operator that cannot be watched is not watched
+  }
+}
+
 void reset_locks() noexcept {
   new (&kernels().mutex) std::mutex;
   new (&kernels().pending_mutex) std::mutex;
 }
 
 bool refresh_mode() noexcept {
+  join_capture(this_thread);
   if ((mode.load(std::memory_order_relaxed) & kPending) != 0) register_pending();
   return (mode.load(std::memory_order_relaxed) & kCounting) != 0;
 }

@@ -24,6 +24,9 @@ void register_kernels();
 // Operators that were defined since, if there are any; called where no lock of torch is held.
 void register_pending() noexcept;
 
+// An operator that was not wanted before, in all its overloads: it has a formula now.
+void watch_operator(const std::string& name) noexcept;
+
 // In a forked child, whose parent may have held them.
 void reset_locks() noexcept;
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "record/region.h"
+#include "torch/pass_parts.h"
 
 namespace at {
 class Tensor;
@@ -36,9 +37,17 @@ struct Lookup {
   std::uint64_t rows = 0;                 // of the table
   std::uint64_t tokens = 0;               // indices
   std::uint64_t sizes[2] = {};            // the first two dimensions of the indices; 0: not there
-  std::uint64_t padded = 0;               // of the tokens
+  std::uint64_t width = 0;                // columns of the table
 };
 inline constexpr std::size_t kLookups = 4;
+
+// Positions that masks and labels leave out of a pass, as far as they were seen (padding.cc).
+struct Padding {
+  std::uint64_t keys = 0, masked = 0;     // of the first self-attention, all sequences together
+  std::uint64_t labels = 0, ignored = 0;  // of the losses
+  std::uint64_t given = 0, left_out = 0;  // of the labels before they were shifted
+  bool looked = false, unread = false;    // the first attention; values on a device, not waited for
+};
 
 // The forward pass under way in a thread, as far as it is known (passes.cc).
 struct OpenPass {
@@ -49,18 +58,23 @@ struct OpenPass {
   std::int64_t first_offset = 0;
   std::array<Lookup, kLookups> lookups{};
   std::uint32_t lookup_count = 0;
-  std::uint64_t start_calls = 0;        // of the thread: more since, and it computes
-  std::uint64_t leading = 0;            // of the first counted operator
-  std::uint64_t rows = 0;               // of the first product with a weight
-  std::uint64_t queries = 0, keys = 0;  // of the first attention; 0: none seen
-  std::uint64_t cross_keys = 0;         // of the second, where it differs
-  std::uint64_t batch = 0;              // as attention or a recurrent layer says it
-  std::uint64_t inner = 0, outer = 0;   // of the batched product before, for attention made of two
+  std::uint64_t start_calls = 0;          // of the thread: more since, and it computes
+  std::uint64_t leading = 0;              // of the first counted operator
+  std::uint64_t rows = 0, next_rows = 0;  // of the first two products with a weight
+  bool watching = true;                   // the two are not known yet
+  std::uint64_t queries = 0, keys = 0;    // of the first attention; 0: none seen
+  std::uint64_t cross_keys = 0;           // of the second, where it differs
+  std::uint64_t batch = 0;                // as attention or a recurrent layer says it
+  std::uint64_t inner = 0, outer = 0;  // of the batched product before, for attention made of two
   std::uint32_t model = 0;
   bool met_loss = false, fetched = false, evaluates = false;
   bool first = false;   // since a batch, a backward or a step: its sequences are new samples
   bool marked = false;  // it began with a sign of its own, not by a change of grad mode alone
-  std::uint64_t padded = 0;
+  Padding padding;
+  std::uint64_t attention_calls = 0;  // of the thread, when the last attention was done; 0: none
+  std::uint64_t idle_ns = 0;          // of the process, when it began (idle_watch.h)
+  PassBytes bytes;
+  Packed packed;
 };
 
 struct Thread {
@@ -73,13 +87,17 @@ struct Thread {
   std::uint32_t recorded = 0;     // inside a custom Function that autograd keeps
   std::uint32_t unrecorded = 0;   // inside one that it does not
   std::uint32_t optimizing = 0;   // inside Optimizer.step
-  bool checking = false;          // the self-check: sums of the thread only
-  int graph_task = -1;            // of the last counted operator
+  // Where a call goes: to the counters, to the thread's sums alone (the self-check), or to the
+  // graph that is being captured.
+  enum class Aside : std::uint8_t { no, checking, capturing };
+  Aside aside = Aside::no;
+  int graph_task = -1;  // of the last counted operator
   Pass pass = Pass::none;
   std::int16_t device = -1;             // type << 8 | index of the last counted operator
   bool fetched = false;                 // a batch came since the last pass
   std::uint64_t epoch_seen = 0;         // count.cc: where this thread's forward began
   std::uint64_t columns = 0;            // of the last matrix product
+  std::uint64_t product_rows = 0;       // of the same
   std::uint32_t passes_of_epoch = 0;    // begun by the first weight's coming again
   std::uint32_t lookups_missed = 0;     // backward operators that belonged to no pass we wait for
   std::uint64_t training_start_ns = 0;  // of a backward and what follows it; 0: none
@@ -104,6 +122,7 @@ inline Thread& found_thread() noexcept {
 // Bits of `mode`: hot paths go on only where it is exactly kCounting.
 inline constexpr std::uint32_t kCounting = 1;
 inline constexpr std::uint32_t kPending = 2;  // operators were defined that are not registered yet
+inline constexpr std::uint32_t kCapturing = 4;  // a graph is captured: what runs is part of it
 inline constinit std::atomic<std::uint32_t> mode{0};
 
 // Nothing below a counted operator counts again.

@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "mfu/trace.h"
 #include "trace/category.h"
 #include "trace/document.h"
 #include "trace/texts.h"
+#include "trace/trace.h"
 
 namespace mfu {
 

@@ -1,5 +1,6 @@
 #include "trace/category.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -52,6 +53,19 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+// "void a::f<int>(…)" is "f": namespaces, result, template arguments and parameters left out.
+std::string_view function_of(std::string_view kernel) {
+  constexpr std::string_view kUnnamed = "(anonymous namespace)::";
+  if (auto at = kernel.find(kUnnamed); at != std::string_view::npos) {
+    kernel.remove_prefix(at + kUnnamed.size());
+  }
+  kernel = kernel.substr(0, kernel.find_first_of("<("));
+  if (auto at = kernel.find_last_of(": "); at != std::string_view::npos) {
+    kernel.remove_prefix(at + 1);
+  }
+  return kernel;
+}
+
 }  // namespace
 
 Category parse_category(std::string_view category) {
@@ -86,13 +100,41 @@ LaunchKind launch_kind(std::string_view name) {
 }
 
 bool is_communication_kernel(std::string_view name) {
+  // NCCL and kin; RCCL's MSCCL; NVSHMEM and kin, and the kernels of its host calls
+  // (barrier_on_stream_kernel_threadgroup<…>); vLLM's and AITER's all-reduce; the all-to-all of
+  // experts in TensorRT-LLM, MORI, DLSlime; what DeepEP's kernels are called in any namespace.
+  static constexpr std::array<std::string_view, 20> kParts = {"nccl",
+                                                              "rccl",
+                                                              "hccl",
+                                                              "msccl",
+                                                              "oneccl",
+                                                              "nvshmem",
+                                                              "rocshmem",
+                                                              "ishmem",
+                                                              "_on_stream_kernel",
+                                                              "cross_device_reduce",
+                                                              "moea2adispatch",
+                                                              "moea2acombine",
+                                                              "moealltoall",
+                                                              "epdispatch",
+                                                              "epcombine",
+                                                              "intranode_alltoall",
+                                                              "notify_dispatch",
+                                                              "notify_combine",
+                                                              "hybrid_ep::dispatch_kernel",
+                                                              "hybrid_ep::combine_kernel"};
   std::string lower = to_lower(name);
-  if (contains(lower, "nccl") || contains(lower, "rccl") || contains(lower, "hccl")) return true;
-  if (contains(lower, "nvshmem") || contains(lower, "cross_device_reduce")) return true;
-  // DeepEP: deep_ep::intranode::dispatch<…>, deep_ep::internode::combine<…>, internode_ll.
+  if (std::any_of(kParts.begin(), kParts.end(),
+                  [&](std::string_view part) { return contains(lower, part); })) {
+    return true;
+  }
+  // DeepEP: deep_ep::intranode::dispatch<…>, dpsk::ep::internode::combine_ll, uccl::internode_ll.
   bool between = contains(lower, "intranode") || contains(lower, "internode");
   if (between && (contains(lower, "dispatch") || contains(lower, "combine"))) return true;
-  return false;
+  bool library = contains(lower, "deep_ep") || contains(lower, "uccl::");
+  if (library && !contains(lower, "layout")) return true;  // get_dispatch_layout only counts
+  std::string_view function = function_of(lower);
+  return function == "dispatch" || function == "combine";
 }
 
 bool is_fused_all_reduce(std::string_view name) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "mfu/trace.h"
+#include "trace/trace.h"
 
 namespace mfu {
 

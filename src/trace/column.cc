@@ -1,4 +1,4 @@
-#include "mfu/column.h"
+#include "trace/column.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

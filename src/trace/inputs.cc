@@ -1,8 +1,8 @@
 // The recorded arguments of an operator, taken apart.
-#include "mfu/trace.h"
 #include "trace/number.h"
 #include "trace/scan.h"
 #include "trace/texts.h"
+#include "trace/trace.h"
 
 namespace mfu {
 namespace {

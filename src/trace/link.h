@@ -5,8 +5,8 @@
 #include <atomic>
 #include <cstdint>
 
-#include "mfu/trace.h"
 #include "trace/builder.h"
+#include "trace/trace.h"
 
 namespace mfu {
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
-#include "mfu/collective.h"
+#include "trace/collective.h"
 
 namespace mfu {
 namespace {

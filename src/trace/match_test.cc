@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "mfu/collective.h"
+#include "trace/collective.h"
 
 namespace mfu {
 namespace {

@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "base/text.h"
-#include "mfu/trace.h"
 #include "trace/link.h"
 #include "trace/source.h"
 #include "trace/spill.h"
+#include "trace/trace.h"
 
 namespace mfu {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "mfu/trace.h"
+#include "trace/trace.h"
 
 namespace mfu {
 namespace {
@@ -149,8 +149,8 @@ void sort_by_rank(std::vector<Trace>& traces) {
 
 }  // namespace
 
-Result<std::vector<Trace>> read_traces(const std::vector<std::string>& paths,
-                                       const ReadOptions& options) {
+Result<std::vector<Trace>> read_trace_files(const std::vector<std::string>& paths,
+                                            const ReadOptions& options) {
   std::vector<Listed> files = MFU_TRY(list_files(paths));
   std::vector<Result<Trace>> results = read_all(files, options);
   std::vector<Trace> traces;

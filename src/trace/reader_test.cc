@@ -8,9 +8,9 @@
 #include <random>
 #include <thread>
 
-#include "mfu/trace.h"
 #include "trace/archive_for_tests.h"
 #include "trace/category.h"
+#include "trace/trace.h"
 
 namespace mfu {
 namespace {
@@ -153,14 +153,39 @@ TEST(Reader, knows_the_runtimes_of_other_vendors) {
 }
 
 TEST(Reader, knows_communication_by_name) {
-  for (const char* name :
-       {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "ncclKernel_SendRecv",
-        "rcclGenericKernel", "void vllm::cross_device_reduce_1stage<__half, 8>",
-        "nvshmemi_transfer_put", "void deep_ep::intranode::dispatch<8>",
-        "deep_ep::internode_ll::combine<true>"}) {
+  for (const char* name : {"ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)",
+                           "ncclKernel_SendRecv",
+                           "rcclGenericKernel",
+                           "void vllm::cross_device_reduce_1stage<__half, 8>",
+                           "nvshmemi_transfer_put",
+                           "void deep_ep::intranode::dispatch<8>",
+                           "deep_ep::internode_ll::combine<true>",
+                           "mscclKernel_Sum_hip_bfloat16_Simple_false",
+                           "void aiter::cross_device_reduce_2stage<__hip_bfloat16, 8, false>(int)",
+                           "void deep_ep::intranode::notify_dispatch<8>(int const*)",
+                           "void deep_ep::intranode::cached_notify_combine<8>(void**)",
+                           "deep_ep::internode_ll::clean_low_latency_buffer(int*)",
+                           "notify_dispatch<false, 8>",
+                           "void uccl::intranode::cached_notify_dispatch<8>(int const*)",
+                           "uccl::internode::combine",
+                           "void dispatch<8, 768, 8192>(int4*, float*)",
+                           "void (anonymous namespace)::combine<8>(int)",
+                           "_ZN7deep_ep9intranode8dispatchILi8ELi768EEEvP4int4",
+                           "dpsk::ep::internode::dispatch_ll",
+                           "hybrid_ep::dispatch_kernel<hybrid_ep::group>",
+                           "EpDispatchIntraNodeKernel_bf16",
+                           "void mori::moe::EpCombineInterNodeV1Kernel<float>(int)",
+                           "moeA2ADispatchKernel",
+                           "void barrier_on_stream_kernel_threadgroup<(threadgroup_t)2>(int)",
+                           "rocshmem_reduce_on_stream_kernel",
+                           "dlslime::intranode_alltoall_kernel"}) {
     EXPECT_TRUE(is_communication_kernel(name)) << name;
   }
-  for (const char* name : {"gemm", "moe_dispatch_kernel", "reduce_kernel", "combine_topk"}) {
+  for (const char* name :
+       {"gemm", "moe_dispatch_kernel", "reduce_kernel", "combine_topk",
+        "void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*)",
+        "flash_fwd_mla_combine_kernel", "at::native::(anonymous namespace)::dispatch_kernel<int>",
+        "void cutlass::device_kernel<flash::FlashAttnFwdCombine<float>>(int)"}) {
     EXPECT_FALSE(is_communication_kernel(name)) << name;
   }
 }
@@ -375,7 +400,7 @@ TEST(Reader, reads_directories_in_rank_order_and_leaves_strangers_out) {
         << "{\"distributedInfo\": {\"rank\": " << rank << "}, \"traceEvents\": [" << kChain << "]}";
   }
   std::ofstream(folder / "config.json") << "{\"a\": 1}";
-  auto traces = read_traces({folder.string()});
+  auto traces = read_trace_files({folder.string()});
   std::filesystem::remove_all(folder);
   ASSERT_TRUE(traces.has_value()) << traces.error().message;
   for (std::size_t i = 1; i < traces->size(); ++i)
@@ -386,7 +411,7 @@ TEST(Reader, reads_directories_in_rank_order_and_leaves_strangers_out) {
       noted |= note.find("left out") != std::string::npos;
   }
   EXPECT_TRUE(noted);
-  EXPECT_FALSE(read_traces({"/nonexistent-folder/x"}).has_value());
+  EXPECT_FALSE(read_trace_files({"/nonexistent-folder/x"}).has_value());
 }
 
 TEST(Reader, steps_are_numbered) {

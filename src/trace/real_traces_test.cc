@@ -10,8 +10,8 @@
 #include "base/csv.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "mfu/collective.h"
-#include "mfu/trace.h"
+#include "trace/collective.h"
+#include "trace/trace.h"
 
 namespace mfu {
 namespace {
@@ -197,7 +197,7 @@ TEST(RealTraces, backward_operators_know_their_forward) {
 
 TEST(RealTraces, eight_ranks_are_matched_and_their_waits_found) {
   if (absent()) GTEST_SKIP();
-  auto traces = read_traces({kTraces + "param_v100_dlrm_8rank"});
+  auto traces = read_trace_files({kTraces + "param_v100_dlrm_8rank"});
   ASSERT_TRUE(traces.has_value()) << traces.error().message;
   ASSERT_EQ(traces->size(), 8u);
   for (std::size_t i = 0; i < 8; ++i)

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "mfu/column.h"
+#include "trace/column.h"
 
 namespace mfu {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "mfu/column.h"
+#include "trace/column.h"
 
 namespace mfu {
 

@@ -1,4 +1,4 @@
-#include "mfu/trace.h"
+#include "trace/trace.h"
 
 #include <algorithm>
 
@@ -39,6 +39,32 @@ std::uint32_t Trace::enclosing(std::uint32_t host_event, HostKind kind) const {
   std::uint32_t at = host_event;
   while (at != kNone && host.kind[at] != kind) at = host.parent[at];
   return at;
+}
+
+Traces::Traces(std::vector<Trace> traces)
+    : traces_(std::make_unique<std::vector<Trace>>(std::move(traces))) {}
+Traces::~Traces() = default;
+Traces::Traces(Traces&&) noexcept = default;
+Traces& Traces::operator=(Traces&&) noexcept = default;
+
+std::size_t Traces::size() const {
+  return traces_->size();
+}
+
+const TraceInfo& Traces::info(std::size_t index) const {
+  return (*traces_)[index].info;
+}
+
+const TraceCoverage& Traces::coverage(std::size_t index) const {
+  return (*traces_)[index].coverage;
+}
+
+std::span<const Trace> Traces::all() const {
+  return *traces_;
+}
+
+Result<Traces> read_traces(const std::vector<std::string>& paths, const ReadOptions& options) {
+  return Traces(MFU_TRY(read_trace_files(paths, options)));
 }
 
 }  // namespace mfu

@@ -1,4 +1,4 @@
-#include "mfu/plan.h"
+#include "mfu/utilization.h"
 
 #include <cmath>
 

@@ -1,5 +1,7 @@
 #include "mfu/utilization.h"
 
+#include <algorithm>
+
 namespace mfu {
 
 Rating rating_of(Fraction mfu) {
@@ -45,6 +47,12 @@ void note_contradictions(Utilization& used) {
 
 double ideal_seconds(FlopCount flop, FlopRate peak) {
   return flop.to_double() / peak.per_s;
+}
+
+double roof_seconds(FlopCount flop, Bytes moved, const Roof& roof) {
+  if (!roof.peak || !roof.bandwidth) return flop.to_double();
+  double memory = static_cast<double>(moved.count) / roof.bandwidth->per_s;
+  return std::max(ideal_seconds(flop, *roof.peak), memory);
 }
 
 Fraction of_peak(FlopRate reached, FlopRate peak) {

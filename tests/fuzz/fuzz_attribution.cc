@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <cstdlib>
 
+#include "attribution/attribute.h"
 #include "attribution/drawn_trace.h"
 #include "attribution/reference.h"
-#include "mfu/attribution.h"
 #include "mfu/mfu.h"
 
 namespace {

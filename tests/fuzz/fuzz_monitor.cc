@@ -1,6 +1,6 @@
 #include <cstdint>
 
-#include "mfu/monitor_config.h"
+#include "mfu/monitor.h"
 #include "monitor/journal.h"
 
 // Settings of the monitor, and the facts of a run directory: read, or a message.

@@ -5,7 +5,7 @@
 
 #include "base/secrets.h"
 #include "base/text.h"
-#include "mfu/table.h"
+#include "sinks/table.h"
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "mfu/collective.h"
-#include "mfu/trace.h"
+#include "trace/collective.h"
+#include "trace/trace.h"
 
 namespace {
 

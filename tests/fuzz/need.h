@@ -2,7 +2,7 @@
 // break. Phases and conventions take turns: one of each an input.
 #pragma once
 
-#include "mfu/convention.h"
+#include "mfu/workload.h"
 
 inline void ask_everything(const mfu::ModelSpec& model, std::size_t turn) {
   mfu::count_parameters(model);

@@ -1,6 +1,6 @@
 """nanoGPT's character model (written as its train.py), more positions than characters, with estimate_loss"""
 NEEDS = ["torch"]
-EXPECT = {"steps": 6, "tokens": 6 * 4 * 32 + 4 * 4 * 32, "kinds": {"training": 768, "evaluation": 512, "prompt": 0, "generated": 0, "padded": None}, "phases": {"train": 6, "validation": 4}}
+EXPECT = {"steps": 6, "tokens": 6 * 4 * 32 + 4 * 4 * 32, "kinds": {"training": 768, "evaluation": 512, "prompt": 0, "generated": 0, "padded": 0}, "phases": {"train": 6, "validation": 4}}
 WHY = "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5 products"
 
 import torch

@@ -1,12 +1,19 @@
-"""Real entry points, library code unmodified, under `mfu run`: FLOPs against torch's own counter, steps, tokens and what passes were for.
+"""Real entry points, library code unmodified, under `mfu run`: FLOPs against torch's counter, steps, tokens, passes.
 
-    python tests/wild/wild.py [NAME…] [--docs]      all, or those with NAME in their name; --docs writes docs/wild.md from the results
+    python tests/wild/wild.py [NAME…] [--docs] [--kept]    all, or those with NAME in their name
 
-Each entry is a file beside this one: the first lines of its docstring say what it is, `NEEDS` which packages it imports, `EXPECT` what the summary must say,
-`WHY` explains a difference to FlopCounterMode, by name. It runs twice: under `mfu run`, and under FlopCounterMode alone.
+--docs writes docs/wild.md; --kept takes an entry's last result where the entry has not changed since.
+
+Each entry is a file beside this one. The first line of its docstring says what it is, `NEEDS` what it imports,
+`EXPECT` what the summary must say, `WHY` explains what is particular. It runs twice: under `mfu run`, and under
+FlopCounterMode alone; both results are kept in build/wild, the second for as long as the entry and torch stay the same.
+A difference to FlopCounterMode is told by operator, and each operator that differs needs a reason (REASONS, or `WHY`).
 """
 
 import argparse
+import ast
+import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -17,16 +24,34 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+KEPT = ROOT / "build" / "wild"
+# A folder with torchvision, for entries that need it: beside a torch for the CPU its wheel disturbs other libraries.
+VISION = os.environ.get("MFU_WILD_VISION", "")
 MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
-DRIVER = "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
 COUNTER = """
-import runpy, sys
+import json, runpy, sys
 sys.argv = sys.argv[1:]
 from torch.utils.flop_counter import FlopCounterMode
 with FlopCounterMode(display=False) as mode:
     runpy.run_path(sys.argv[0], run_name="__main__")
-open(sys.argv[1], "w").write(str(mode.get_total_flops()))
+counts = {str(name).replace(".", "::"): count for name, count in mode.get_flop_counts()["Global"].items()}
+open(sys.argv[1], "w").write(json.dumps(counts))
 """
+# Operators that torch's counter has no formula for, or another one.
+REASONS = {
+    "scaled_dot_product": "attention: the counter takes the square where only part of it is attended",
+    "flash_attention": "attention: the counter takes the square where only part of it is attended",
+    "mkldnn_rnn_layer": "recurrent layers: the counter has no formula",
+    "_thnn_fused": "recurrent layers: the counter has no formula",
+    "convolution_backward": "grouped convolutions: the counter leaves the groups out of the weight's gradient",
+    "_transformer_encoder_layer_fwd": "the encoder's fast path: the counter has no formula",
+    "_native_multi_head_attention": "attention's fast path: the counter has no formula",
+    "aten::mv": "products with vectors: the counter has no formula",
+    "aten::addmv": "products with vectors: the counter has no formula",
+    "aten::dot": "products with vectors: the counter has no formula",
+    "aten::vdot": "products with vectors: the counter has no formula",
+    "linear": "linear without its own decomposition: the counter has no formula",
+}
 
 
 def entries(wanted):
@@ -37,35 +62,77 @@ def entries(wanted):
 
 def facts(path):
     """Its docstring and its constants, without running it."""
-    import ast
-
     tree = ast.parse(path.read_text())
-    found = {"what": ast.get_docstring(tree).splitlines()[0], "NEEDS": [], "EXPECT": {}, "WHY": ""}
+    found = {"what": ast.get_docstring(tree).splitlines()[0], "NEEDS": [], "EXPECT": {}, "WHY": "", "ALONE": True}
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") in found:
-            found[node.targets[0].id] = eval(compile(ast.Expression(node.value), str(path), "eval"), {"__builtins__": {"sum": sum, "range": range}})
+            known = compile(ast.Expression(node.value), str(path), "eval")
+            found[node.targets[0].id] = eval(known, {"__builtins__": {"sum": sum, "range": range}})
     return found
 
 
-def run(path):
+def counter_says(path, environment):
+    """FLOPs by operator, as torch's counter has them; None where the program cannot run under it."""
+    text = path.read_text() + importlib.metadata.version("torch")
+    kept = KEPT / f"{path.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+    if kept.exists():
+        return json.loads(kept.read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-c", COUNTER, str(path), str(kept)], capture_output=True, cwd=folder,
+                       env=environment, timeout=1800)
+    return json.loads(kept.read_text()) if kept.exists() else None
+
+
+def run(path, kept=False):
     """What came of an entry: a row for the table, and what is wrong."""
     known = facts(path)
-    missing = [name for name in known["NEEDS"] if importlib.util.find_spec(name) is None]
+    there = VISION and Path(VISION, "torchvision").exists()
+    missing = [name for name in known["NEEDS"]
+               if importlib.util.find_spec(name) is None and not (there and name == "torchvision")]
     if missing:
         return {"name": path.stem, **known, "skipped": "not installed: " + ", ".join(missing)}, []
-    environment = dict(os.environ, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", TOKENIZERS_PARALLELISM="false")
+    KEPT.mkdir(parents=True, exist_ok=True)
+    environment = dict(os.environ, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error",
+                       TOKENIZERS_PARALLELISM="false")
+    if there and "torchvision" in known["NEEDS"]:
+        environment["PYTHONPATH"] = VISION
+    summary = KEPT / f"{path.stem}.json"
+    if kept and summary.exists() and summary.stat().st_mtime > path.stat().st_mtime:
+        return judged(path, known, summary, environment)
     with tempfile.TemporaryDirectory() as folder:
-        summary = Path(folder) / "summary.json"
-        done = subprocess.run([MFU, "run", "--dir", f"{folder}/run", "--json-file", str(summary), "--", sys.executable, str(path), f"{folder}/unused"],
-                              capture_output=True, text=True, cwd=folder, env=environment, timeout=1200)
-        if done.returncode != 0:
-            return {"name": path.stem, **known, "skipped": "failed"}, [done.stderr[-1500:]]
-        report = json.loads(summary.read_text())
-        counted = Path(folder) / "counted"
-        alone = subprocess.run([sys.executable, "-c", COUNTER, str(path), str(counted)], capture_output=True, text=True, cwd=folder, env=environment, timeout=1800)
-        oracle = int(counted.read_text()) if counted.exists() else None
-    row = {"name": path.stem, **known, "report": report, "oracle": oracle, "alone": alone.returncode}
-    return row, problems(row)
+        command = [MFU, "run", "--dir", f"{folder}/run", "--json-file", str(summary), "--"]
+        done = subprocess.run([*command, sys.executable, str(path), f"{folder}/unused"], capture_output=True, text=True,
+                              cwd=folder, env=environment, timeout=1200)
+    if done.returncode != 0:
+        summary.unlink(missing_ok=True)
+        return {"name": path.stem, **known, "skipped": "failed"}, ["\n".join(done.stderr.splitlines()[-12:])]
+    return judged(path, known, summary, environment)
+
+
+def judged(path, known, summary, environment):
+    report = json.loads(summary.read_text())
+    row = {"name": path.stem, **known, "report": report}
+    row["counter"] = counter_says(path, environment) if known["ALONE"] else None
+    row["reasons"], unexplained = differences(row)
+    return row, unexplained + problems(row)
+
+
+def differences(row):
+    """Why FLOPs differ, and what nothing explains."""
+    if row["counter"] is None:
+        return ["the program does not run under FlopCounterMode"] if not row["WHY"] else [row["WHY"]], []
+    ours = {name: flop for name, flop in row["report"]["flop_by_operator"].items() if flop}
+    reasons, unexplained = set(), []
+    for name in sorted(set(ours) | set(row["counter"])):
+        mine, theirs = ours.get(name, 0), row["counter"].get(name, 0)
+        if mine == theirs:
+            continue
+        reason = next((words for part, words in REASONS.items() if part in name), row["WHY"])
+        if reason:
+            reasons.add(reason)
+        else:
+            unexplained.append(f"{name}: {mine} counted, FlopCounterMode says {theirs}, and nothing explains it")
+    return sorted(reasons), unexplained
 
 
 def phases_of(report):
@@ -81,9 +148,9 @@ def problems(row):
     for key in ("model_flop", "hardware_flop"):
         if sum(phase[key] for phase in report["phases"]) != report[key]:
             wrong.append(f"{key}: the phases do not add up to the run")
-    if row["oracle"] is not None and row["oracle"] != report["hardware_flop"] and not row["WHY"]:
-        wrong.append(f"FLOPs: {report['hardware_flop']} counted, FlopCounterMode says {row['oracle']}, and nothing explains it")
-    seen = {"steps": report["steps"], "tokens": report["tokens"], "samples": report["samples"], "kinds": report["tokens_by_kind"], "phases": phases_of(report)}
+    seen = {"steps": report["steps"], "tokens": report["tokens"], "samples": report["samples"],
+            "kinds": report["tokens_by_kind"], "phases": phases_of(report), "model_flop": report["model_flop"]}
+    seen["padded"] = (report["tokens_by_kind"] or {}).get("padded")
     for key, value in row["EXPECT"].items():
         got = seen[key]
         if key == "phases" and isinstance(value, list):
@@ -94,20 +161,28 @@ def problems(row):
 
 
 def table(rows):
-    lines = ["# In the wild", "",
-             "Real entry points of libraries, their code unmodified, weights random from configs, data made on the spot. `./test --wild` runs them and writes this page",
-             "(large installs, so not every day). *FLOPs* are what was executed; *counter* is torch's FlopCounterMode on the same program.", "",
-             "| entry point | steps | tokens | passes | FLOPs | counter | difference |", "|---|---|---|---|---|---|---|"]
+    done = [row for row in rows if "skipped" not in row]
+    lines = [
+        "# In the wild", "",
+        "Real entry points of libraries, their code unmodified, weights random from configs, data made on the spot.",
+        "`./test --wild` runs them and writes this page (large installs, so not every day). *FLOPs* are what was",
+        "executed; *counter* is torch's FlopCounterMode on the same program. Operators are compared one by one.", "",
+        f"{len(done)} entry points ran, {len(rows) - len(done)} did not.", "",
+        "| entry point | steps | tokens | passes | FLOPs | counter | difference |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         if "skipped" in row:
             lines.append(f"| {row['what']} | | | | | | {row['skipped']} |")
             continue
         report = row["report"]
         passes = ", ".join(f"{count} {phase}" for phase, count in phases_of(report).items())
-        same = row["oracle"] == report["hardware_flop"]
-        lines.append(f"| {row['what']} | {report['steps']} | {report['tokens'] if report['tokens'] is not None else 'none'} | {passes} | {report['hardware_flop']:,} | "
-                     f"{row['oracle']:,} | {'none' if same else row['WHY']} |" if row["oracle"] is not None else
-                     f"| {row['what']} | {report['steps']} | {report['tokens']} | {passes} | {report['hardware_flop']:,} | did not run | {row['WHY']} |")
+        tokens = "none" if report["tokens"] is None else f"{report['tokens']:,}"
+        padded = (report["tokens_by_kind"] or {}).get("padded")
+        if padded:
+            tokens += f" ({padded:,} padded)"
+        why = "; ".join(row["reasons"] + ["**wrong:** " + each for each in row["wrong"]]) or "none"
+        counter = "did not run" if row["counter"] is None else f"{sum(row['counter'].values()):,}"
+        lines.append(f"| {row['what']} | {report['steps']} | {tokens} | {passes} | {report['hardware_flop']:,} | "
+                     f"{counter} | {why} |")
     return "\n".join(lines) + "\n"
 
 
@@ -115,13 +190,19 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--docs", action="store_true")
+    parser.add_argument("--kept", action="store_true")
     options = parser.parse_args()
     rows, failed = [], 0
     for path in entries(options.names):
-        row, wrong = run(path)
+        try:
+            row, wrong = run(path, options.kept)
+        except subprocess.TimeoutExpired:
+            row, wrong = {"name": path.stem, **facts(path), "skipped": "failed"}, ["it did not end in time"]
+        row["wrong"] = wrong
         rows.append(row)
         failed += bool(wrong)
-        print(f"{'FAILED' if wrong else 'skipped' if 'skipped' in row else 'passed'} {row['name']} {row.get('skipped', '')}", flush=True)
+        verdict = "FAILED" if wrong else "skipped" if "skipped" in row else "passed"
+        print(f"{verdict} {row['name']} {row.get('skipped', '')}", flush=True)
         for each in wrong:
             print("    " + each.replace("\n", "\n    "), flush=True)
     if options.docs:

@@ -17,6 +17,8 @@ def begin(values):
     if getattr(sys, "_mfu_begun", False):
         return
     sys._mfu_begun = True
+    if "stop=" in values.get("MFU_EXPLAIN", ""):
+        _end_on_request(values)
     imports = _load("_mfu_observer.imports", "imports.py")
     imports.when_imported("torch", lambda torch: _start(imports, values))
 
@@ -28,9 +30,41 @@ def _start(imports, values):
         if observer is None:
             sys.modules["_mfu_observer.imports"] = imports  # one import hook in a process
             observer = _load("_mfu_observer", "__init__.py", register=True)
-        observer.start(values.get("MFU_REGION_DIR", ""), values.get("MFU_STEP_MARKER", ""))
+        observer.start(
+            values.get("MFU_REGION_DIR", ""),
+            values.get("MFU_STEP_MARKER", ""),
+            run_folder=values.get("MFU_RUN_DIR", ""),
+            explain=values.get("MFU_EXPLAIN", ""),
+        )
     except Exception as error:  # the program goes on as without us
         _note(values, "torch is not observed in process %d: %s" % (os.getpid(), error))
+
+
+def _end_on_request(values):
+    """`mfu run --steps`: where the program has no handler of its own, the launcher's SIGTERM ends it as sys.exit() does, so
+    that finally blocks and atexit handlers run. Once: what runs then is not disturbed. A SIGTERM of anybody else is what it
+    was."""
+    import signal
+
+    leaving = []
+
+    def leave(number, frame):
+        observer = sys.modules.get("_mfu_observer")
+        library = getattr(observer, "_library", None)
+        ours = library is not None and library.stopping()
+        if leaving or ours or os.path.exists(os.path.join(values["MFU_REGION_DIR"], "stopping")):
+            if not leaving:
+                leaving.append(True)
+                raise SystemExit(0)
+            return
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    try:
+        if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, leave)
+    except ValueError:  # not the main thread: the signal ends the process as ever
+        pass
 
 
 def _load(name, file, register=False):

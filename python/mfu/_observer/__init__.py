@@ -32,14 +32,21 @@ def library(torch=None, may_build=True):
         return _library
 
 
-def start(region_folder=None, step_marker=None, may_build=True):
-    """Counts from now on, in all threads; nests with stop(). Raises LibraryError where it cannot."""
+def start(region_folder=None, step_marker=None, may_build=True, run_folder=None, explain=None):
+    """Counts from now on, in all threads; nests with stop(). Raises LibraryError where it cannot.
+
+    `explain`: what is asked of steps (mfu_observer_explain), with traces in `run_folder`."""
     import torch
 
     loaded = library(torch, may_build)
     folder = os.environ.get("MFU_REGION_DIR", "") if region_folder is None else region_folder
     marker = os.environ.get("MFU_STEP_MARKER", "") if step_marker is None else step_marker
+    from . import formulas
+
+    formulas.begin(loaded)
     _install(torch, loaded)
+    if run_folder:
+        loaded.explain(run_folder.encode(), (explain or "").encode())
     if loaded.start(folder.encode() or None, marker.encode() or None) != 0:
         raise LibraryError(loaded.problem().decode())
     return loaded
@@ -60,13 +67,14 @@ def _install(torch, loaded):
         _glue = torch._mfu_glue = True
     from pathlib import Path
 
-    from . import boundaries, checkpoint, imports, passes
+    from . import boundaries, checkpoint, devices, imports, passes, windows
 
     try:
         loaded.watch_shims(Path(torch.__file__).parent)
     except Exception as error:  # noqa: BLE001
         loaded.fact(b"note", f"AOTInductor packages are not watched: {error}".encode())
 
+    devices.install(torch, loaded)
     for name, install in (
         ("multiprocessing.util", boundaries.install_goodbye), ("torch.utils.checkpoint", checkpoint.install),
         ("torch.autograd.function", passes.install_functions), ("torch.nn.modules.module", passes.install_modules),
@@ -74,10 +82,42 @@ def _install(torch, loaded):
         ("torch.amp.grad_scaler", boundaries.install_scaler), ("torch.serialization", boundaries.install_save), ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
         ("torch._inductor.output_code", _later("compiled", "install_graphs")), ("torch._inductor.codecache", _later("compiled", "install_graphs")),
         ("torch._inductor.package", _later("packages", "install")), ("torch.distributed.distributed_c10d", boundaries.install_ranks),
+        ("torch.autograd.profiler", windows.install), ("torch.profiler.profiler", windows.install_profile),
+        ("torch.autograd.profiler_legacy", windows.install_legacy),
+        ("torch.library", _watch_definitions), ("torch.cuda", _later("graphs", "install")), ("torch.xpu", _later("graphs", "install")),
         ("tqdm.std", _later("drawing", "install_tqdm")), ("rich.live", _later("drawing", "install_rich")), ("curses", _later("drawing", "install_curses")),
     ):
         imports.when_imported(name, _guarded(name, install, loaded))
+    _libraries(loaded)
     imports.while_imported("torch._dynamo.variables.torch_function", loaded.pause)  # tries every operator on a tensor (torch 2.6): no work of the program's
+
+
+def _watch_definitions(module, loaded):
+    """torch.library: an operator is watched from its first call on, whoever defines it."""
+    import functools
+
+    from . import imports
+
+    imports.at_imports(loaded.refresh)
+    impl = module.Library.impl
+
+    @functools.wraps(impl)
+    def watched(*args, **kwargs):
+        result = impl(*args, **kwargs)
+        loaded.refresh()
+        return result
+
+    module.Library.impl = watched
+
+
+def _libraries(loaded):
+    """Those that compute past the dispatcher are watched once they are imported."""
+    from . import libraries
+
+    try:
+        libraries.install(loaded)
+    except Exception as error:  # noqa: BLE001
+        loaded.fact(b"note", f"libraries past the dispatcher are not watched: {error}".encode())
 
 
 def _later(part, function):

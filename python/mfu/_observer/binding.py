@@ -48,6 +48,13 @@ class Change(Structure):
     _fields_ = [("operator_id", c_uint64), ("hardware_flop", c_uint64)]
 
 
+class GraphRow(Structure):
+    _fields_ = [
+        ("operator_id", c_uint32), ("type_id", c_uint32), ("calls", c_uint64), ("hardware_flop", c_uint64),
+        ("model_flop", c_uint64), ("recomputed_flop", c_uint64), ("leading", c_int64), ("device", c_int64),
+    ]
+
+
 THREAD_STATE = 194
 
 
@@ -61,21 +68,31 @@ class Cost(Structure):
 
 # Called from inside an operator, with the interpreter's lock given back: it is taken again.
 MODEL_SEEN = ctypes.CFUNCTYPE(None, c_uint32)
+WINDOW_SEEN = ctypes.CFUNCTYPE(None, c_int)
+DEVICE_SEEN = ctypes.CFUNCTYPE(None, c_char_p)
 
 SIGNATURES = {
     "abi": (c_int, []), "torch": (c_char_p, []), "start": (c_int, [c_char_p, c_char_p]), "stop": (None, []), "active": (c_int, []), "problem": (c_char_p, []),
     "read_totals": (None, [POINTER(Totals)]), "read_rows": (c_size_t, [POINTER(Row), c_size_t]), "read_thread": (None, [POINTER(Thread)]), "read_phases": (c_size_t, [c_int, POINTER(Phase), c_size_t]),
     "thread_changes": (c_size_t, [POINTER(c_uint64), POINTER(Change), c_size_t]), "operator_name": (c_char_p, [c_uint32]),
     "goodbye": (None, []), "last_step": (None, []), "pause": (None, [c_int]), "recompute": (None, [c_int]), "function": (None, [c_int]),
-    "models": (None, [MODEL_SEEN]), "name_model": (None, [c_uint32, c_char_p, c_int]), "create_graph": (None, [c_int]), "accumulate": (None, [c_int]),
+    "models": (None, [MODEL_SEEN]), "name_model": (None, [c_uint32, c_char_p, c_int]), "devices": (None, [DEVICE_SEEN]), "name_device": (None, [c_char_p, c_char_p]),
+    "create_graph": (None, [c_int]), "accumulate": (None, [c_int]),
     "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),
+    "count": (None, [c_uint32, c_uint32, c_uint64, c_uint64, c_int64, c_int64, c_uint64]),
+    "runs_again": (c_int, []), "capture_begin": (None, [c_int]), "capture_end": (c_size_t, [c_void_p, c_size_t]),
+    "replay": (None, [c_void_p, c_size_t]), "refresh": (None, []),
+    "formula": (c_char_p, [c_char_p] * 4),
     "add_lookup": (None, [c_uint64] * 5), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),
+    "optimizer_made": (None, []),
     "add_checkpoint_ns": (None, [c_uint64]), "fact": (None, [c_char_p, c_char_p]), "set_rank": (None, [c_int32, c_int32, c_int32]),
     "operator_id": (c_uint32, [c_char_p]), "type_id": (c_uint32, [c_char_p]), "leave_graph": (None, [c_void_p, c_size_t]),
+    "explain": (None, [c_char_p, c_char_p]), "windows": (None, [WINDOW_SEEN]), "other_profiler": (None, []),
+    "end_window": (None, [c_int]), "stopping": (c_int, []),
     "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
 }
 # Those that may wait for a lock of torch's or run for long.
-PATIENT = {"start", "stop", "read_totals", "read_rows", "read_phases"}
+PATIENT = {"start", "stop", "read_totals", "read_rows", "read_phases", "end_window"}
 
 
 class LibraryError(Exception):
@@ -85,7 +102,7 @@ class LibraryError(Exception):
 class Library:
     """The functions of observer.h without their prefix."""
 
-    def __init__(self, path, torch_version):
+    def __init__(self, path, torch_version, built_for_it=False):
         self.path = Path(path)
         try:
             patient, quick = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
@@ -97,7 +114,9 @@ class Library:
             raise LibraryError(f"{path} does not load into this torch ({torch_version}): {error}") from None
         if self.abi() != ABI:
             raise LibraryError(f"{path} has ABI {self.abi()}, this mfu needs {ABI}: remove it, it will be built again")
-        if minor(self.torch().decode()) != minor(torch_version):
+        # What was compiled for this torch saw its headers, which say no more than 2.8.0 of 2.8.0a0+5228986c39.nv25.06. Whether it fits, the self-check says.
+        same = numbers if built_for_it else minor
+        if same(self.torch().decode()) != same(str(torch_version)):
             raise LibraryError(f"{path} is for torch {self.torch().decode()}, this is {torch_version}")
         self._quick = quick
 
@@ -118,9 +137,16 @@ def minor(version):
     return found and (int(found.group(1)), int(found.group(2)))
 
 
+def numbers(version):
+    """(2, 8, 1) of 2.8.1+cu128 and of 2.8.1a0+gitabc; None of what is no version."""
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
+    return found and tuple(int(part or 0) for part in found.groups())
+
+
 def is_release(version):
-    """2.8.0, 2.8.1+cu128, 2.8.0.post1; not 2.8.0a0+5228986c39.nv25.5 or a nightly, which may differ from the release of that number."""
-    return re.fullmatch(r"\d+\.\d+(\.\d+)*(\.post\d+)?(\+.*)?", version) is not None
+    """2.8.0, 2.8.1+cu128, 2.6.0+debian. Not a vendor's build (2.8.0a0+5228986c39.nv25.06), a nightly, a candidate, conda's 2.8.0.post301 or a
+    build from source: they may differ from the release of that number, and are compiled for."""
+    return re.fullmatch(r"\d+\.\d+(\.\d+)?(\+(cpu|cu\d+|rocm[\d.]+|xpu|debian)(\.cxx11\.abi|\.with\.pypi\.cudnn)?)?", version) is not None
 
 
 def serves(mark, version, abi):
@@ -157,6 +183,6 @@ def load(torch, may_build=True):
     try:
         if not may_build and not (build.cache_folder(folder) / NAME).is_file():
             raise LibraryError(f"the observer is not built for torch {torch.__version__} yet: python -m mfu._observer.build")
-        return Library(build.cached(folder), torch.__version__)
+        return Library(build.cached(folder), torch.__version__, built_for_it=True)
     except (build.BuildError, OSError) as error:
         raise LibraryError(str(error)) from None

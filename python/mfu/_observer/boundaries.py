@@ -6,6 +6,8 @@ import sys
 import time
 import weakref
 
+from . import tripwire, windows
+
 
 class Leader:
     """Which optimizer's step ends a step: the one that stepped first, until it is gone or others go on without it."""
@@ -33,43 +35,40 @@ _stepped = 0  # by the hook, so that a scaler can tell whether it skipped
 _facts_told = False
 
 
-def tf32_allowed():
-    """Whether fp32 matmuls and fp32 convolutions may run on TF32 units. Older torch has switches, newer a setting for each, and refuses the other's question."""
-    import torch
-
-    def asked(*ways):
-        for way in ways:
-            try:
-                return bool(way())
-            except Exception:  # noqa: BLE001: not of this torch, or mixed with the other way
-                continue
-        return False
-
-    backends = torch.backends
-    matmul = asked(lambda: torch.get_float32_matmul_precision() != "highest", lambda: backends.cuda.matmul.fp32_precision == "tf32")
-    convolution = asked(lambda: backends.cudnn.allow_tf32, lambda: backends.cudnn.conv.fp32_precision == "tf32")
-    return matmul, convolution
-
-
 def _tell_facts(library, optimizer):
     """What is only known once training runs."""
     global _facts_told
     _facts_told = True
-    import torch
+    from . import traits
 
+    _tell_machine(library, optimizer)
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            device = parameter.device
-            name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-            library.fact(b"device", f"{device} {name}".encode())
-            if device.type == "cuda":
-                # Two ranks on one GPU are one device, whatever each calls it.
-                uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
-                if uuid is not None:
-                    library.fact(b"device_uuid", str(uuid).encode())
-                for name, allowed in zip((b"tf32", b"tf32_convolution"), tf32_allowed()):
-                    library.fact(name, b"1" if allowed else b"0")
+            for key, value in traits.device_facts(parameter.device):
+                library.fact(key.encode(), value.encode())
             return
+
+
+def _tell_machine(library, optimizer):
+    """What advice is made of: threads, and how the optimizer walks over its parameters."""
+    import torch
+
+    library.fact(b"threads", str(torch.get_num_threads()).encode())
+    groups = optimizer.param_groups
+    tensors = sum(1 for group in groups for parameter in group["params"] if getattr(parameter, "requires_grad", True))
+    on_device = any(parameter.device.type != "cpu" for group in groups for parameter in group["params"][:1])
+
+    def has(name):
+        return any(group.get(name) for group in groups)
+
+    # torch takes foreach by itself, where nobody says otherwise, on accelerators only.
+    by_itself = on_device and all(group.get("foreach", False) is None for group in groups)
+    library.fact(b"optimizer", type(optimizer).__name__.encode())
+    library.fact(b"optimizer_tensors", str(tensors).encode())
+    way = "fused" if has("fused") else "foreach" if has("foreach") or by_itself else "loop"
+    known = all("fused" in group or "foreach" in group for group in groups)
+    library.fact(b"optimizer_way", (way if known or way != "loop" else "own").encode())
+    library.fact(b"optimizer_can_fuse", b"1" if all("fused" in group for group in groups) else b"0")
 
 
 def _step(library, optimizer):
@@ -78,9 +77,17 @@ def _step(library, optimizer):
     try:
         if not _facts_told:
             _tell_facts(library, optimizer)
+            tripwire.first_step(optimizer, library)
+        late = sys.modules.get(f"{__package__}.libraries.lengths")
+        if late is not None:
+            late.settle()
+    except Exception:  # noqa: BLE001: an optimizer of another shape than torch's; its step counts all the same
+        pass
+    try:
         library.optimizer_step(1 if _leader.leads(optimizer) else 0)
     except Exception:  # noqa: BLE001: a step that cannot be marked must not stop training
         pass
+    windows.leave_if_stopping(library)
 
 
 def _inside_a_step(optimizer, caller):
@@ -102,6 +109,14 @@ def install_optimizer(module, library):
 
     skip_in_dynamo(stepped)
     module.register_optimizer_step_post_hook(stepped)
+    made = module.Optimizer.__init__
+
+    @functools.wraps(made)
+    def watched(self, *args, **kwargs):
+        library.optimizer_made()
+        return made(self, *args, **kwargs)
+
+    module.Optimizer.__init__ = watched
 
 
 def install_scaler(module, library):

@@ -40,7 +40,7 @@ def source_root():
 
 def sources(root):
     found = [path for pattern in PARTS for path in sorted(root.glob(pattern)) if not path.name.endswith("_test.cc")]
-    return [path for path in found if path.name not in ("probe.cc", "recorded.cc")]
+    return [path for path in found if path.name not in ("probe.cc", "recorded.cc", "formulas_file.cc")]
 
 
 def torch_folder():

@@ -2,6 +2,8 @@
 
 import functools
 
+from . import tripwire
+
 
 def install(module, library):
     """torch.utils.checkpoint. Both kinds; selective and nested ones are made of these."""
@@ -53,6 +55,10 @@ def install_engine(module, library):
 
     @functools.wraps(run)
     def marked_run(t_outputs, *args, **kwargs):
+        try:
+            tripwire.before_backward(t_outputs, library)
+        except Exception:  # noqa: BLE001: never into the program
+            pass
         # run_backward(outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
         library.accumulate(int(args[5] if len(args) > 5 else kwargs.get("accumulate_grad", True)))
         create = args[2] if len(args) > 2 else kwargs.get("create_graph", False)

@@ -9,6 +9,7 @@ import ctypes
 import functools
 
 from . import binding as types
+from . import masks
 from .boundaries import skip_in_dynamo
 
 MARK = "_mfu_graph"
@@ -105,7 +106,11 @@ def _walk(module, is_backward, library, found):
         elif name in OPAQUE or getattr(node.target, "_name", "") in OPAQUE:
             found["unknown"].append((f"torch::{name or node.target._name}", OPAQUE.get(name) or OPAQUE[node.target._name]))
         elif hasattr(node.target, "_schema"):
+            count = len(found["nodes"])
             _record(node.target, node.args, node.kwargs, _runs_again(node, is_backward), library, found)
+            mask = masks.mask_of(node.target, node.args, node.kwargs) if len(found["nodes"]) > count else None
+            if mask is not None:
+                found["masks"][count] = masks.share_of(mask, module, is_backward, library)
 
 
 def _record(target, args, kwargs, again, library, found):
@@ -122,6 +127,8 @@ def describe(module, is_backward, library):
     """What a graph will count at each call, as plain data."""
     found = {"version": VERSION, "nodes": [], "lookups": [], "unknown": [], "symbols": {}, "backward": is_backward, "device": None}
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
+    found["masks"] = {}  # by the place of a node: how much of its attention's mask is attended
+    masks.begin(is_backward)
     found["places"] = {node: place for place, node in enumerate(inputs)}
     _walk(module, is_backward, library, found)
     del found["places"]
@@ -175,7 +182,10 @@ class Graph:
 
     def _evaluate(self, values):
         rows, unknown, leading, kept = {}, list(self.description["unknown"]), 0, []
-        for name, arguments, again in self.description["nodes"]:
+        shares = self.description.get("masks", {})
+        if None in shares.values():
+            self.library.fact(b"note", masks.NOTE)
+        for place, (name, arguments, again) in enumerate(self.description["nodes"]):
             given = (types.Argument * len(arguments))(*(self._argument(each, values, kept) for each in arguments))
             cost = types.Cost()
             status = self.library.cost_of(name.encode(), given, len(arguments), cost)
@@ -183,12 +193,14 @@ class Graph:
                 unknown.append((cost.name.decode(), cost.reason.decode()))
             if status != 0:
                 continue
-            if not leading and arguments[0][0] == "t" and arguments[0][2]:
-                leading = _value(arguments[0][2][0], values)
+            left = arguments[_left(name)]  # of a product with a weight, its rows
+            if not leading and "bmm" not in name and left[0] == "t" and left[2]:
+                leading = _value(left[2][0], values)
             row = rows.setdefault((cost.name, cost.type), [0, 0, 0, 0])
             row[0] += 1
             row[1] += cost.hardware_flop
-            row[2] += 0 if again else cost.model_flop
+            attended, elements = shares.get(place) or (1, 1)
+            row[2] += 0 if again else cost.model_flop * attended // elements
             row[3] += cost.hardware_flop if again else 0
         lookups = []
         for *arguments, place in self.description["lookups"]:
@@ -234,6 +246,11 @@ def _storage(inputs, place):
         return inputs[place].untyped_storage()._cdata
     except Exception:  # noqa: BLE001: by its size
         return 0
+
+
+def _left(name):
+    """Where an operator's input stands: sums of a product begin with what is added."""
+    return 1 if name.split("::")[-1].startswith(("addmm", "baddbmm", "addmv", "_addmm")) else 0
 
 
 def _value(size, values):

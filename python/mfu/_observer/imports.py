@@ -12,6 +12,8 @@ import sys
 
 _waiting = {}  # module's name -> callbacks
 _around = {}
+_at_imports = []  # called at each import that is looked up
+_by_hand = set()  # of those waited for: put into sys.modules without an import
 
 
 class _Loader:
@@ -46,6 +48,11 @@ class _Finder:
     """Finds nothing itself: asks the finders after it, and wraps the loader of a module that somebody waits for."""
 
     def find_spec(self, name, path=None, target=None):
+        for each in _at_imports:
+            each()
+        if _by_hand:
+            for other in tuple(_by_hand):
+                look_for(other)
         if name not in _waiting and name not in _around:
             return None
         for finder in list(sys.meta_path):
@@ -68,7 +75,7 @@ def _imported(name, module):
     _around.pop(name, None)
     for callback in _waiting.pop(name, ()):
         callback(module)
-    if not _waiting and not _around and _finder in sys.meta_path:
+    if not _waiting and not _around and not _at_imports and _finder in sys.meta_path:
         sys.meta_path.remove(_finder)
 
 
@@ -78,6 +85,30 @@ def when_imported(name, callback):
         callback(module)
         return
     _waiting.setdefault(name, []).append(callback)
+    _wait()
+
+
+def is_initializing(name):
+    return getattr(getattr(sys.modules.get(name), "__spec__", None), "_initializing", False)
+
+
+def when_present(name):
+    """Looks for a module that its package puts into sys.modules itself: at each import that finds something else."""
+    if name in _waiting:
+        _by_hand.add(name)
+
+
+def look_for(name):
+    module = sys.modules.get(name)
+    if module is None or name not in _waiting or all(each.startswith("_") for each in vars(module)):
+        return
+    _by_hand.discard(name)
+    _imported(name, module)
+
+
+def at_imports(function):
+    """Calls it whenever a module is looked up: what an import before it brought is there then. It must not raise."""
+    _at_imports.append(function)
     _wait()
 
 

@@ -5,6 +5,7 @@ import sys
 import weakref
 
 from . import binding as types
+from . import tripwire
 from .boundaries import skip_in_dynamo
 
 _models = {}  # the library's number: a weak reference to the outermost module
@@ -19,11 +20,18 @@ def install_functions(module, library):
 
     @functools.wraps(apply)
     def marked(cls, *args, **kwargs):
+        plain = tripwire.wants_functions() and tripwire.keeps_plainly()
         enter(1)
         try:
-            return apply(cls, *args, **kwargs)
+            result = apply(cls, *args, **kwargs)
         finally:
             enter(-1)
+        if plain:
+            try:
+                tripwire.applied(result, plain)
+            except Exception:  # noqa: BLE001: never into the program
+                pass
+        return result
 
     skip_in_dynamo(marked)
     function.apply = classmethod(marked)

@@ -369,6 +369,23 @@ def test_the_documented_monitor_is_exported_without_any_option(tmp_path):
     assert not (tmp_path / "without" / "mfu-run").exists() and monitor.status().run_directory == ""
 
 
+def test_an_export_holds_a_few_steps_at_a_time(tmp_path, lines):
+    """300,000 steps are 290 MB of reports; the command has 200 MB of addresses, its libraries' among them."""
+    steps = 300_000
+    with opened(tmp_path / "out", log_file="", queue_capacity=2**16) as monitor:
+        for step in range(steps):
+            monitor.log_step(step, loss=1.0, tokens=8, duration_s=0.5)
+            if step % 20_000 == 0:
+                monitor.flush(60)
+    assert monitor.status().dropped == 0
+    command = os.environ.get("MFU_COMMAND", os.path.join(os.path.dirname(__file__), "../../../build/release/mfu"))
+    export = f"ulimit -v 200000; exec '{command}' export '{tmp_path}/out' --jsonl '{tmp_path}/all.json' --csv '{tmp_path}/all.csv' --tensorboard '{tmp_path}/board'"
+    done = subprocess.run(["bash", "-c", export], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    logged = lines(tmp_path / "all.json")
+    assert len(logged) == steps and logged[-1]["step"] == steps - 1
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a process number anew")
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_container_started_again_loses_nothing(tmp_path, shared):

@@ -165,8 +165,136 @@ def test_a_gpu_is_told_by_name_and_uuid(monkeypatch):
 
     told = {}
     monkeypatch.setattr(boundaries, "_facts_told", False)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Some GPU")
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(uuid="0a1b-2c"))
-    parameter = SimpleNamespace(device=torch.device("cuda:1"))
+    monkeypatch.setattr(torch.cuda, "get_device_properties",
+                        lambda device: SimpleNamespace(name="Some GPU", uuid="0a1b-2c"))
+    parameter = SimpleNamespace(device=torch.device("cuda:1"), requires_grad=True)
     boundaries._tell_facts(SimpleNamespace(fact=told.__setitem__), SimpleNamespace(param_groups=[{"params": [parameter]}]))
-    assert told == {b"device": b"cuda:1 Some GPU", b"device_uuid": b"0a1b-2c", b"tf32": b"0", b"tf32_convolution": b"1"}
+    device = {b"device": b"cuda:1 Some GPU", b"device_uuid": b"0a1b-2c", b"tf32": b"0", b"tf32_convolution": b"1"}
+    assert {key: told.get(key) for key in device} == device and told[b"optimizer_tensors"] == b"1"
+
+
+def test_an_optimizer_called_once_for_each_group_steps_once(count, fresh):
+    """As DeepSpeed's ZeRO does."""
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 2))
+    optimizer = torch.optim.SGD([{"params": part.parameters()} for part in model], lr=0.1)
+
+    def run():
+        groups = optimizer.param_groups
+        for _ in range(4):
+            model(torch.randn(4, 6)).sum().backward()
+            for group in groups:
+                optimizer.param_groups = [group]
+                optimizer.step()
+            optimizer.param_groups = groups
+            optimizer.zero_grad()
+
+    assert count(run).steps == 4
+
+
+def test_optimizers_that_step_inside_the_backward_make_one_step(count, fresh):
+    model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 2))
+    optimizers = {each: torch.optim.SGD([each], lr=0.1) for each in model.parameters()}
+
+    def step(parameter):
+        optimizers[parameter].step()
+        optimizers[parameter].zero_grad()
+
+    for each in model.parameters():
+        each.register_post_accumulate_grad_hook(step)
+
+    def run():
+        for _ in range(3):
+            model(torch.randn(4, 6)).sum().backward()
+
+    got = count(run)
+    assert got.steps == 3 and got.samples == 3 * 4
+
+
+def test_gradients_set_by_hand_are_steps_too(count, fresh):
+    """Evolution: no backward between the forwards of two steps."""
+    model = nn.Linear(6, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def run():
+        for _ in range(3):
+            with torch.no_grad():
+                model(torch.randn(4, 6))
+            for each in model.parameters():
+                each.grad = torch.randn_like(each)
+            optimizer.step()
+
+    assert count(run).steps == 3
+
+
+FUNCTIONAL = """
+import torch
+from torch.func import grad
+from mfu import _observer
+_observer.start(region_folder="")
+w, kept = torch.randn(6, 2), []
+if {keep}:
+    kept = [w]
+for _ in range(5):
+    w = w - 0.1 * grad(lambda w, x: (x @ w).pow(2).mean())(w, torch.randn(4, 6))
+_observer.library().last_step()
+print(_observer.totals().steps)
+"""
+
+BY_HAND = """
+import torch
+from mfu import _observer
+_observer.start(region_folder="")
+w = torch.randn(6, 2, requires_grad=True)
+for _ in range(5):
+    gradient, = torch.autograd.grad((torch.randn(4, 6) @ w).pow(2).mean(), [w])
+    with torch.no_grad():
+        w -= 0.1 * gradient
+_observer.library().last_step()
+print(_observer.totals().steps)
+"""
+
+INNER = """
+import torch
+from mfu import _observer
+_observer.start(region_folder="")
+w = torch.randn(6, 2, requires_grad=True)
+outer = torch.optim.SGD([w], lr=0.1)
+for _ in range(3):
+    fast = w
+    for _ in range(2):
+        gradient, = torch.autograd.grad((torch.randn(4, 6) @ fast).pow(2).mean(), [fast], create_graph=True)
+        fast = fast - 0.1 * gradient
+    outer.zero_grad()
+    (torch.randn(4, 6) @ fast).pow(2).mean().backward()
+    outer.step()
+_observer.library().last_step()
+print(_observer.totals().steps)
+"""
+
+
+@pytest.mark.parametrize("program, steps", [
+    (FUNCTIONAL.format(keep=False), 5), (FUNCTIONAL.format(keep=True), 5), (BY_HAND, 5), (INNER, 3)])
+def test_updates_by_given_gradients_are_steps_unless_there_is_an_optimizer(program, steps):
+    assert run_program(program).split()[-1] == str(steps)
+
+
+STATE = """
+import torch
+from torch import nn
+from mfu import _observer
+_observer.start(region_folder="")
+model = nn.Linear(6, 2)
+optimizer = torch.optim.Adam(model.parameters())
+for each in model.parameters():
+    each.grad = torch.zeros_like(each)
+optimizer.step()
+for _ in range(3):
+    model(torch.randn(4, 6)).sum().backward()
+    optimizer.step()
+print(_observer.totals().steps)
+"""
+
+
+def test_a_step_that_only_makes_the_optimizers_state_is_none():
+    """As DeepSpeed's ZeRO does before anything is computed."""
+    assert run_program(STATE).split()[-1] == "3"

@@ -28,6 +28,44 @@ def test_a_release_is_served_by_its_minor_version(mark, version, abi, serves):
     assert binding.serves(mark, version, abi) is serves
 
 
+# As vendors, nightlies, candidates, conda and people who build torch name theirs.
+OTHERS = ("2.8.0a0+5228986c39.nv25.06", "2.8.0a0+5228986c39.nv25.6", "2.13.0.dev20260901+cu130", "2.13.0.dev20260901+cpu", "2.9.0rc3+rocm7.0", "2.9.0rc3",
+          "2.8.0.post301", "2.8.0.post1", "2.9.0a0+gitd38164a", "2.9.0+git1c57644", "2.8.0+computecanada", "2.7.0a0+ecf3bae40a.nv25.02")
+RELEASES = ("2.8.0", "2.8.1", "2.8.0+cpu", "2.8.0+cu128", "2.8.0+rocm6.4", "2.8.0+xpu", "2.6.0+debian", "2.5.1+cpu.cxx11.abi")
+
+
+@pytest.mark.parametrize("version", OTHERS)
+def test_what_is_no_release_is_compiled_for_under_its_full_name(version, tmp_path, monkeypatch):
+    assert not binding.is_release(version)
+    headers = ".".join(map(str, binding.numbers(version)))  # TORCH_VERSION has no more
+    assert not binding.serves(f"{headers} abi1", version, 1)
+    assert binding.serves(f"{version} abi1", version, 1)
+    assert binding.numbers(headers) == binding.numbers(version)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "version.py").write_text(f"__version__ = '{version}'\n")
+    assert build.torch_version(tmp_path / "torch") == version
+    assert f"torch-{version}-abi" in build.cache_folder(tmp_path / "torch").name
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_release_is_one_whatever_it_was_built_with(version):
+    assert binding.is_release(version)
+
+
+def test_a_library_made_for_this_torch_is_held_to_the_headers_numbers_alone(tmp_path):
+    import torch
+
+    made = next(binding.prebuilt(str(torch.__version__), int(torch._C._GLIBCXX_USE_CXX11_ABI)))
+    said = binding.Library(made, torch.__version__).torch().decode()
+    for version in (f"{said}a0+5228986c39.nv25.06", f"{said}.dev20260901+cu130", f"{said}rc3+rocm7.0", f"{said}.post301", f"{said}+gitabc"):
+        binding.Library(made, version, built_for_it=True)
+    major, minor, patch = binding.numbers(said)
+    with pytest.raises(binding.LibraryError, match="is for torch"):
+        binding.Library(made, f"{major}.{minor}.{patch + 1}a0+nv", built_for_it=True)
+    binding.Library(made, f"{major}.{minor}.{patch + 1}")  # a release serves its minor version
+
+
 def test_the_cache_tells_architectures_apart(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     names = set()

@@ -26,7 +26,7 @@ def place(tmp_path):
 import os
 from . import imports, part
 
-def start(region_folder=None, step_marker=None):
+def start(region_folder=None, step_marker=None, run_folder=None, explain=None):
     open(os.environ["TOLD"], "a").write("started %d\\n" % os.getpid())
 """)
     (observer / "part.py").write_text("")
@@ -90,7 +90,7 @@ def test_a_torch_that_fails_fails_as_before(place):
 
 
 def test_an_observer_that_fails_is_noted_and_nothing_else(place):
-    (place / "mfu" / "_observer" / "__init__.py").write_text("def start(*given):\n    raise RuntimeError('built for another torch')\n")
+    (place / "mfu" / "_observer" / "__init__.py").write_text("def start(*given, **asked):\n    raise RuntimeError('built for another torch')\n")
     done = run(place, "-c", "import torch; print('fine')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
     [note] = (place / "region").glob("note-*.txt")

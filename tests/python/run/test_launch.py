@@ -187,3 +187,15 @@ def test_an_earlier_run_in_the_directory_is_kept(run, tmp_path):
     run("true"), run("false")
     assert summary(tmp_path)["exit_status"] == 1
     assert json.loads((tmp_path / "run" / "earlier-1" / "summary.json").read_text())["exit_status"] == 0
+
+
+def test_a_bug_of_ours_has_a_status_and_a_sentence_of_its_own():
+    """An assertion that fails, or an exception that nobody catches, ends in SIGABRT."""
+    waiting = subprocess.Popen([MFU, "explain", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "pipe" not in Path(f"/proc/{waiting.pid}/wchan").read_text():
+        time.sleep(0.01)
+        assert waiting.poll() is None
+    waiting.send_signal(signal.SIGABRT)
+    _, told = waiting.communicate(timeout=60)
+    assert waiting.returncode == 70
+    assert "this is a bug of mfu" in told

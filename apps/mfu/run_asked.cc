@@ -1,0 +1,104 @@
+#include "run_asked.h"
+
+#include <fmt/format.h>
+
+#include <CLI/Option.hpp>
+#include <cmath>
+#include <cstdlib>
+
+#include "model_options.h"
+
+namespace mfu::app {
+
+namespace {
+
+constexpr double kMostSteps = 255;  // of one window: a byte of the request
+
+Result<std::uint64_t> count_of(const std::string& text, const char* option, double most) {
+  std::uint64_t count = MFU_TRY(parse_whole_amount(text, option, most));
+  if (count == 0) return fail(ErrorCode::invalid_argument, fmt::format("{} 0: at least 1", option));
+  return count;
+}
+
+bool names_ranks(const std::string& text) {
+  bool digit = false;
+  for (char c : text) {
+    if (c >= '0' && c <= '9') {
+      digit = true;
+    } else if ((c == ',' || c == '-') && digit) {
+      digit = false;
+    } else {
+      return false;
+    }
+  }
+  return digit;
+}
+
+}  // namespace
+
+Result<std::chrono::milliseconds> parse_patience(const std::string& text, const std::string& what) {
+  char* end = nullptr;
+  double number = std::strtod(text.c_str(), &end);
+  std::string unit = end;
+  double scale = unit.empty() || unit == "s" ? 1e3 : unit == "ms" ? 1 : unit == "m" ? 6e4 : 0;
+  if (end == text.c_str() || scale == 0 || !(number >= 0) || number * scale > 1e9) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} {}: give a time, like 10s or 500ms", what, text));
+  }
+  return std::chrono::milliseconds(std::llround(number * scale));
+}
+
+void RunAsked::add_to(CLI::App& app) {
+  app.add_option("--steps", steps, "End the command after N steps of each rank")->type_name("N");
+  app.add_flag("--explain{3}", explain,
+               "Also say why: profile N steps (--explain=N, default 3) after warm-up and explain "
+               "them");
+  app.add_option("--explain-after", after,
+                 "With --explain: after that many steps (default: when they have become alike)")
+      ->type_name("STEP");
+  app.add_option("--explain-ranks", ranks, "With --explain: these ranks (default: the first 8)")
+      ->type_name("LIST");
+  app.add_flag("--stacks", stacks, "With --explain: lines of Python too, at a higher price");
+  app.add_option("--grace", grace,
+                 "With --steps: how long its processes may take to end before they are killed "
+                 "(default 10s)")
+      ->type_name("TIME");
+}
+
+Result<std::string> RunAsked::text() const {
+  std::string text;
+  if (!grace.empty() && steps.empty()) {
+    return fail(ErrorCode::invalid_argument, "--grace goes with --steps");
+  }
+  if (!steps.empty()) {
+    text += fmt::format(" stop={}", MFU_TRY(count_of(steps, "--steps", 1e15)));
+  }
+  bool more = !after.empty() || !ranks.empty() || stacks;
+  if (more && !explains()) {
+    return fail(ErrorCode::invalid_argument,
+                "--explain-after, --explain-ranks and --stacks go with --explain");
+  }
+  if (explains()) {
+    std::uint64_t count = MFU_TRY(count_of(explain, "--explain", kMostSteps));
+    text += fmt::format(" steps={}", count);
+  }
+  if (!after.empty()) {
+    std::uint64_t step = after == "0" ? 0 : MFU_TRY(count_of(after, "--explain-after", 1e15));
+    text += fmt::format(" after={}", step);
+  }
+  if (!ranks.empty()) {
+    if (!names_ranks(ranks)) {
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("--explain-ranks {}: give numbers, like 0,3 or 0-7", ranks));
+    }
+    text += " ranks=" + ranks;
+  }
+  if (stacks) text += " stacks=1";
+  return text;
+}
+
+Result<std::chrono::milliseconds> RunAsked::patience() const {
+  return parse_patience(grace.empty() ? "10s" : grace, "--grace");
+}
+
+}  // namespace mfu::app

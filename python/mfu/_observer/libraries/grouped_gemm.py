@@ -1,0 +1,30 @@
+"""grouped_gemm 0.1 to 1.1: its pybind module `grouped_gemm_backend` (MegaBlocks and Megatron's experts).
+
+Looked up in grouped_gemm/backend.py and csrc/grouped_gemm.cu of tgale96/grouped_gemm; fanshiqing's fork was not found, and
+is taken to have the same gmm(a, b, c, batch_sizes, trans_a, trans_b). Rows of `a` belong to experts, so many each as
+batch_sizes says.
+"""
+
+from .formulas import matmul, shape_of, wider
+from .lengths import by_values
+from .wrapping import Aside, Like, Work, version_of
+
+
+def gmm(arguments, result):
+    """a [tokens, k] × b [experts, k, n] (trans_b: [experts, n, k]); trans_a: a [tokens, m] and b [tokens, n] by
+    expert."""
+    a, b, sizes = arguments.tensor(0, "a"), arguments.tensor(1, "b"), arguments.tensor(3, "batch_sizes")
+    shape_a, shape_b = shape_of(a), shape_of(b)
+    trans_a, trans_b = bool(arguments.get(4, "trans_a", False)), bool(arguments.get(5, "trans_b", False))
+    if len(shape_a) != 2 or len(shape_b) != (2 if trans_a else 3):
+        raise Aside("its operands have other dimensions")
+    k, n = shape_a[1], shape_b[1] if trans_a or trans_b else shape_b[2]
+    like = Like(a, wider(a, b))
+    return by_values((sizes,), lambda tokens: Work(matmul(sum(tokens), k, n), like.type, like))
+
+
+def install(module, book):
+    if not book.reads(version_of("grouped_gemm", "grouped-gemm", "nv-grouped-gemm"), (0, 0), (1, 1)):
+        return
+    if not book.wrap(module, "gmm", gmm):
+        raise Aside("there is no gmm")

@@ -1,0 +1,140 @@
+"""Lengths of packed sequences: read at once where they are in host memory, else through a copy that nobody waits for.
+
+On a device the offsets are copied to pinned memory behind the work that is queued already, with an event after them.
+The event is asked, never waited for, on the same thread: at that thread's next call, and when a step ends. What is
+found then counts in the pass that is under way, with the same note of recomputation; at the end of the program, what
+has not arrived is listed as uncounted.
+"""
+
+import atexit
+import threading
+
+from .wrapping import Later, is_fake
+
+MOST = 4096  # waiting calls of one thread
+_waiting = threading.local()
+
+
+def differences(offsets):
+    values = offsets.tolist() if hasattr(offsets, "tolist") else list(offsets)
+    return [after - before for before, after in zip(values, values[1:])]
+
+
+def by_lengths(offsets, work):
+    """work(lengths of queries, lengths of keys), from offsets [batch + 1] of both."""
+    return Later(tuple(offsets), lambda q, k: work(differences(q), differences(k)))
+
+
+def by_values(tensors, work):
+    """work(values of each tensor), as lists."""
+    return Later(tuple(tensors), lambda *values: work(*(each.tolist() for each in values)))
+
+
+def on_host(tensor):
+    return getattr(getattr(tensor, "device", None), "type", "cpu") == "cpu"
+
+
+def read(counter, later):
+    """Counts what `later` holds, now or when its numbers have arrived."""
+    again = bool(counter.library.runs_again())
+    if not again:
+        settle()
+    if any(is_fake(tensor) for tensor in later.tensors):
+        return
+    if all(on_host(tensor) for tensor in later.tensors):
+        counter.count(later.work(*later.tensors))
+        return
+    pending = _pending()
+    if len(pending) >= MOST:
+        counter.library.add_uncounted(counter.operator.encode(), b"its lengths lie on the device and came too late")
+        return
+    pending.append((counter, later.work, *_copied(counter.library, later.tensors), again))
+
+
+def _pending():
+    found = getattr(_waiting, "calls", None)
+    if found is None:
+        if not _all:
+            atexit.register(finish)
+        found = _waiting.calls = []
+        _all.append(found)
+    return found
+
+
+_all = []  # of every thread, for the end of the program
+_copies = {}  # the offsets that were copied last, for the next layer's call with the same ones
+
+
+def _copied(library, tensors):
+    """Copies in pinned memory and the event behind them. Layers share their offsets: one copy serves them all."""
+    import torch
+
+    key = tuple(
+        (tensor.data_ptr(), tensor._version, tuple(tensor.shape)) for tensor in tensors if not on_host(tensor)
+    )
+    found = _copies.get("last")
+    if found is not None and found[0] == key and found[1] == threading.get_ident():
+        return found[2], found[3]
+    library.pause(1)
+    try:
+        copies = []
+        for tensor in tensors:
+            source = tensor.detach()
+            if not on_host(source):
+                target = torch.empty(source.shape, dtype=source.dtype, device="cpu", pin_memory=_can_pin(source))
+                source = target.copy_(source, non_blocking=True)
+            copies.append(source)
+        event = _event(next(tensor for tensor in tensors if not on_host(tensor)))
+    finally:
+        library.pause(-1)
+    # The offsets themselves are kept as well, so that their memory is not given to others under the same key.
+    _copies["last"] = (key, threading.get_ident(), tuple(copies), event, tensors)
+    return tuple(copies), event
+
+
+def _can_pin(tensor):
+    return tensor.device.type in ("cuda", "xpu")
+
+
+def _event(tensor):
+    import torch
+
+    module = getattr(torch, tensor.device.type, None)
+    kind = getattr(module, "Event", None) or torch.Event
+    event = kind()
+    event.record()
+    return event
+
+
+def finish():
+    """The program is over: what has arrived counts, what has not is listed."""
+    for calls in _all:
+        settle(calls, True)
+
+
+def settle(calls=None, last=False):
+    """Counts what has arrived for this thread."""
+    calls = getattr(_waiting, "calls", None) if calls is None else calls
+    if not calls:
+        return
+    while calls:
+        counter, work, values, event, again = calls[0]
+        if not event.query():
+            if not last:
+                return
+            counter.library.add_uncounted(
+                counter.operator.encode(), b"its lengths lie on the device and came too late"
+            )
+            calls.pop(0)
+            continue
+        calls.pop(0)
+        try:
+            if again:
+                counter.library.recompute(1)
+            try:
+                counter.count(work(*values))
+            finally:
+                if again:
+                    counter.library.recompute(-1)
+        except Exception:  # noqa: BLE001: never into the program
+            counter.library.add_uncounted(counter.operator.encode(), b"its lengths were not understood")

@@ -1,0 +1,21 @@
+"""Unsloth: `fast_gemv` multiplies a 4-bit weight by one row through ctypes (unsloth/kernels/utils.py of
+unslothai/unsloth; written from memory, not checked against it).
+
+The rest of it calls torch.matmul and addmm_, which the dispatcher shows. Versions are dates.
+"""
+
+from .formulas import product, shape_of, type_of
+from .wrapping import Aside, Work, version_of
+
+
+def gemv(arguments, result):
+    """(X [1, 1, k], W packed, quant_state, out=None) → [1, 1, n]"""
+    x = arguments.tensor(0, "X")
+    return Work(2 * product(shape_of(result)) * shape_of(x)[-1], type_of(x), x)
+
+
+def install(module, book):
+    if not book.reads(version_of("unsloth"), (2023, 0), (2026, 12)):
+        return
+    if not book.wrap(module, "fast_gemv", gemv):
+        raise Aside("there is no fast_gemv")

@@ -1,0 +1,45 @@
+"""xformers: split-K attention in Triton, `xformers.ops.fmha.triton_splitk.FwOp.apply(inp, needs_gradient)`.
+
+Written from memory of xformers/ops/fmha/ (facebookresearch/xformers), not checked against it. Its flash and cutlass
+operators go through the dispatcher and are in the operator table.
+"""
+
+from .flash_attn_2 import worker
+from .formulas import pairs, shape_of
+from .wrapping import Aside, version_of
+
+
+def splitk(arguments, result):
+    """Inputs have query [batch, length, (groups,) heads, width], key, value and attn_bias."""
+    inp = arguments.get(1, "inp") if len(arguments.args) > 1 else arguments.need(0, "inp")
+    if not hasattr(inp, "query"):
+        inp = arguments.need(0, "inp")
+    q, k, v, bias = inp.query, inp.key, inp.value, getattr(inp, "attn_bias", None)
+    shape = shape_of(q)
+    heads = shape[-2] * (shape[-3] if len(shape) == 5 else 1)
+    make = worker(q, v, False, heads)
+    if bias is None:
+        return make(shape[0] * pairs(shape[1], shape_of(k)[1]))
+    kind = type(bias).__name__
+    queries, keys = getattr(bias, "q_seqinfo", None), getattr(bias, "k_seqinfo", None)
+    if queries is None or keys is None:
+        raise Aside(f"a bias of type {kind}")
+    starts = list(queries.seqstart_py)
+    lengths = getattr(keys, "seqlen_py", None)
+    if lengths is None:
+        offsets = list(keys.seqstart_py)
+        lengths = [after - before for before, after in zip(offsets, offsets[1:])]
+    counts = [after - before for before, after in zip(starts, starts[1:])]
+    causal, bottom = "Causal" in kind, "FromBottomRight" in kind or "Offset" in kind
+    return make(sum(pairs(a, b, causal, bottom) for a, b in zip(counts, lengths)))
+
+
+def install(module, book):
+    if not book.reads(version_of("xformers"), (0, 0), (0, 0)):
+        return
+    kind = getattr(module, "FwOp", None)
+    apply = vars(kind).get("apply") if isinstance(kind, type) else None
+    if not isinstance(apply, classmethod):
+        raise Aside("there is no FwOp.apply")
+    watched = book.watched(apply.__func__, splitk, "xformers::triton_splitk")
+    kind.apply = classmethod(watched)

@@ -1,0 +1,297 @@
+"""Matrix products that nobody counted: a training step's own gradients prove them.
+
+A gradient can only pass a product that the dispatcher does not see through a Function of the program or of a library
+(torch's own nodes are counted). In the first backward passes each such node is looked at once:
+
+    its gradient by the input, dX, equals G × W for the gradient G it was given and a trained matrix W, or
+    its gradient by the matrix, dW, equals Gᵀ × X for an input X it kept,
+
+and no counted operator ran in it. G came into being in this backward, so the product was made here, and its FLOPs are
+missing. The equations are tried with fixed vectors (two products of a matrix and a vector each), and hold for
+nothing that
+is no product: not for lookups, elementwise weights, norms, gathered or quantized parameters, or losses with
+gradients of
+their own. What cannot be shown is not said.
+
+On a device the verdict is read when it has arrived; nobody waits for it.
+"""
+
+import weakref
+
+WALKS = (0, 1, 2, 8, 64, 512)  # backward passes that are looked at
+MOST_NODES = 20_000
+MOST_LOOKS = 6  # nodes of one kind
+MOST_SAID = 8
+
+_state = {"backwards": 0, "capturing": 0}
+_looks = {}
+_said = set()
+_verdicts = []  # on their way from a device
+
+
+def is_foreign(node):
+    """A node that torch's generated code did not make: AddmmBackward0 and its kin end with a number."""
+    name = node.name()
+    if name[-1:].isdigit() or name.endswith(("AccumulateGrad", "GraphRoot", "Error", "Identity")):
+        return False
+    return (
+        "CompiledFunction" not in name
+        and "Checkpoint" not in name
+        and not name.startswith("torch::autograd::GraphRoot")
+    )
+
+
+def capturing(change):
+    """A CUDA graph is captured: nothing of ours may run in it."""
+    _state["capturing"] += change
+
+
+def wants_functions():
+    """Whether Functions that are applied now may be looked at."""
+    return _state["backwards"] <= WALKS[2]
+
+
+def keeps_plainly():
+    """Whether what a Function keeps for its backward is kept as it is; with hooks around, asking for it has
+    effects."""
+    try:
+        import torch
+
+        return torch._C._autograd._top_saved_tensors_default_hooks(True) is None
+    except Exception:  # noqa: BLE001: another torch
+        return False
+
+
+def applied(result, plain):
+    """A Function was applied: its node is marked where its saved tensors may be asked for."""
+    if not plain:
+        return
+    for each in result if isinstance(result, (tuple, list)) else (result,):
+        node = getattr(each, "grad_fn", None)
+        if node is not None:
+            node._mfu_plain = True
+
+
+def first_step(optimizer, library):
+    """Matrices with gradients, and not one counted product: nobody can say how they were made."""
+    from . import binding as types
+
+    totals = types.Totals()
+    library.read_totals(totals)
+    if totals.hardware_flop_low or totals.hardware_flop_high:
+        return
+    for group in optimizer.param_groups:
+        for each in group["params"]:
+            gradient = getattr(each, "grad", None)
+            if (
+                gradient is not None
+                and gradient.dim() >= 2
+                and not gradient.is_sparse
+                and gradient.is_floating_point()
+            ):
+                library.fact(b"doubt", b"matrices were trained, and no product was counted")
+                return
+
+
+def before_backward(outputs, library):
+    """The roots of a backward that begins."""
+    if _verdicts:
+        _hear(library)
+    _state["backwards"] += 1
+    if _state["backwards"] - 1 not in WALKS or len(_said) >= MOST_SAID or _state["capturing"] or not library.active():
+        return
+    seen, waiting = set(), [each.grad_fn for each in outputs if getattr(each, "grad_fn", None) is not None]
+    while waiting and len(seen) < MOST_NODES:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        waiting.extend(each for each, _ in node.next_functions if each is not None and each not in seen)
+        if is_foreign(node):
+            _look(node, library)
+
+
+def _look(node, library):
+    key = node.name()
+    if _looks.get(key, 0) >= MOST_LOOKS or key in _said:
+        return
+    _looks[key] = _looks.get(key, 0) + 1
+    held = {}
+    owner = weakref.ref(node) if _is_weak(node) else None
+
+    def before(gradients):
+        try:
+            held["calls"], held["kept"] = _calls(library), _kept(node if owner is None else owner())
+        except Exception:  # noqa: BLE001: never into the program
+            held.clear()
+
+    def after(inputs, outputs):
+        try:
+            if held and _calls(library) == held["calls"]:
+                _try(node if owner is None else owner(), inputs, outputs, held["kept"], library)
+        except Exception:  # noqa: BLE001
+            pass
+        held.clear()
+        for handle in handles:
+            handle.remove()
+
+    handles = [node.register_prehook(before), node.register_hook(after)]
+
+
+def _is_weak(node):
+    try:
+        weakref.ref(node)
+        return True
+    except TypeError:
+        return False
+
+
+def _calls(library):
+    from . import binding as types
+
+    thread = types.Thread()
+    library.read_thread(thread)
+    return thread.calls
+
+
+def _kept(node):
+    """Tensors that the node kept for its backward, by any way."""
+    import torch
+
+    found = []
+    if getattr(node, "_mfu_plain", False):  # asking through a hook (a checkpoint's) would run it
+        try:
+            found.extend(node.saved_tensors)
+        except Exception:  # noqa: BLE001: freed, or changed since
+            pass
+    for value in list(getattr(node, "__dict__", {}).values()):
+        for each in value if isinstance(value, (tuple, list)) else (value,):
+            if type(each).__module__ == "numpy" and hasattr(each, "__array_interface__"):
+                try:
+                    each = torch.from_numpy(each)
+                except Exception:  # noqa: BLE001: not a type of torch's
+                    continue
+            found.append(each)
+    kind = torch.Tensor
+    return [
+        each.detach() for each in found if isinstance(each, kind) and each.is_floating_point() and each.dim() >= 2
+    ]
+
+
+def _matrices(node):
+    """Leaves that the node's gradients go to, through views and casts."""
+    found = []
+    for each, _ in node.next_functions:
+        for _ in range(4):
+            if each is None or not each.name().startswith(
+                ("TBackward", "Transpose", "View", "ToCopy", "Permute", "Unsafe", "Alias")
+            ):
+                break
+            each = each.next_functions[0][0]
+        variable = getattr(each, "variable", None)
+        if variable is not None and variable.dim() == 2 and variable.is_floating_point():
+            found.append(variable.detach())
+    return found
+
+
+def _try(node, inputs, outputs, kept, library):
+    import torch
+
+    gradients = [each for each in outputs if _is_plain(each)]
+    results = [each for each in inputs if _is_plain(each)]
+    if not gradients or not results:
+        return
+    library.pause(1)
+    try:
+        with torch.no_grad():
+            matrices = _matrices(node)
+            for given in gradients:
+                g = given.reshape(-1, given.shape[-1])
+                for result in results:
+                    r = result.reshape(-1, result.shape[-1])
+                    verdict = _is_product(g, r, matrices, kept)
+                    if verdict is not None:
+                        return _tell(node, verdict, library)
+    finally:
+        library.pause(-1)
+
+
+def _is_plain(tensor):
+    import torch
+
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point() or tensor.dim() < 2:
+        return False
+    return tensor.layout == torch.strided and tensor.device.type != "meta" and min(tensor.shape) > 0
+
+
+def _is_product(g, r, matrices, kept):
+    """(agreement as a tensor, sizes) of the first equation whose sizes fit; None: none does."""
+    for matrix in matrices + [each.reshape(-1, each.shape[-1]) for each in kept]:
+        if matrix.device != g.device or min(matrix.shape) < 2:
+            continue
+        for w in (matrix, matrix.t()):
+            # [tokens, n] × [n, k]
+            if w.shape[0] == g.shape[1] and w.shape[1] == r.shape[1] and g.shape[0] == r.shape[0] and g.shape[0] >= 1:
+                return _agreement(g, w, r), f"{g.shape[0]} × {w.shape[0]} × {w.shape[1]}"
+    for x in kept:
+        x = x.reshape(-1, x.shape[-1])
+        if x.device != g.device or x.shape[0] != g.shape[0] or g.shape[0] < 2:
+            continue
+        for result in (r, r.t()):
+            if result.shape == (g.shape[1], x.shape[1]) and min(result.shape) >= 2:
+                return _agreement(g.t(), x, result), f"{g.shape[1]} × {g.shape[0]} × {x.shape[1]}"
+    return None
+
+
+def _agreement(a, b, product):
+    """How far a × b is from `product`, by three fixed vectors: small where it is their product. Large where b is
+    close to a
+    multiple of one (then the product is no proof) or nothing is there to compare."""
+    import torch
+
+    steps = torch.arange(b.shape[1], device=b.device, dtype=torch.float32) % 4096
+    vectors = torch.stack(
+        [torch.cos(steps * 1.7 + 0.3), torch.sin(steps * 12.9898 + 1.1), torch.cos(steps * 0.9 + 2)], 1
+    )
+    # In the operands' own types: no copy of a large matrix is made.
+    through = (b @ vectors.to(b.dtype)).float()
+    wanted, found = (a @ through.to(a.dtype)).float(), (product @ vectors.to(product.dtype)).float()
+    apart = (wanted - found).norm(dim=0) / found.norm(dim=0).clamp_min(1e-30)
+    apart = torch.where(found.norm(dim=0) > 0, apart, torch.full_like(apart, 9.0)).amax()
+    if b.shape[0] == b.shape[1]:
+        scale = (through * vectors).sum(0) / (vectors * vectors).sum(0)
+        rest = (through - scale * vectors).norm(dim=0) / through.norm(dim=0).clamp_min(1e-30)
+        apart = torch.where(rest.amax() < 0.3, torch.full_like(apart, 9.0), apart)
+    return apart
+
+
+def _tell(node, verdict, library):
+    apart, sizes = verdict
+    kind = type(node)
+    name = node.name()
+    module = getattr(getattr(kind, "_forward_cls", None), "__module__", None) or (
+        "C++" if "::" in name else kind.__module__
+    )
+    entry = (name, name[: -len("Backward")] if name.endswith("Backward") else name, str(module), sizes)
+    if apart.device.type == "cpu":
+        _judge(entry, float(apart), library)
+        return
+    copy = apart.new_empty((), device="cpu").copy_(apart, non_blocking=True)
+    from .libraries.lengths import _event
+
+    _verdicts.append((entry, copy, _event(apart)))
+
+
+def _hear(library):
+    for each in list(_verdicts):
+        entry, copy, event = each
+        if event.query():
+            _verdicts.remove(each)
+            _judge(entry, float(copy), library)
+
+
+def _judge(entry, apart, library):
+    key, name, module, sizes = entry
+    if apart < 0.1 and key not in _said:
+        _said.add(key)
+        library.fact(b"unseen", f"{name}\t{module}\t{sizes}".encode())

@@ -1,0 +1,79 @@
+#include "report/run_coverage.h"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace mfu {
+namespace {
+
+std::vector<std::string> fields_of(std::string_view text) {
+  std::vector<std::string> fields;
+  while (true) {
+    std::size_t tab = text.find('\t');
+    fields.emplace_back(text.substr(0, tab));
+    if (tab == std::string_view::npos) return fields;
+    text.remove_prefix(tab + 1);
+  }
+}
+
+// "library": name, version, "counted" or "unknown", why. The last of a process holds; one process
+// that could not count it is enough.
+void add_libraries(const RunRecord& record, RunReport& report) {
+  std::map<std::string, RunLibrary> all;
+  for (const ProcessRecord& process : record.processes) {
+    std::map<std::string, RunLibrary> own;
+    for (const Fact& fact : process.facts) {
+      if (fact.key != "library") continue;
+      std::vector<std::string> fields = fields_of(fact.value);
+      if (fields.size() < 3) continue;
+      own[fields[0]] = {.name = fields[0],
+                        .version = fields[1],
+                        .counted = fields[2] == "counted",
+                        .why = fields.size() > 3 ? fields[3] : ""};
+    }
+    for (auto& [name, library] : own) {
+      auto [place, is_new] = all.emplace(name, library);
+      if (!is_new && !library.counted) place->second = library;
+    }
+  }
+  for (auto& [name, library] : all) report.libraries.push_back(std::move(library));
+}
+
+// "unseen": a function of autograd whose gradients are those of a matrix product, and no counted
+// operator ran in it. Function, module, rows, columns.
+void add_unseen(const RunRecord& record, RunReport& report) {
+  for (const ProcessRecord& process : record.processes) {
+    for (const Fact& fact : process.facts) {
+      if (fact.key != "unseen") continue;
+      std::vector<std::string> fields = fields_of(fact.value);
+      if (fields.size() < 3) continue;
+      Note note{"products_unseen",
+                {{"function", fields[0]}, {"module", fields[1]}, {"shape", fields[2]}}};
+      auto& all = report.contradictions;
+      if (std::find(all.begin(), all.end(), note) == all.end()) all.push_back(std::move(note));
+    }
+  }
+}
+
+// Matrices were trained, and not one product was counted in a step: nobody can say how.
+bool in_doubt(const RunRecord& record) {
+  return std::any_of(record.processes.begin(), record.processes.end(),
+                     [](const auto& process) { return process.fact("doubt") != nullptr; });
+}
+
+}  // namespace
+
+void add_coverage(const RunRecord& record, RunReport& report) {
+  add_libraries(record, report);
+  add_unseen(record, report);
+  if (!report.uncounted.empty() || !report.contradictions.empty() || !record.unobserved.empty()) {
+    report.complete = false;
+    return;
+  }
+  bool known = std::all_of(report.libraries.begin(), report.libraries.end(),
+                           [](const RunLibrary& each) { return each.counted; });
+  if (known && report.flop && !in_doubt(record)) report.complete = true;
+}
+
+}  // namespace mfu

@@ -1,0 +1,88 @@
+#include "report/run_ranks.h"
+
+#include <gtest/gtest.h>
+
+namespace mfu {
+namespace {
+
+using std::chrono::seconds;
+
+ProcessRecord process_at(std::optional<std::uint32_t> rank, int from_s, int to_s,
+                         std::uint32_t attempt = 0) {
+  ProcessRecord process;
+  process.rank = rank;
+  process.world_size = 4;
+  process.started = seconds(from_s);
+  process.last = seconds(to_s);
+  process.attempt = attempt;
+  process.totals.emplace_back();
+  Step step;
+  step.start = seconds(from_s);
+  step.end = seconds(to_s);
+  process.steps = {step};
+  return process;
+}
+
+std::vector<std::vector<std::size_t>> chains_of(const std::vector<ProcessRecord>& processes) {
+  std::vector<const ProcessRecord*> pointers;
+  for (const ProcessRecord& each : processes) pointers.push_back(&each);
+  return rank_chains(pointers);
+}
+
+using Chains = std::vector<std::vector<std::size_t>>;
+
+TEST(RankChains, a_process_that_began_after_another_of_its_rank_was_gone_is_its_restart) {
+  EXPECT_EQ(chains_of({process_at(0, 0, 5), process_at(0, 7, 9), process_at(1, 0, 9)}),
+            (Chains{{0, 1}, {2}}));
+  EXPECT_EQ(chains_of({process_at(0, 7, 9), process_at(0, 0, 5)}), (Chains{{1, 0}}));
+}
+
+TEST(RankChains, two_at_the_same_time_are_two) {
+  EXPECT_EQ(chains_of({process_at(0, 0, 5), process_at(0, 1, 6)}), (Chains{{0}, {1}}));
+}
+
+TEST(RankChains, processes_without_a_rank_are_never_one) {
+  EXPECT_EQ(chains_of({process_at({}, 0, 1), process_at({}, 5, 6)}), (Chains{{0}, {1}}));
+}
+
+TEST(AddRanks, counts_restarts_and_names_what_is_missing) {
+  RunRecord record;
+  record.processes = {process_at(0, 0, 5), process_at(0, 7, 9, 1), process_at(2, 0, 9)};
+  record.processes.push_back(process_at(2, 3, 3, 1));  // ended before its first step
+  record.processes.back().steps.clear();
+  RunReport report;
+  add_ranks(record, report);
+  EXPECT_EQ(report.ranks_expected, 4u);
+  EXPECT_EQ(report.restarts, 2u);
+  EXPECT_EQ(report.attempt, 1u);
+  EXPECT_TRUE(report.partial);
+  EXPECT_EQ(report.notes[0],
+            (Note{"ranks_missing", {{"seen", std::int64_t{2}}, {"expected", std::int64_t{4}}}}));
+}
+
+TEST(AddRanks, a_program_without_ranks_expects_none) {
+  RunRecord record;
+  record.processes = {process_at({}, 0, 5)};
+  RunReport report;
+  add_ranks(record, report);
+  EXPECT_FALSE(report.ranks_expected);
+  EXPECT_FALSE(report.partial);
+  EXPECT_TRUE(report.notes.empty());
+}
+
+TEST(AddRanks, says_which_launcher_has_not_ended_and_how_many_never_came) {
+  RunRecord record;
+  Launcher good{.host = "a", .tasks = 4, .ended = seconds(1), .over = true};
+  Launcher killed{.host = "b", .over = true}, running{.host = "c"};
+  Launcher replaced{.host = "d", .over = true, .superseded = true};
+  record.launchers = {good, killed, running, replaced};
+  RunReport report;
+  add_ranks(record, report);
+  std::vector<std::string> codes;
+  for (const Note& note : report.notes) codes.push_back(note.code);
+  EXPECT_EQ(codes, (std::vector<std::string>{"launcher_killed", "launcher_under_way",
+                                             "launchers_missing"}));
+}
+
+}  // namespace
+}  // namespace mfu

@@ -1,0 +1,22 @@
+// Time as a device sees it. An asynchronous device runs behind the host: what a host's clock says
+// of a range there is how long the launches took. So an event is recorded in the device's stream
+// where a step ends and where a part of one begins and ends; whether it was reached is asked later,
+// on the same thread. Nothing here waits, and nothing is asked while a graph is captured.
+#pragma once
+
+#include "record/region.h"
+
+namespace mfu::observer {
+
+// True: the part is timed on the device, and the caller's own clock is not to be used.
+bool begin_device_part(RegionPhase part) noexcept;
+bool end_device_part(RegionPhase part) noexcept;
+
+// A step ends here. What became known since of earlier ones goes to the recorder.
+void end_device_step() noexcept;
+
+// The program's own code is over: what is known now becomes facts. Waits for up to a second.
+void finish_device_steps() noexcept;
+void forget_device_time() noexcept;
+
+}  // namespace mfu::observer

@@ -1,0 +1,118 @@
+#include "torch/pass_bytes.h"
+
+#include <algorithm>
+
+#include "torch/mask_rows.h"
+
+namespace mfu::observer {
+namespace {
+
+// After self-attention its own output and the next query, no more: the keys were there before.
+constexpr std::uint64_t kCrossProducts = 2;
+
+// Heads that the cache keeps. Programs repeat keys and values for the heads that share them; the
+// product before the attention made them (or queries, keys and values at once), and is as wide as
+// they were before.
+std::uint64_t cached_heads(const Thread& thread, const AttendedSizes& shape) {
+  if (shape.key_heads != shape.query_heads || shape.value_width == 0) return shape.key_heads;
+  std::uint64_t columns = thread.columns, heads = shape.query_heads, kept = 0;
+  std::uint64_t fused = heads * shape.key_width, each = shape.key_width + shape.value_width;
+  if (columns < heads * shape.value_width && columns % shape.value_width == 0) {
+    kept = columns / shape.value_width;
+  } else if (columns > fused && (columns - fused) % each == 0) {
+    kept = (columns - fused) / each;
+  }
+  bool shared = kept != 0 && kept < heads && heads % kept == 0;
+  return shared ? kept : heads;
+}
+
+// Rows of keys that this pass made itself: all where the product before had as many rows, none
+// where only the query was made since the attention before (across to an encoder's).
+std::uint64_t new_keys(Thread& thread, const AttendedSizes& shape, std::uint64_t keys) {
+  std::uint64_t all = shape.batch * shape.keys;
+  std::uint64_t products = thread.calls - thread.open.attention_calls;
+  bool first = thread.open.attention_calls == 0;
+  if (shape.keys != shape.queries && thread.product_rows == all) return keys;
+  if (!first && products <= kCrossProducts && shape.keys != thread.open.keys) return 0;
+  return std::min(keys, shape.batch * shape.queries);
+}
+
+void add_cache(Thread& thread, const AttendedSizes& shape, const MaskRows* mask) {
+  std::uint64_t each =
+      cached_heads(thread, shape) * (shape.key_width + shape.value_width) * shape.element_bytes;
+  std::uint64_t keys = shape.batch * shape.keys;
+  // A static cache is as long as it may become; what the mask leaves out need not move.
+  if (mask != nullptr && mask->batch != 0) {
+    keys = std::min(keys, mask->columns * (shape.batch / mask->batch));
+  }
+  std::uint64_t written = new_keys(thread, shape, keys);
+  PassBytes& bytes = thread.open.bytes;
+  bytes.cache_read += (keys - std::min(keys, written)) * each;
+  bytes.cache_written += written * each;
+  if (mask == nullptr || mask->sequences < 2) return;
+  Packed& packed = thread.open.packed;
+  packed.decode_read += (mask->decode_columns - mask->decode_rows) * each;
+  packed.decode_written += mask->decode_rows * each;
+}
+
+void add_packed(Thread& thread, const MaskRows& mask, const AttentionFlops& flop) {
+  Packed& packed = thread.open.packed;
+  std::uint64_t elements = mask.rows * mask.keys;
+  if (elements == 0) return;
+  packed.sequences = mask.sequences;
+  packed.rows = mask.rows;
+  packed.decode_rows = mask.decode_rows;
+  packed.empty_rows = mask.empty_rows;
+  auto share = [&](std::uint64_t whole, std::uint64_t part) {
+    return static_cast<std::uint64_t>(static_cast<Uint128>(whole) * part / elements);
+  };
+  packed.model_flop += share(flop.model_flop, mask.area);
+  packed.decode_model_flop += share(flop.model_flop, mask.decode_area);
+  packed.hardware_flop += flop.hardware_flop;
+  packed.decode_hardware_flop += share(flop.hardware_flop, mask.decode_rows * mask.keys);
+}
+
+}  // namespace
+
+void note_operands(Thread& thread, const Operator& row, const Arguments& arguments,
+                   const AttentionFlops& flop) noexcept {
+  if (thread.pass == Pass::backward || thread.open.id == 0) return;
+  if (row.kind != OperatorKind::attention) {
+    std::optional<std::uint64_t> bytes = weight_bytes(row, arguments.view());
+    if (bytes) {
+      thread.open.bytes.weight_read += *bytes;
+    } else if (row.kind == OperatorKind::matmul) {
+      thread.open.bytes.unknown = true;
+    }
+    return;
+  }
+  std::optional<AttendedSizes> shape = attended_sizes(row, arguments.view());
+  if (!shape) return;
+  std::optional<MaskRows> mask;
+  std::optional<std::size_t> place = mask_argument(row, arguments.view().size());
+  if (place && thread.pass == Pass::plain && arguments.tensor(*place) != nullptr) {
+    mask = rows_of_mask(*arguments.tensor(*place), thread.open.id);
+  }
+  add_cache(thread, *shape, mask ? &*mask : nullptr);
+  bool packs = mask && mask->sequences > 1 && shape->batch == 1 && mask->rows == shape->queries &&
+               mask->keys == shape->keys;
+  if (packs) add_packed(thread, *mask, flop);
+  thread.open.attention_calls = thread.calls + 1;
+}
+
+void note_batched_cache(Thread& thread, const BatchedAttention& attention) noexcept {
+  std::uint64_t batch = std::max<std::uint64_t>(thread.open.batch, 1);
+  if (attention.heads % batch != 0) return;
+  AttendedSizes shape{.batch = batch,
+                      .queries = attention.queries,
+                      .keys = attention.keys,
+                      .query_heads = attention.heads / batch,
+                      .key_heads = attention.heads / batch,
+                      .key_width = attention.key_width,
+                      .value_width = attention.value_width,
+                      .element_bytes = attention.element_bytes};
+  add_cache(thread, shape, nullptr);
+  thread.open.attention_calls = thread.calls + 2;  // it is two calls
+}
+
+}  // namespace mfu::observer

@@ -1,0 +1,28 @@
+// What the pass under way had to move, from its operators' own shapes: weights, the cache that
+// attention reads, the rows it adds to it. Also which sequences a packed pass is made of, where the
+// attention mask tells (continuous batching).
+#pragma once
+
+#include <cstdint>
+
+#include "mfu/ops.h"
+#include "torch/arguments.h"
+#include "torch/thread.h"
+
+namespace mfu::observer {
+
+// Of an operator of the table, once it is counted. `flop`: what the attention needed and executed.
+struct AttentionFlops {
+  std::uint64_t model_flop = 0, hardware_flop = 0;  // the first of its full rectangle
+};
+void note_operands(Thread& thread, const Operator& row, const Arguments& arguments,
+                   const AttentionFlops& flop) noexcept;
+
+// Attention made of two batched products, at the second one.
+struct BatchedAttention {
+  std::uint64_t heads = 0;  // batch × heads
+  std::uint64_t queries = 0, keys = 0, key_width = 0, value_width = 0, element_bytes = 0;
+};
+void note_batched_cache(Thread& thread, const BatchedAttention& attention) noexcept;
+
+}  // namespace mfu::observer

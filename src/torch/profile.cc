@@ -1,0 +1,105 @@
+#include "torch/profile.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/DeviceType.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <exception>
+#include <set>
+
+namespace torch::autograd::profiler {
+// As kineto_shim.h declares it, which needs Kineto's own headers.
+TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
+}  // namespace torch::autograd::profiler
+
+namespace mfu::observer {
+namespace {
+
+namespace impl = torch::profiler::impl;
+
+// What only later versions of torch know: events are not made into tables that nobody reads.
+template <class Config>
+void spare_tables(Config& config) {
+  if constexpr (requires { config.trace_only; }) config.trace_only = true;
+}
+
+impl::ProfilerConfig config_of(const ProfileOptions& options) {
+  impl::ExperimentalConfig experimental;
+  spare_tables(experimental);
+  return impl::ProfilerConfig(impl::ProfilerState::KINETO, true, false, options.stacks, false,
+                              false, experimental);
+}
+
+std::set<impl::ActivityType> activities_of(const ProfileOptions& options) {
+  std::set<impl::ActivityType> activities{impl::ActivityType::CPU};
+  auto type = static_cast<c10::DeviceType>(options.device < 0 ? 0 : options.device >> 8);
+  if (type == c10::DeviceType::CUDA) activities.insert(impl::ActivityType::CUDA);
+  if (type == c10::DeviceType::XPU) activities.insert(impl::ActivityType::XPU);
+  return activities;
+}
+
+}  // namespace
+
+bool profiler_runs() noexcept {
+  return impl::profilerEnabled();
+}
+
+std::string begin_profile(const ProfileOptions& options) noexcept {
+  try {
+    std::set<impl::ActivityType> activities = activities_of(options);
+    impl::ProfilerConfig config = config_of(options);
+    torch::autograd::profiler::prepareProfiler(config, activities);
+    torch::autograd::profiler::enableProfiler(config, activities);
+    torch::autograd::profiler::addMetadataJson("record_shapes", "1");
+    if (options.rank >= 0) {
+      torch::autograd::profiler::addMetadataJson(
+          "distributedInfo", "{\"rank\": " + std::to_string(options.rank) +
+                                 ", \"world_size\": " + std::to_string(options.world_size) + "}");
+    }
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "torch's profiler could not be started";
+  }
+}
+
+WriteTrace end_profile() noexcept {
+  try {
+    std::shared_ptr<torch::autograd::profiler::ProfilerResult> result =
+        torch::autograd::profiler::disableProfiler();
+    if (result == nullptr) return {};
+    return [result](const std::string& path) -> std::string {
+      try {
+        result->save(path);
+        return {};
+      } catch (const std::exception& error) {
+        return error.what();
+      }
+    };
+  } catch (...) {
+    return {};
+  }
+}
+
+struct ProfiledStep::Range {
+  at::RecordFunction function{at::RecordScope::USER_SCOPE};
+};
+
+ProfiledStep::ProfiledStep(std::uint64_t number) : range_(std::make_unique<Range>()) {
+  if (range_->function.isActive())
+    range_->function.before("ProfilerStep#" + std::to_string(number));
+}
+
+ProfiledStep::~ProfiledStep() = default;
+
+void drop_profile() noexcept {
+  try {
+    // Its destructor takes its callbacks away.
+    c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
+  } catch (...) {
+  }
+}
+
+}  // namespace mfu::observer

@@ -1,0 +1,62 @@
+// The collectives of several ranks, matched: who came late, how long the others waited, how fast
+// the data then moved. Ranks' clocks are set by the collectives themselves, which end together
+// everywhere.
+//
+//   auto traces = mfu::read_trace_files({"run/"});
+//   mfu::CollectiveMatch match = mfu::match_collectives(*traces);
+//   for (const mfu::MatchedCollective& collective : match.collectives) {
+//     std::cout << collective.name << ": late was " << (*traces)[collective.straggler].info.path;
+//   }
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trace/trace.h"
+
+namespace mfu {
+
+// One rank's share of a collective. duration = wait + transfer.
+struct CollectivePart {
+  std::uint32_t trace = 0;         // which of the traces given
+  std::uint32_t device_event = 0;  // row of its device events
+  std::int64_t lateness_ns = 0;    // start after the first rank's start, on the common clock
+  std::int64_t wait_ns = 0;        // until the last rank had come
+  std::int64_t transfer_ns = 0;
+};
+
+struct MatchedCollective {
+  std::string name;   // "allreduce", "allgather", "reducescatter", "alltoall", "broadcast" …
+  std::string group;  // process group, where recorded
+  std::vector<CollectivePart> parts;
+  std::uint32_t straggler = 0;        // which trace came last
+  std::int64_t transfer_ns = 0;       // from the last start to the last end, on the common clock
+  std::optional<std::int64_t> bytes;  // that a rank puts in (all-gather: gets out)
+  // As nccl-tests define them; empty where bytes or the group's size are unknown.
+  std::optional<double> algorithm_bytes_per_s, bus_bytes_per_s;
+};
+
+struct RankClock {
+  std::int64_t offset_ns = 0;  // its clock minus the first trace's
+  // Half of the matched ends lie within this of the offset; none: nothing matched, the offset is 0.
+  std::optional<std::int64_t> spread_ns;
+};
+
+struct CollectiveMatch {
+  std::vector<MatchedCollective> collectives;  // by start on the first rank that has them
+  std::vector<RankClock> clocks;               // one a trace
+  std::vector<std::string> notes;              // what could not be matched, and why
+};
+
+// Matches the k-th of a kind in one rank with the k-th in the others, by process group where all
+// record it, by sequence number where they have one, shifted where one rank's recording began later
+// and the sizes show it. Deterministic; the order of the traces changes nothing but their numbers.
+CollectiveMatch match_collectives(std::span<const Trace> traces);
+
+// "allreduce" of "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "nccl:all_reduce" and "allreduce".
+std::string collective_kind(std::string_view name);
+
+}  // namespace mfu

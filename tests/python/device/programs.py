@@ -1,0 +1,112 @@
+"""Programs on the test device, for `mfu run`: python programs.py NAME."""
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "device"))
+
+import late  # noqa: E402
+import torch  # noqa: E402
+
+BATCH, WIDTH, STEPS = 32, 64, 6
+FORWARD = 2 * BATCH * WIDTH * WIDTH  # FLOPs of one layer
+
+
+def batch(device):
+    return torch.randn(BATCH, WIDTH, device=device)
+
+
+def train(layers, places, before_step=lambda: None, read=False):
+    for layer, place in zip(layers, places):
+        layer.to(place)
+    optimizer = torch.optim.SGD([each for layer in layers for each in layer.parameters()], lr=0.01)
+    for _ in range(STEPS):
+        x = batch(places[0])
+        for layer, place in zip(layers, places):
+            x = layer(x.to(place))
+        x.square().mean().backward()
+        before_step()
+        optimizer.step()
+        optimizer.zero_grad()
+        if read:
+            x.sum().item()
+    for index in range(late.device_count()):
+        late.synchronize(index)
+
+
+def linear():
+    return torch.nn.Linear(WIDTH, WIDTH, bias=False)
+
+
+def one():
+    train([linear(), linear()], ["late:0", "late:0"])
+
+
+def two():
+    train([linear(), linear()], ["late:0", "late:1"])
+
+
+def offloaded():
+    """The optimizer's parameters, and a matmul of its own, are on the host; the model is on the device."""
+    model, masters = linear().to("late:0"), linear()
+    optimizer = torch.optim.SGD(masters.parameters(), lr=0.01)
+    for _ in range(STEPS):
+        model(batch("late:0")).square().mean().backward()
+        masters.weight.grad = model.weight.grad.cpu()
+        with torch.no_grad():
+            masters.weight.grad @ masters.weight.grad  # as an orthogonalizing optimizer does
+        optimizer.step()
+        model.weight.data.copy_(masters.weight.data)
+        model.zero_grad()
+
+
+def inference():
+    model = linear().to("late:0")
+    with torch.no_grad():
+        for _ in range(STEPS):
+            model(batch("late:0"))
+    late.synchronize()
+
+
+def slow():
+    """The device takes 50 ms for a step; the host launches it in a few and never reads anything."""
+    train([linear()], ["late:0"], lambda: late.sleep(0.05))
+
+
+def slow_and_read():
+    train([linear()], ["late:0"], lambda: late.sleep(0.05), read=True)
+
+
+def fetched(host_seconds, device_seconds):
+    """A loader that takes its time; the device is busy meanwhile, or not."""
+
+    class Slow(torch.utils.data.Dataset):
+        def __len__(self):
+            return STEPS
+
+        def __getitem__(self, index):
+            time.sleep(host_seconds)
+            return torch.randn(BATCH, WIDTH)
+
+    layer = linear().to("late:0")
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
+    for x in torch.utils.data.DataLoader(Slow(), batch_size=None):
+        late.sleep(device_seconds)
+        layer(x.to("late:0")).square().mean().backward()
+        optimizer.step()
+    late.synchronize()
+
+
+def loader_hidden():
+    fetched(0.03, 0.09)
+
+
+def loader_slow():
+    fetched(0.09, 0.005)
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    globals()[sys.argv[1]]()

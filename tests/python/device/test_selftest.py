@@ -1,0 +1,124 @@
+"""mfu doctor --selftest: passes here, and each check fails when its subject is broken on purpose."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_run import H100, MFU
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMES = ["counts_eager", "counts_by_device", "counts_compiled", "counts_graphs", "names_triton", "counts_fp8", "step_times",
+         "ceiling_below_peak", "ledger_closes", "hardware_counters"]
+
+
+@pytest.fixture(scope="module")
+def selftest():
+    spec = importlib.util.spec_from_file_location("mfu_selftest", ROOT / "python" / "mfu" / "_selftest.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def whole(tmp_path, status, **environment):
+    made = subprocess.run([MFU, "doctor", "--selftest", "--output", tmp_path / "selftest.json", "--json"], capture_output=True, text=True, timeout=600,
+                          env={**os.environ, "MFU_PYTHON": sys.executable, **environment})
+    assert made.returncode == status, made.stdout + made.stderr
+    report = json.loads(made.stdout)
+    assert report == json.loads((tmp_path / "selftest.json").read_text()) and report["schema"] == "mfu.selftest/1"
+    return report, {check["name"]: check for check in report["checks"]}
+
+
+def test_everything_that_needs_no_gpu_passes_here(tmp_path):
+    report, checks = whole(tmp_path, 0)
+    assert list(checks) == NAMES and report["versions"]["torch"] and report["device"]
+    for name in ("counts_eager", "counts_by_device", "step_times", "ceiling_below_peak", "ledger_closes"):
+        assert checks[name]["verdict"] == "passed", checks[name]
+    for check in report["checks"]:
+        assert check["verdict"] != "failed" and check["why"], check
+
+
+def test_a_device_that_runs_late_passes_with_its_own_clock(late, tmp_path):
+    report, checks = whole(tmp_path, 0, MFU_SELFTEST_IMPORT="late", PYTHONPATH=str(ROOT / "tests" / "device"), LATE_NAMES=H100)
+    assert report["device"] == H100
+    for name in ("counts_eager", "counts_by_device", "step_times", "ceiling_below_peak", "counts_eager@late:1", "counts_by_device@late:1"):
+        assert checks[name]["verdict"] == "passed", checks[name]
+
+
+def test_a_subject_that_counts_wrong_fails_it(tmp_path):
+    """A program in mfu's place that adds one FLOP to what mfu says."""
+    broken = tmp_path / "mfu"
+    broken.write_text(f"""#!{sys.executable}
+import json, subprocess, sys
+status = subprocess.run([{MFU!r}, *sys.argv[1:]]).returncode
+if "--json-file" in sys.argv:
+    path = sys.argv[sys.argv.index("--json-file") + 1]
+    report = json.load(open(path))
+    report["model_flop"] += 1
+    json.dump(report, open(path, "w"))
+sys.exit(status)
+""")
+    broken.chmod(0o755)
+    _, checks = whole(tmp_path, 1, MFU_SELFTEST_SUBJECT=str(broken))
+    assert checks["counts_eager"]["verdict"] == "failed" and checks["counts_eager"]["seen"] == checks["counts_eager"]["expected"] + 1
+
+
+class Machine:
+    """A subject by hand: what mfu says of every program, and what the program knows."""
+
+    device = "cuda:0"
+
+    def __init__(self, report=None, facts=None, said=None):
+        self.report = {"model_flop": 100, "timing": "device", "step_ns": {"median": 50e6}, "notes": [],
+                       "by_device": [{"index": 0, "model_flop": 100, "peak_flop_per_s": 1e12}],
+                       "coverage": {"uncounted": [{"operator": "triton::kernel", "calls": 3}]}, **(report or {})}
+        self.facts = {"model_flop": 100, "kernel": "kernel", "calls": 3, "step_ns": 50e6, "flop_per_s": 0.9e12, "trace": "t", **(facts or {})}
+        self.said = said or {"ranks": [{"ledger": [{"duration_ns": 60}, {"duration_ns": 40}], "window": {"duration_ns": 100}}]}
+
+    def run(self, name):
+        return self.report, self.facts
+
+    def call(self, *words):
+        return 0, json.dumps(self.said), ""
+
+
+BROKEN = {
+    "counts_eager": {"report": {"model_flop": 99}}, "counts_compiled": {"report": {"model_flop": 200}},
+    "counts_graphs": {"report": {"model_flop": 20}}, "counts_fp8": {"report": {"model_flop": 0}},
+    "counts_by_device": {"report": {"by_device": [{"index": None, "model_flop": 100, "peak_flop_per_s": 1e12}]}},
+    "names_triton": {"report": {"coverage": {"uncounted": []}}}, "step_times": {"report": {"step_ns": {"median": 5e6}}},
+    "ceiling_below_peak": {"facts": {"flop_per_s": 2e12}},
+    "ledger_closes": {"said": {"ranks": [{"ledger": [{"duration_ns": 60}], "window": {"duration_ns": 100}}]}},
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_check_passes_on_what_is_right_and_fails_on_what_is_broken(selftest, name):
+    check = dict(selftest.CHECKS)[name]
+    assert selftest.checked(name, check, Machine())["verdict"] == "passed"
+    failed = selftest.checked(name, check, Machine(**BROKEN[name]))
+    assert failed["verdict"] == "failed" and failed["seen"] != failed["expected"]
+
+
+def test_step_times_by_the_hosts_clock_alone_fail_on_a_device(selftest):
+    assert selftest.checked("step_times", selftest.check_steps, Machine(report={"timing": "host"}))["verdict"] == "failed"
+
+
+@pytest.mark.parametrize("seen, verdict", ((100, "passed"), (80, "failed"), (200, "failed")))
+def test_counters_are_held_against_the_flops_by_hand(selftest, monkeypatch, seen, verdict):
+    machine = Machine()
+    machine.device = "cpu"
+
+    def call(*words):
+        Path(words[-1]).write_text(json.dumps({"model_flop": 100}))
+        return 0, json.dumps({"flop": seen, "counted_fraction": 1}), ""
+
+    machine.call = call
+    assert selftest.checked("hardware_counters", selftest.check_counters, machine)["verdict"] == verdict
+
+
+def test_a_check_that_breaks_is_one_that_failed(selftest):
+    assert selftest.checked("step_times", lambda machine: 1 / 0, Machine())["verdict"] == "failed"

@@ -1,0 +1,5 @@
+"""Stands in for NVIDIA/apex."""
+
+import os
+
+__version__ = os.environ.get("STANDIN_VERSION", "0.1")

@@ -1,0 +1,3 @@
+import os
+
+__version__ = os.environ.get("STANDIN_VERSION", "0.0.30")

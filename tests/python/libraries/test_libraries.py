@@ -1,0 +1,474 @@
+"""Libraries that multiply past the dispatcher: forward and backward to the digit, and an unknown version is left
+alone."""
+
+import types
+
+import pytest
+import torch
+
+M, K, N = 6, 8, 10
+
+
+def by_operator(totals):
+    return {name: row["hardware_flop"] for (name, _, reason), row in totals.rows.items() if not reason}
+
+
+def types_of(totals):
+    return {kind for (_, kind, reason), row in totals.rows.items() if not reason and row["hardware_flop"]}
+
+
+def train(module, shape, dtype=torch.float32):
+    x = torch.randn(*shape, dtype=dtype, requires_grad=True)
+    return lambda: module(x).sum().backward()
+
+
+def test_a_linear_layer_of_transformer_engine_counts_forward_and_both_gradients(standin, count):
+    (te,) = standin("transformer_engine.pytorch")
+    counted = count(train(te.Linear(K, N), (2, 3, K)))
+    assert by_operator(counted) == {"transformer_engine::generic_gemm": 3 * 2 * M * K * N}
+    assert counted.model_flop == 3 * 2 * M * K * N and counted.recomputed_flop == 0
+    assert types_of(counted) == {"fp32"} and not counted.uncounted()
+    assert standin.said["transformer_engine"][:2] == ("2.8.0+abc", "counted")
+
+
+def test_checkpointing_a_layer_of_transformer_engine_counts_its_second_forward_as_recomputation(standin, count):
+    from torch.utils.checkpoint import checkpoint
+
+    (te,) = standin("transformer_engine.pytorch")
+    layer = te.Linear(K, N)
+    for reentrant in (False, True):
+        counted = count(train(lambda x: checkpoint(layer, x, use_reentrant=reentrant), (M, K)))
+        assert counted.hardware_flop == 4 * 2 * M * K * N
+        assert counted.model_flop == 3 * 2 * M * K * N and counted.recomputed_flop == 2 * M * K * N
+
+
+def test_its_training_is_in_the_phase_train(standin, observer, count):
+    (te,) = standin("transformer_engine.pytorch")
+    layer = te.Linear(K, N)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+
+    def step():
+        train(layer, (M, K))()
+        optimizer.step()
+
+    observer.phases(settle=True)
+    before = {key: value["hardware_flop"] for key, value in observer.phases(settle=True).items()}
+    count(step)
+    after = {key: value["hardware_flop"] for key, value in observer.phases(settle=True).items()}
+    grown = {key[0]: value - before.get(key, 0) for key, value in after.items() if value != before.get(key, 0)}
+    assert grown == {"train": 3 * 2 * M * K * N}
+
+
+def test_fp8_operands_count_as_fp8(standin, count):
+    standin("transformer_engine.pytorch")
+    import transformer_engine_torch as tex
+
+    class Float8TensorBase:  # pytorch/tensor/_internal/float8_tensor_base.py: no tensor, with its bytes inside
+        def __init__(self, rows, columns):
+            self._data = torch.zeros(rows, columns, dtype=torch.uint8)
+            self._fp8_dtype = "kFloat8E4M3"
+            self.device = self._data.device
+
+        def size(self, *args):
+            return self._data.size(*args)
+
+    rest = (None, None, None, None, None, False, None, False, torch.empty(4), 4, False, False)
+    counted = count(lambda: tex.generic_gemm(Float8TensorBase(N, K), True, Float8TensorBase(M, K), False, *rest))
+    assert counted.hardware_flop == 2 * M * K * N and types_of(counted) == {"fp8"}
+
+
+def test_grouped_products_of_transformer_engine_add_up(standin, count):
+    standin("transformer_engine.pytorch")
+    import transformer_engine_torch as tex
+
+    weights, rows = [torch.randn(N, K) for _ in range(3)], [torch.randn(size, K) for size in (4, 0, 5)]
+    out = [torch.zeros(size, N) for size in (4, 0, 5)]
+    counted = count(
+        lambda: tex.te_general_grouped_gemm(
+            weights, True, rows, False, out, None, [4, 0, 5], [], None, False, [], False, [], 0, False, False, 0
+        )
+    )
+    assert counted.hardware_flop == 2 * 9 * K * N
+
+
+@pytest.mark.parametrize(
+    "mask, seen", [("NVTE_NO_MASK", 2 * 16), ("NVTE_CAUSAL_MASK", 2 * 10), ("NVTE_PADDING_CAUSAL_MASK", 6 + 3)]
+)
+def test_fused_attention_of_transformer_engine_counts_what_its_mask_lets_through(standin, count, mask, seen):
+    standin("transformer_engine.pytorch")
+    import transformer_engine_torch as tex
+
+    q = torch.randn(2, 4, 3, 8, dtype=torch.bfloat16)
+    offsets = torch.tensor([0, 3, 5], dtype=torch.int32)
+    layout, bias = tex.NVTE_QKV_Layout.NVTE_BSHD_BSHD_BSHD, tex.NVTE_Bias_Type.NVTE_NO_BIAS
+    kind = getattr(tex.NVTE_Mask_Type, mask)
+    forward = count(
+        lambda: tex.fused_attn_fwd(
+            4,
+            4,
+            True,
+            0.1,
+            0.0,
+            True,
+            layout,
+            bias,
+            kind,
+            (-1, -1),
+            offsets,
+            offsets,
+            q,
+            q,
+            q,
+            q.dtype,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            0,
+        )
+    )
+    assert forward.hardware_flop == forward.model_flop == 4 * seen * 3 * 8 and types_of(forward) == {"bf16"}
+    backward = count(
+        lambda: tex.fused_attn_bwd(
+            4,
+            4,
+            0.1,
+            0.0,
+            True,
+            layout,
+            bias,
+            kind,
+            (-1, -1),
+            False,
+            offsets,
+            offsets,
+            q,
+            q,
+            q,
+            q,
+            q,
+            q.dtype,
+            None,
+            [],
+            None,
+            None,
+            None,
+            None,
+            None,
+        )
+    )
+    assert backward.hardware_flop == 10 * seen * 3 * 8 and backward.model_flop == 8 * seen * 3 * 8
+
+
+def test_the_weight_gradient_of_apex_counts(standin, count):
+    (cuda,) = standin("fused_weight_gradient_mlp_cuda")
+    grad = torch.zeros(N, K)
+    counted = count(
+        lambda: cuda.wgrad_gemm_accum_fp32(
+            torch.ones(M, K, dtype=torch.bfloat16), torch.ones(M, N, dtype=torch.bfloat16), grad
+        )
+    )
+    assert counted.hardware_flop == 2 * M * K * N and types_of(counted) == {"bf16"}
+    assert grad.sum() == M * N * K  # and it did what it does
+
+
+def test_dense_layers_of_apex_count_forward_and_backward(standin, count):
+    dense, mlp = standin("fused_dense_cuda", "mlp_cuda")
+    x, w1, w2 = torch.randn(M, K), torch.randn(N, K), torch.randn(4, N)
+    flop = 2 * M * K * N
+    assert count(lambda: dense.linear_bias_forward(x, w1, torch.zeros(N))).hardware_flop == flop
+    assert count(lambda: dense.linear_bias_backward(x, w1, torch.zeros(M, N))).hardware_flop == 2 * flop
+    both = flop + 2 * M * N * 4
+    assert (
+        count(lambda: dense.linear_gelu_linear_forward(x, w1, torch.zeros(N), w2, torch.zeros(4))).hardware_flop
+        == both
+    )
+    hidden = torch.zeros(M, N)
+    assert (
+        count(lambda: dense.linear_gelu_linear_backward(x, hidden, hidden, w1, w2, torch.zeros(M, 4))).hardware_flop
+        == 2 * both
+    )
+    inputs = (x, w1, w2, torch.zeros(N), torch.zeros(4))
+    assert count(lambda: mlp.forward(1, 1, inputs)).hardware_flop == both
+    assert (
+        count(lambda: mlp.backward(1, 1, None, None, inputs)).hardware_flop == 2 * both - flop
+    )  # the input needs none
+
+
+def test_flash_attention_2_counts_dense_and_windowed_attention(standin, count):
+    _, cuda = standin("flash_attn", "flash_attn_2_cuda")
+    q, k = torch.randn(2, 4, 6, 8, dtype=torch.float16), torch.randn(2, 5, 2, 8, dtype=torch.float16)
+    causal = 2 * (2 + 3 + 4 + 5)  # from the bottom right
+    assert (
+        count(lambda: cuda.fwd(q, k, k, None, None, 0.0, 0.1, True, -1, -1, 0.0, False, None)).hardware_flop
+        == 4 * causal * 6 * 8
+    )
+    windowed = 2 * (2 + 2 + 2 + 2)
+    assert (
+        count(lambda: cuda.fwd(q, k, k, None, None, 0.0, 0.1, True, 1, 0, 0.0, False, None)).hardware_flop
+        == 4 * windowed * 6 * 8
+    )
+    back = count(
+        lambda: cuda.bwd(q, q, k, k, q, None, q, k, k, None, 0.0, 0.1, True, -1, -1, 0.0, False, None, None)
+    )
+    assert (
+        back.hardware_flop == 10 * causal * 6 * 8
+        and back.model_flop == 8 * causal * 6 * 8
+        and types_of(back) == {"fp16"}
+    )
+
+
+def test_flash_attention_2_counts_packed_sequences_by_their_offsets(standin, count):
+    _, cuda = standin("flash_attn", "flash_attn_2_cuda")
+    q, offsets = torch.randn(7, 6, 8, dtype=torch.bfloat16), torch.tensor([0, 3, 7], dtype=torch.int32)
+    seen = 6 + 10
+    forward = count(
+        lambda: cuda.varlen_fwd(
+            q,
+            q,
+            q,
+            None,
+            offsets,
+            offsets,
+            None,
+            None,
+            None,
+            None,
+            4,
+            4,
+            0.0,
+            0.1,
+            False,
+            True,
+            -1,
+            -1,
+            0.0,
+            False,
+            None,
+        )
+    )
+    assert forward.hardware_flop == 4 * seen * 6 * 8
+    backward = count(
+        lambda: cuda.varlen_bwd(
+            q,
+            q,
+            q,
+            q,
+            q,
+            None,
+            q,
+            q,
+            q,
+            offsets,
+            offsets,
+            None,
+            4,
+            4,
+            0.0,
+            0.1,
+            False,
+            True,
+            -1,
+            -1,
+            0.0,
+            False,
+            None,
+            None,
+        )
+    )
+    assert backward.hardware_flop == 10 * seen * 6 * 8
+
+
+def test_flash_attention_2_counts_a_cache_by_its_lengths(standin, count):
+    _, cuda = standin("flash_attn", "flash_attn_2_cuda")
+    q, cache, new = torch.randn(2, 1, 6, 8), torch.randn(2, 64, 2, 8), torch.randn(2, 1, 2, 8)
+    lengths = torch.tensor([10, 20], dtype=torch.int32)
+    counted = count(
+        lambda: cuda.fwd_kvcache(
+            q,
+            cache,
+            cache,
+            new,
+            new,
+            lengths,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            0.1,
+            True,
+            -1,
+            -1,
+            0.0,
+            True,
+            0,
+        )
+    )
+    assert counted.hardware_flop == 4 * (11 + 21) * 6 * 8
+
+
+def test_flash_attention_4_counts_its_function_forward_and_backward(standin, count):
+    (interface,) = standin("flash_attn.cute.interface")
+    q = torch.randn(2, 4, 3, 8, requires_grad=True)
+    counted = count(lambda: interface.FlashAttnFunc.apply(q, q, q, None, True).sum().backward())
+    assert counted.hardware_flop == (4 + 10) * 2 * 10 * 3 * 8 and counted.model_flop == 12 * 2 * 10 * 3 * 8
+    assert interface._flash_attn_fwd.compile_cache == {"seen": True}
+
+
+def test_grouped_gemm_counts_rows_of_experts(standin, count):
+    (grouped,) = standin("grouped_gemm")
+    a, b, sizes = torch.randn(9, K), torch.randn(3, K, N), torch.tensor([4, 0, 5])
+    counted = count(lambda: grouped.gmm(a, b, sizes))
+    assert by_operator(counted) == {"grouped_gemm::gmm": 2 * 9 * K * N}
+    assert count(lambda: grouped.gmm(a, torch.randn(9, N), sizes, trans_a=True)).hardware_flop == 2 * 9 * K * N
+    assert count(lambda: grouped.gmm(a, torch.randn(3, N, K), sizes, trans_b=True)).hardware_flop == 2 * 9 * K * N
+
+
+def test_deep_gemm_counts_dense_grouped_and_masked_products(standin, count):
+    (deep,) = standin("deep_gemm")
+    fp8 = lambda *shape: (torch.zeros(*shape, dtype=torch.float8_e4m3fn), torch.ones(1))  # noqa: E731
+    counted = count(lambda: deep.fp8_gemm_nt(fp8(M, K), fp8(N, K), torch.zeros(M, N)))
+    assert counted.hardware_flop == 2 * M * K * N and types_of(counted) == {"fp8"}
+    assert (
+        count(lambda: deep.bf16_gemm_nn(torch.zeros(M, K), torch.zeros(K, N), torch.zeros(M, N))).hardware_flop
+        == 2 * M * K * N
+    )
+    groups = torch.tensor([0, 0, 1, 1, -1, -1], dtype=torch.int32)
+    assert (
+        count(
+            lambda: deep.m_grouped_fp8_gemm_nt_contiguous(fp8(M, K), fp8(2, N, K), torch.zeros(M, N), groups)
+        ).hardware_flop
+        == 2 * 4 * K * N
+    )
+    used = torch.tensor([1, 3], dtype=torch.int32)
+    assert (
+        count(
+            lambda: deep.m_grouped_fp8_gemm_nt_masked(fp8(2, M, K), fp8(2, N, K), torch.zeros(2, M, N), used, 3)
+        ).hardware_flop
+        == 2 * 4 * K * N
+    )
+    assert (
+        count(
+            lambda: deep.k_grouped_fp8_gemm_tn_contiguous(
+                fp8(12, K), fp8(12, N), torch.zeros(2, K, N), [4, 8], None
+            )
+        ).hardware_flop
+        == 2 * 12 * K * N
+    )
+    assert (
+        count(
+            lambda: deep.einsum("bhr,hdr->bhd", torch.zeros(2, 3, 5), torch.zeros(3, 7, 5), torch.zeros(2, 3, 7))
+        ).hardware_flop
+        == 2 * 2 * 3 * 5 * 7
+    )
+    named = count(lambda: deep.fp8_paged_mqa_logits(None, None, None, None, None, None, 0, False))
+    assert [each["operator"] for each in named.uncounted()] == ["deep_gemm::fp8_paged_mqa_logits"]
+
+
+def test_flashinfer_counts_attention_and_products(standin, count):
+    (infer,) = standin("flashinfer")
+    q, k = torch.randn(4, 6, 8), torch.randn(5, 2, 8)
+    assert count(lambda: infer.single_prefill_with_kv_cache(q, k, k, causal=True)).hardware_flop == 4 * 14 * 6 * 8
+    assert count(lambda: infer.single_decode_with_kv_cache(q[0], k, k)).hardware_flop == 4 * 5 * 6 * 8
+    ragged = infer.BatchPrefillWithRaggedKVCacheWrapper(None)
+    ragged.plan(torch.tensor([0, 1, 4]), torch.tensor([0, 2, 5]), 6, 2, 8, causal=True)
+    assert count(lambda: ragged.run(q, k, k)).hardware_flop == 4 * (2 + 6) * 6 * 8
+    paged = infer.BatchDecodeWithPagedKVCacheWrapper(None)
+    paged.plan(torch.tensor([0, 2, 5]), torch.arange(5), torch.tensor([3, 16]), 6, 2, 8, 16)
+    cache = torch.randn(5, 2, 16, 2, 8)
+    assert count(lambda: paged.run(q[:2], cache)).hardware_flop == 4 * (19 + 48) * 6 * 8
+    a, b = torch.zeros(2, M, K, dtype=torch.float8_e4m3fn), torch.zeros(2, K, N, dtype=torch.float8_e4m3fn)
+    fp8 = count(lambda: infer.bmm_fp8(a, b, None, None, torch.bfloat16))
+    assert fp8.hardware_flop == 2 * 2 * M * K * N and types_of(fp8) == {"fp8"}
+    fp4 = count(
+        lambda: infer.mm_fp4(
+            torch.zeros(M, K // 2, dtype=torch.uint8), torch.zeros(K // 2, N, dtype=torch.uint8), None, None
+        )
+    )
+    assert fp4.hardware_flop == 2 * M * K * N and types_of(fp4) == {"fp4"}
+    x, chosen = torch.randn(5, K), torch.zeros(5, 2, dtype=torch.int32)
+    experts = count(
+        lambda: infer.cutlass_fused_moe(
+            x, chosen, None, torch.randn(4, 2 * N, K), torch.randn(4, K, N), torch.float32, []
+        )
+    )
+    assert experts.hardware_flop == 2 * 10 * (2 * N * K + K * N)
+
+
+def test_split_k_attention_of_xformers_counts(standin, count):
+    (splitk,) = standin("xformers.ops.fmha.triton_splitk")
+    inp = types.SimpleNamespace(
+        query=torch.randn(2, 1, 6, 8), key=torch.randn(2, 9, 6, 8), value=torch.randn(2, 9, 6, 8), attn_bias=None
+    )
+    assert splitk.FwOp.apply(inp, False) == (inp.query, splitk.FwOp)
+    assert count(lambda: splitk.FwOp.apply(inp, False)).hardware_flop == 4 * 2 * 9 * 6 * 8
+
+
+def test_unsloths_product_with_one_row_counts(standin, count):
+    (utils,) = standin("unsloth.kernels.utils")
+    state = types.SimpleNamespace(shape=(N, K))
+    assert (
+        count(lambda: utils.fast_gemv(torch.randn(1, 1, K, dtype=torch.float16), None, state)).hardware_flop
+        == 2 * K * N
+    )
+
+
+UNKNOWN = [
+    ("transformer_engine", "3.1.0", ("transformer_engine.pytorch", "transformer_engine")),
+    ("apex", "1.4", ("apex", "fused_dense_cuda")),
+    ("flash_attn_2", "5.0", ("flash_attn",)),
+    ("flash_attn_4", "7.0", ("flash_attn.cute.interface",)),
+    ("grouped_gemm", "9.9", ("grouped_gemm",)),
+    ("deep_gemm", "4.0.0", ("deep_gemm",)),
+    ("flashinfer", "1.2.0", ("flashinfer",)),
+    ("xformers", "2.0", ("xformers.ops.fmha.triton_splitk",)),
+    ("unsloth", "1999.1", ("unsloth", "unsloth.kernels.utils")),
+]
+
+
+@pytest.mark.parametrize("name, version, modules", UNKNOWN, ids=[each[0] for each in UNKNOWN])
+def test_an_unknown_version_is_left_alone_and_named(standin, name, version, modules):
+    loaded = standin(*modules, version=version)
+    told, state, why = standin.said[name]
+    assert told == version and state == "unknown" and "another version" in why
+    for module in loaded:
+        assert not any(getattr(value, "_mfu_wrapped", False) for value in vars(module).values())
+
+
+def test_a_call_that_was_not_read_steps_aside_and_never_raises_ours(standin, count):
+    standin("transformer_engine.pytorch")
+    import transformer_engine_torch as tex
+
+    original = tex.generic_gemm.__wrapped__
+    assert tex.generic_gemm.__name__ == "generic_gemm"
+    with pytest.raises(TypeError) as ours:
+        tex.generic_gemm()
+    with pytest.raises(TypeError) as theirs:
+        original()
+    assert str(ours.value) == str(theirs.value)
+    rest = (None, None, None, None, None, False, None, False, torch.empty(4), 4, False, False)
+    counted = count(lambda: tex.generic_gemm(torch.zeros(N, K), 1, torch.zeros(M, K), 0, *rest))  # flags as numbers
+    assert counted.hardware_flop == 0 and counted.uncounted()[0]["operator"] == "transformer_engine::generic_gemm"
+    assert standin.said["transformer_engine"][1] == "unknown"
+
+
+def test_nothing_of_these_libraries_is_imported_by_counting(observer):
+    import subprocess
+    import sys
+
+    code = "import torch; from mfu import _observer; _observer.start(region_folder=''); import sys; print([m for m in sys.modules if 'libraries.' in m])"
+    import os
+    from pathlib import Path
+
+    path = str(Path(observer.__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

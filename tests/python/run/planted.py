@@ -1,0 +1,162 @@
+"""Small trainings, each slow for one reason: python planted.py NAME [STEPS]."""
+
+import os
+import sys
+import time
+
+import torch
+from torch import nn
+
+STEPS = int(sys.argv[2]) if len(sys.argv) > 2 else 12
+
+
+def loop(model, batches, optimizer=None, loss=lambda out: out.square().mean(), each=None):
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=1e-3)
+    for step, batch in enumerate(batches):
+        if step == STEPS:
+            break
+        value = loss(model(batch))
+        optimizer.zero_grad()
+        value.backward()
+        optimizer.step()
+        if each:
+            each(model, value)
+
+
+def wide(width=768, layers=3):
+    return nn.Sequential(*[nn.Linear(width, width) for _ in range(layers)])
+
+
+def endless(*shape):
+    batch = torch.randn(*shape)
+    while True:
+        yield batch
+
+
+class Rows(torch.utils.data.Dataset):
+    def __init__(self, work):
+        self.work = work
+
+    def __len__(self):
+        return 100000
+
+    def __getitem__(self, index):
+        return self.work(index)
+
+
+def slow_loader():
+    """Each row is waited for, as for a disk."""
+    rows = Rows(lambda index: (time.sleep(0.002), torch.ones(256))[1])
+    loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=16))
+
+
+def preprocessing():
+    """Each row is computed in Python."""
+    rows = Rows(lambda index: torch.tensor([float(sum(range(400)) % 7 + i) for i in range(256)]) if sum(range(60000)) else None)
+    loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=16))
+
+
+def one_thread():
+    torch.set_num_threads(1)
+    loop(wide(), endless(512, 768))
+
+
+def optimizer():
+    """Three hundred small tensors, updated one after another."""
+    model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(150)])
+    loop(model, endless(8, 32), torch.optim.AdamW(model.parameters(), foreach=False))
+
+
+def tiny():
+    """Hundreds of operators on a handful of numbers."""
+    class Tiny(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(16))
+
+        def forward(self, x):
+            for _ in range(200):
+                x = (x * self.weight + 0.1).tanh()
+            return x
+
+    model = Tiny()
+    loop(model, endless(4, 16), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
+
+
+def checkpointing():
+    from torch.utils.checkpoint import checkpoint
+
+    class Again(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = wide(768, 4)
+
+        def forward(self, x):
+            return checkpoint(self.body, x, use_reentrant=False)
+
+    model = Again()
+    loop(model, endless(512, 768).__iter__(), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
+
+
+def items():
+    """Values read one by one in each step."""
+    def each(model, value):
+        weights = model[0].weight.detach()[:8, :50]
+        sum(float(weights[i, j]) for i in range(8) for j in range(50))
+
+    model = wide(64, 2)
+    loop(model, endless(8, 64), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True), each=each)
+
+
+def optimal():
+    model = wide(1536, 3)
+    loop(model, endless(1024, 1536), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
+
+
+def accumulation():
+    """Four passes a step."""
+    model, batches = wide(768, 3), endless(512, 768)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
+    for _ in range(STEPS):
+        for _ in range(4):
+            model(next(batches)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def sleeping():
+    loop(wide(256, 2), endless(64, 256), each=lambda model, value: time.sleep(0.05))
+
+
+def compiled():
+    model = wide(512, 3)
+    loop(torch.compile(model), endless(256, 512), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
+
+
+def ranks():
+    """The second rank has more to do than the first."""
+    torch.distributed.init_process_group("gloo")
+    torch.set_num_threads(1)
+    model = nn.parallel.DistributedDataParallel(wide(256, 2))
+    slow = torch.distributed.get_rank() == 1
+    loop(model, endless(256, 256), each=lambda m, v: [torch.randn(400, 400) @ torch.randn(400, 400) for _ in range(40)] if slow else None)
+    torch.distributed.destroy_process_group()
+
+
+def own_profiler():
+    from torch.profiler import profile, schedule
+
+    with profile(schedule=schedule(wait=4, warmup=1, active=2, repeat=1)) as profiler:
+        loop(wide(64, 2), endless(8, 64), each=lambda model, value: profiler.step())
+    print(len(profiler.key_averages()) > 0)
+
+
+def leaves():
+    """os._exit in the middle of the window."""
+    count = []
+    loop(wide(64, 2), endless(8, 64), each=lambda model, value: (count.append(1), len(count) == 5 and os._exit(3)))
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    globals()[sys.argv[1]]()

@@ -1,0 +1,96 @@
+"""`mfu run --explain`: why, from the same run, with nothing edited (planted.py has the reasons)."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from expected import HERE, MFU
+
+PLANTED = str(HERE / "planted.py") if not isinstance(HERE, str) else HERE + "/planted.py"
+
+
+def run(tmp_path, name, *options, command=None, steps=12):
+    words = [MFU, "run", "--explain", "--dir", str(tmp_path / "run"), *options, "--"]
+    done = subprocess.run([*words, *(command or [sys.executable]), PLANTED, name, str(steps)], capture_output=True, text=True, timeout=300)
+    return done, json.loads((tmp_path / "run" / "summary.json").read_text())
+
+
+def codes(report):
+    """What other processes on this machine do is no fault of the program's."""
+    return [each["code"] for each in report["findings"] if each["code"] != "host_preempted"]
+
+
+@pytest.mark.parametrize("name, code", [
+    ("slow_loader", "data_loading"), ("preprocessing", "preprocessing"), ("one_thread", "threads"), ("optimizer", "optimizer"),
+    ("tiny", "kernel_launch"), ("checkpointing", "recomputation"), ("sleeping", "host_sleeps"),
+])
+def test_the_reason_that_was_planted_is_found(tmp_path, name, code):
+    for attempt in range(3):  # a machine that others load shows their reason, not the program's: wait for a better moment
+        done, report = run(tmp_path / str(attempt), name)
+        assert done.returncode == 0, done.stderr
+        busy = report["host"]["preempted_fraction"] > 0.2  # a loaded machine stretches what computes, not what waits
+        if not busy or code in codes(report):
+            break
+    assert code in codes(report) if busy else codes(report)[0] == code, report["findings"]
+
+
+@pytest.mark.parametrize("name", ["checkpointing", "accumulation", "optimizer"])
+def test_the_ledgers_flops_are_the_observers_and_its_lines_add_up(tmp_path, name):
+    _, report = run(tmp_path, name)
+    explained = json.loads((tmp_path / "run" / "explain.json").read_text())
+    rank = explained["ranks"][0]
+    # Every step of these programs is alike: three of twelve are a quarter.
+    assert 4 * rank["model_flop"] == report["model_flop"] and 4 * rank["hardware_flop"] == report["hardware_flop"]
+    assert sum(line["duration_ns"] for line in rank["ledger"]) == rank["window"]["duration_ns"]
+    assert rank["window"]["steps"] == 3 and rank["cpu"]["threads"] >= 1
+    assert report["explain"]["profiled_steps"] == list(range(report["explain"]["profiled_steps"][0], report["explain"]["profiled_steps"][0] + 3))
+    assert (tmp_path / "run" / "trace-rank0.json.gz").is_file() and (tmp_path / "run" / "report.html").is_file()
+    assert not (tmp_path / "run" / "trace-rank0.json").exists()
+
+
+def test_profiled_steps_are_in_no_rate(tmp_path):
+    _, report = run(tmp_path, "tiny", steps=9)
+    left_out = len(report["explain"]["profiled_steps"]) + 1
+    assert left_out == 4 and any("none of them is in a rate" in note for note in report["notes"])
+    # One warm-up step at least: what is left cannot hold a profiled one.
+    assert report["steps"] == 9
+
+
+def test_a_program_with_a_profiler_of_its_own_is_left_alone(tmp_path):
+    done, report = run(tmp_path, "own_profiler")
+    assert done.returncode == 0 and done.stdout == "True\n"
+    assert any("torch's profiler itself" in note for note in report["notes"]) and report["explain"] is None
+
+
+def test_a_program_that_leaves_inside_the_window_says_so(tmp_path):
+    done, report = run(tmp_path, "leaves")
+    assert done.returncode == 3 and any("ended inside the window" in note for note in report["notes"])
+
+
+def test_a_program_that_ends_before_the_window_says_so(tmp_path):
+    done, report = run(tmp_path, "tiny", steps=2)
+    assert done.returncode == 0 and any("before the steps to explain began" in note for note in report["notes"])
+
+
+def test_a_window_that_the_end_cuts_is_explained_as_far_as_it_goes(tmp_path):
+    _, report = run(tmp_path, "tiny", "--explain=4", "--explain-after", "2", steps=4)
+    assert report["explain"]["profiled_steps"] == [2, 3] and any("2 of 4 steps" in note for note in report["notes"])
+
+
+def test_the_profilers_own_words_stay_off_the_programs_output(tmp_path):
+    done, _ = run(tmp_path, "tiny")
+    assert done.stdout == "" and "profiler_start" not in done.stderr
+
+
+def test_two_ranks_are_explained_together_and_the_slow_one_is_named(tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29547"]
+    done, report = run(tmp_path, "ranks", command=torchrun)
+    assert done.returncode == 0, done.stderr
+    assert len(report["explain"]["traces"]) == 2 and report["slowest_rank"] == 1 and "straggler" in codes(report)
+
+
+def test_only_the_named_ranks_are_profiled(tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29548"]
+    _, report = run(tmp_path, "ranks", "--explain-ranks", "1", command=torchrun)
+    assert [path.rsplit("/", 1)[1] for path in report["explain"]["traces"]] == ["trace-rank1.json.gz"]

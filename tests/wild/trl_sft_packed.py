@@ -1,0 +1,22 @@
+"""TRL's SFTTrainer with packing: several texts in one row, none attends to another"""
+NEEDS = ["trl", "datasets", "transformers"]
+EXPECT = {"steps": 2, "phases": {"train": 2}}
+WHY = "the head's gradient is added up in place (addmm_), which the counter has no formula for"
+
+import torch
+from datasets import Dataset
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from trl import SFTConfig, SFTTrainer
+
+torch.manual_seed(0)
+words = {word: index for index, word in enumerate(["<pad>", "<eos>", "<unk>"] + [f"w{i}" for i in range(93)])}
+plain = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+plain.pre_tokenizer = pre_tokenizers.Whitespace()
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
+model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, hidden_size=32, intermediate_size=64, num_attention_heads=4,
+                                     num_key_value_heads=2, vocab_size=96))
+rows = Dataset.from_list([{"text": " ".join(f"w{(i * 7 + j) % 93}" for j in range(4 + i % 5))} for i in range(64)])
+options = SFTConfig(output_dir="out", max_steps=2, per_device_train_batch_size=2, report_to=[], save_strategy="no",
+                    disable_tqdm=True, use_cpu=True, bf16=False, max_length=16, packing=True)
+SFTTrainer(model=model, processing_class=tokenizer, train_dataset=rows, args=options).train()
