@@ -59,7 +59,7 @@ def test_exit_status_and_what_was_counted_survive(script, tmp_path, ending, stat
 
 
 def test_torchrun_and_its_ranks(script, tmp_path):
-    script.write_text(TRAIN.replace("net = ", "torch.distributed.init_process_group('gloo')\nnet = ") + "torch.distributed.destroy_process_group()\n")
+    script.write_text(TRAIN.replace("net = ", "torch.distributed.init_process_group('gloo')\nnet = ") + "torch.distributed.destroy_process_group()\nimport time; time.sleep(0.5)\n")
     done, report = observed(tmp_path, sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script)
     assert done.returncode == 0, done.stderr
     assert (report["ranks"], report["model_flop"]) == (2, 8 * STEP)
