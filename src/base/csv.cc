@@ -25,8 +25,9 @@ class CsvReader {
     return true;
   }
 
-  Result<CsvRow> row() {
+  Result<CsvRow> row(std::size_t width) {
     CsvRow row{line_, {}};
+    row.cells.reserve(width);
     while (true) {
       row.cells.push_back(MFU_TRY(cell()));
       if (at_end()) return row;
@@ -41,9 +42,11 @@ class CsvReader {
  private:
   Result<std::string> cell() {
     if (!at_end() && text_[at_] == '"') return quoted_cell();
-    std::size_t start = at_;
-    while (!at_end() && text_[at_] != ',' && text_[at_] != '\n') ++at_;
-    return std::string(trim(text_.substr(start, at_ - start)));
+    if (line_end_ < at_ || at_ == 0) line_end_ = std::min(text_.find('\n', at_), text_.size());
+    std::string_view rest = text_.substr(at_, line_end_ - at_);
+    std::string_view cell = rest.substr(0, rest.find(','));
+    at_ += cell.size();
+    return std::string(trim(cell));
   }
 
   Result<std::string> quoted_cell() {
@@ -58,7 +61,7 @@ class CsvReader {
       }
       std::string_view piece = text_.substr(at_, quote - at_);
       cell += piece;
-      line_ += static_cast<std::size_t>(std::count(piece.begin(), piece.end(), '\n'));
+      for (std::size_t at = 0; (at = piece.find('\n', at)) != std::string_view::npos; ++at) ++line_;
       at_ = quote + 1;
       if (at_end() || text_[at_] != '"') break;
       cell += '"';
@@ -76,6 +79,7 @@ class CsvReader {
   std::string_view name_;
   std::size_t at_ = 0;
   std::size_t line_ = 1;
+  std::size_t line_end_ = 0;  // of the line that was looked at last
 };
 
 }  // namespace
@@ -87,7 +91,7 @@ Result<CsvTable> parse_csv(std::string_view text, std::string_view name) {
   CsvTable table;
   while (!reader.at_end()) {
     if (reader.skip_blank_line()) continue;
-    CsvRow row = MFU_TRY(reader.row());
+    CsvRow row = MFU_TRY(reader.row(table.columns.size()));
     if (table.columns.empty()) {
       table.columns = std::move(row.cells);
     } else if (row.cells.size() != table.columns.size()) {

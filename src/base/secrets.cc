@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 
 #include "base/text.h"
 
@@ -12,16 +13,16 @@ namespace {
 constexpr std::string_view kHidden = "[hidden]";
 constexpr std::size_t npos = std::string_view::npos;
 
-bool is_digit(char c) {
+constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
-bool is_upper(char c) {
+constexpr bool is_upper(char c) {
   return c >= 'A' && c <= 'Z';
 }
-bool is_alnum(char c) {
+constexpr bool is_alnum(char c) {
   return is_digit(c) || is_upper(c) || (c >= 'a' && c <= 'z');
 }
-bool is_word(char c) {
+constexpr bool is_word(char c) {
   return is_alnum(c) || c == '_' || c == '-';
 }
 bool is_blank(char c) {
@@ -65,13 +66,20 @@ constexpr Form kForms[] = {
     {"wandb_v1_", 20, "a Weights & Biases key"},
 };
 
-bool starts_form(char c) {
-  static constexpr auto kStarts = [] {
-    std::array<bool, 256> starts{};
-    for (const Form& form : kForms) starts[static_cast<unsigned char>(form.start[0])] = true;
-    return starts;
-  }();
-  return kStarts[static_cast<unsigned char>(c)];
+// What the search does at a byte: nearly all of them are passed over with one look at a table.
+enum Look : std::uint8_t { pass, word, separator, start };
+
+constexpr auto kLooks = [] {
+  std::array<Look, 256> looks{};
+  for (unsigned c = 0; c < 256; ++c) looks[c] = is_word(static_cast<char>(c)) ? word : pass;
+  for (const Form& form : kForms) looks[static_cast<unsigned char>(form.start[0])] = start;
+  for (char c : {'-', 'e', 'B'}) looks[static_cast<unsigned char>(c)] = start;
+  for (char c : {'=', ':'}) looks[static_cast<unsigned char>(c)] = separator;
+  return looks;
+}();
+
+Look look_of(char c) {
+  return kLooks[static_cast<unsigned char>(c)];
 }
 
 std::size_t end_of_word(std::string_view text, std::size_t at) {
@@ -83,7 +91,7 @@ std::size_t end_of_word(std::string_view text, std::size_t at) {
 // A key by its own form, at the start of a word.
 std::optional<Secret> form_at(std::string_view text, std::size_t at) {
   for (const Form& form : kForms) {
-    if (!text.substr(at).starts_with(form.start)) continue;
+    if (text[at] != form.start[0] || !text.substr(at).starts_with(form.start)) continue;
     std::size_t end = end_of_word(text, at + form.start.size());
     std::size_t run = 0, longest = 0;
     bool digit = false;
@@ -209,6 +217,7 @@ bool is_path(std::string_view value) {
 
 // Whether words_of() is worth asking: nearly all names end in none of these.
 bool may_name_secret(std::string_view name) {
+  while (!name.empty() && !is_alnum(name.back())) name.remove_suffix(1);
   static constexpr std::array<std::string_view, 19> kEndings = {
       "token",      "key",         "password",      "passwd",   "pwd", "secret", "secrets",
       "credential", "credentials", "authorization", "cookie",   "sas", "sig",    "signature",
@@ -228,7 +237,7 @@ std::optional<Secret> named_at(std::string_view text, std::size_t at) {
   std::size_t begin = end;
   while (begin > 0 && (is_word(text[begin - 1]) || text[begin - 1] == '.')) --begin;
   std::string_view name = text.substr(begin, end - begin);
-  if (!may_name_secret(name) || name_kind(name) == Name::plain) return std::nullopt;
+  if (!may_name_secret(name)) return std::nullopt;
   std::size_t from = at + 1;
   while (from < text.size() && is_blank(text[from]) && text[from] != '\n') ++from;
   char quote = from < text.size() && (text[from] == '"' || text[from] == '\'') ? text[from] : 0;
@@ -254,6 +263,7 @@ std::optional<Secret> bearer_at(std::string_view text, std::size_t at) {
   return Secret{from, value.size(), "a bearer token"};
 }
 
+// At a separator or at the start of a word.
 std::optional<Secret> secret_at(std::string_view text, std::size_t at) {
   char c = text[at];
   if (c == '=') return named_at(text, at);
@@ -261,11 +271,10 @@ std::optional<Secret> secret_at(std::string_view text, std::size_t at) {
     std::optional<Secret> found = url_password_at(text, at);
     return found ? found : named_at(text, at);
   }
-  if (at > 0 && is_word(text[at - 1])) return std::nullopt;
   if (c == '-') return private_key_at(text, at);
   if (c == 'e') return web_token_at(text, at);
   if (c == 'B') return bearer_at(text, at);
-  return starts_form(c) ? form_at(text, at) : std::nullopt;
+  return form_at(text, at);
 }
 
 // The word behind this one is a value: "--api-key KEY".
@@ -286,7 +295,7 @@ bool takes_secret(const std::vector<std::string>& command, std::size_t at) {
 }  // namespace
 
 std::optional<std::string_view> secret_behind(std::string_view name, std::string_view value) {
-  Name kind = name_kind(name);
+  Name kind = may_name_secret(name) ? name_kind(name) : Name::plain;
   value = trim(value);
   if (kind == Name::plain || is_placeholder(value)) return std::nullopt;
   switch (kind) {
@@ -305,14 +314,20 @@ std::optional<std::string_view> secret_behind(std::string_view name, std::string
 
 std::vector<Secret> find_secrets(std::string_view text) {
   std::vector<Secret> found;
+  Look before = pass;
   for (std::size_t at = 0; at < text.size();) {
-    std::optional<Secret> secret = secret_at(text, at);
+    Look look = look_of(text[at]);
+    bool inside = before == word || before == start;
+    before = look;
+    std::optional<Secret> secret;
+    if (look == separator || (look == start && !inside)) secret = secret_at(text, at);
     if (!secret) {
       ++at;
       continue;
     }
     found.push_back(*secret);
     at = secret->begin + secret->size;
+    before = look_of(text[at - 1]);
   }
   return found;
 }

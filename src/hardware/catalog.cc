@@ -48,9 +48,11 @@ class Row {
       : table_(table), row_(row), path_(path) {}
 
   std::string_view cell(std::string_view column) const {
-    auto found = std::find(table_.columns.begin(), table_.columns.end(), column);
-    if (found == table_.columns.end()) return {};
-    return row_.cells[static_cast<std::size_t>(found - table_.columns.begin())];
+    for (std::size_t i = 0; i < table_.columns.size(); ++i) {
+      const std::string& name = table_.columns[i];
+      if (name.size() == column.size() && name == column) return row_.cells[i];
+    }
+    return {};
   }
 
   Failure wrong(std::string_view column, std::string_view expected) const {

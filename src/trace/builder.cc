@@ -31,12 +31,12 @@ std::uint64_t pair_key(std::int64_t a, std::int64_t b) {
 
 // Text that will be parsed again: printable ASCII, whatever it was.
 void append_printable(std::string& out, std::string_view text) {
-  if (is_printable(text.data(), text.size())) {
-    out += text;
-    return;
-  }
-  for (char c : text) {
-    out += c >= 0x20 && c < 0x7f ? c : c == '\n' || c == '\t' || c == '\r' ? ' ' : '?';
+  std::size_t begin = out.size();
+  out += text;
+  if (is_printable(text.data(), text.size())) return;
+  for (char* c = out.data() + begin; c != out.data() + out.size(); ++c) {
+    bool printable = *c >= 0x20 && *c < 0x7f;
+    if (!printable) *c = *c == '\n' || *c == '\t' || *c == '\r' ? ' ' : '?';
   }
 }
 

@@ -21,22 +21,28 @@ void add(TraceCoverage& coverage, std::string_view kind, const std::string& plac
   if (!known && found.size() < kMostPlaces) found.push_back(std::move(line));
 }
 
-void look_at(TraceCoverage& coverage, const std::string& place, std::string_view name,
-             std::string_view value) {
+// A member of the file with the keys that lead to a value in it.
+using Path = std::vector<std::string_view>;
+
+// Words are made only where there is something to say: nearly all values are harmless.
+void look_at(TraceCoverage& coverage, const Path& path, std::string_view value) {
+  std::optional<std::string_view> kind = secret_behind(path.back(), value);
   // The form says more than the name it stands behind.
-  std::vector<Secret> forms = find_secrets(value);
-  std::optional<std::string_view> kind = secret_behind(name, value);
-  if (!forms.empty()) kind = forms[0].kind;
-  if (kind) add(coverage, *kind, place);
+  if (std::vector<Secret> forms = find_secrets(value); !forms.empty()) kind = forms[0].kind;
+  if (!kind) return;
+  std::string place = printable(unescape(path[0]), 60);
+  for (std::size_t i = 1; i < path.size(); ++i) place += "." + printable(path[i], 60);
+  add(coverage, *kind, "\"" + place + "\"");
 }
 
 // As deep as parse_json() goes.
-void walk(TraceCoverage& coverage, const std::string& place, std::string_view name,
-          const Json& json) {
-  if (json.string() != nullptr) look_at(coverage, place, name, *json.string());
-  for (const Json& element : json.elements()) walk(coverage, place, name, element);
+void walk(TraceCoverage& coverage, Path& path, const Json& json) {
+  if (json.string() != nullptr) look_at(coverage, path, *json.string());
+  for (const Json& element : json.elements()) walk(coverage, path, element);
   for (const auto& [key, value] : json.members()) {
-    walk(coverage, place + "." + printable(key, 60), key, value);
+    path.push_back(key);
+    walk(coverage, path, value);
+    path.pop_back();
   }
 }
 
@@ -44,14 +50,12 @@ void walk(TraceCoverage& coverage, const std::string& place, std::string_view na
 
 void find_secrets_in_member(TraceCoverage& coverage, std::string_view name,
                             std::string_view value) {
-  std::string place = "\"" + printable(unescape(name), 60);
-  std::size_t before = coverage.secrets.size();
+  Path path{name};
   if (Result<Json> json = parse_json(value, name); json.has_value()) {
-    walk(coverage, place, name, *json);
+    walk(coverage, path, *json);
   } else {
-    look_at(coverage, place, name, value);
+    look_at(coverage, path, value);
   }
-  for (std::size_t i = before; i < coverage.secrets.size(); ++i) coverage.secrets[i] += '"';
 }
 
 void hide_secrets_in_texts(Trace& trace) {
