@@ -1,6 +1,7 @@
 // The kernel and libpfm4 as the counters see them, so that a machine without any can be tested on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,9 @@ class CounterSystem {
   // A descriptor, or minus the errno of perf_event_open.
   virtual int open(std::uint64_t config, const CounterOptions& options) = 0;
   virtual void close(int descriptor) = 0;
+
+  // How many times 128 bits an SVE vector of this process has; 1 where there is no SVE.
+  virtual std::uint64_t vector_units() { return 1; }
 
   struct Count {
     std::uint64_t value = 0, enabled_ns = 0, running_ns = 0;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <linux/perf_event.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -22,22 +23,38 @@ namespace {
 struct Event {
   const char* name;
   std::uint64_t flop;
-  enum class Type { fp64, fp32, either } type;
-  bool optional;  // processors without the width lack it
+  enum class Type { fp64, narrower, either } type;
+  bool optional;          // processors without the width lack it
+  bool scalable = false;  // one count stands for `flop` operations in each 128 bits of an SVE vector
 };
 
 constexpr Event kIntel[] = {
     {"FP_ARITH_INST_RETIRED:SCALAR_DOUBLE", 1, Event::Type::fp64, false},
-    {"FP_ARITH_INST_RETIRED:SCALAR_SINGLE", 1, Event::Type::fp32, false},
+    {"FP_ARITH_INST_RETIRED:SCALAR_SINGLE", 1, Event::Type::narrower, false},
     {"FP_ARITH_INST_RETIRED:128B_PACKED_DOUBLE", 2, Event::Type::fp64, false},
-    {"FP_ARITH_INST_RETIRED:128B_PACKED_SINGLE", 4, Event::Type::fp32, false},
+    {"FP_ARITH_INST_RETIRED:128B_PACKED_SINGLE", 4, Event::Type::narrower, false},
     {"FP_ARITH_INST_RETIRED:256B_PACKED_DOUBLE", 4, Event::Type::fp64, false},
-    {"FP_ARITH_INST_RETIRED:256B_PACKED_SINGLE", 8, Event::Type::fp32, false},
+    {"FP_ARITH_INST_RETIRED:256B_PACKED_SINGLE", 8, Event::Type::narrower, false},
     {"FP_ARITH_INST_RETIRED:512B_PACKED_DOUBLE", 8, Event::Type::fp64, true},
-    {"FP_ARITH_INST_RETIRED:512B_PACKED_SINGLE", 16, Event::Type::fp32, true},
+    {"FP_ARITH_INST_RETIRED:512B_PACKED_SINGLE", 16, Event::Type::narrower, true},
 };
 // Counts operations, not instructions.
 constexpr Event kAmd[] = {{"RETIRED_SSE_AVX_FLOPS:ANY", 1, Event::Type::either, false}};
+
+// Arm counts operations too, those of scalable vectors per 128 bits (Arm ARM DDI 0487, D14.3, events
+// 0x80C0 to 0x80C7). They are counted when they execute, so a mispredicted branch can add some.
+constexpr Event kArmByType[] = {
+    {"FP_DP_FIXED_OPS_SPEC", 1, Event::Type::fp64, false},
+    {"FP_DP_SCALE_OPS_SPEC", 1, Event::Type::fp64, false, true},
+    {"FP_SP_FIXED_OPS_SPEC", 1, Event::Type::narrower, false},
+    {"FP_SP_SCALE_OPS_SPEC", 1, Event::Type::narrower, false, true},
+    {"FP_HP_FIXED_OPS_SPEC", 1, Event::Type::narrower, true},
+    {"FP_HP_SCALE_OPS_SPEC", 1, Event::Type::narrower, true, true},
+};
+constexpr Event kArm[] = {
+    {"FP_FIXED_OPS_SPEC", 1, Event::Type::either, false},
+    {"FP_SCALE_OPS_SPEC", 1, Event::Type::either, false, true},
+};
 
 // libpfm4's interface (perfmon/pfmlib.h and pfmlib_perf_event.h), of which these few are needed.
 struct PerfEncoding {
@@ -91,6 +108,14 @@ class LinuxCounters final : public CounterSystem {
   }
 
   void close(int descriptor) override { ::close(descriptor); }
+
+  std::uint64_t vector_units() override {
+#ifdef PR_SVE_GET_VL
+    int length = ::prctl(PR_SVE_GET_VL, 0, 0, 0, 0);
+    if (length > 0) return static_cast<std::uint64_t>(length & PR_SVE_VL_LEN_MASK) / 16;
+#endif
+    return 1;
+  }
 
   Result<Count> read(int descriptor) override {
     std::array<std::uint64_t, 3> values{};
@@ -159,7 +184,8 @@ Result<FlopCounters> CounterOpener::open(std::unique_ptr<CounterSystem> system,
   auto state = std::make_unique<FlopCounters::State>();
   state->system = std::move(system);
   for (std::span<const Event> maker :
-       {std::span<const Event>(kIntel), std::span<const Event>(kAmd)}) {
+       {std::span<const Event>(kIntel), std::span<const Event>(kAmd),
+        std::span<const Event>(kArmByType), std::span<const Event>(kArm)}) {
     for (const Event& event : maker) {
       Result<std::uint64_t> config = state->system->encode(event.name);
       bool other_maker = &event == &maker.front();
@@ -187,6 +213,7 @@ Result<RetiredFlop> FlopCounters::read() const {
   for (const State::Opened& one : state_->opened) {
     CounterSystem::Count count = MFU_TRY(state_->system->read(one.descriptor));
     FlopCount flop = FlopCount(count.value) * one.event->flop;
+    if (one.event->scalable) flop = flop * state_->system->vector_units();
     if (count.running_ns < count.enabled_ns) {
       // Counters that took turns: scaled to the whole time, as perf does. Never having run says
       // nothing about what happened.

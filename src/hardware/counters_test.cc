@@ -35,6 +35,7 @@ class FakeCounters final : public CounterSystem {
   }
   void close(int) override { ++log_.closed; }
   Result<Count> read(int descriptor) override { return log_.counts[descriptor]; }
+  std::uint64_t vector_units() override { return 4; }  // 512 bits, as an A64FX has
 
  private:
   std::map<std::string, std::uint64_t> events_;
@@ -85,6 +86,39 @@ TEST(Counters, amd_counts_operations_and_does_not_tell_their_type) {
   log.counts[1] = {.value = 12345, .enabled_ns = 7, .running_ns = 7};
   auto retired = counters->read();
   EXPECT_EQ(retired->flop, FlopCount(12345));
+  EXPECT_FALSE(retired->fp64);
+}
+
+TEST(Counters, arm_counts_scalable_vectors_per_128_bits) {
+  FakeCounters::Log log;
+  std::map<std::string, std::uint64_t> events;
+  for (const char* type : {"DP", "SP", "HP"}) {
+    for (const char* kind : {"FIXED", "SCALE"}) {
+      events[std::string("FP_") + type + "_" + kind + "_OPS_SPEC"] = 0x80c2;
+    }
+  }
+  auto counters = CounterOpener::open(std::make_unique<FakeCounters>(events, 0, log), {});
+  ASSERT_TRUE(counters);
+  ASSERT_EQ(counters->events().size(), 6u);
+  for (int i = 1; i <= 6; ++i) log.counts[i] = {.value = 10, .enabled_ns = 1, .running_ns = 1};
+  auto retired = counters->read();
+  // Each type: 10 fixed and 10 × 512/128 scalable ones.
+  EXPECT_EQ(retired->flop, FlopCount(3 * (10 + 40)));
+  EXPECT_EQ(retired->fp64, FlopCount(50));
+}
+
+TEST(Counters, an_arm_processor_that_does_not_tell_types_apart) {
+  FakeCounters::Log log;
+  auto counters = CounterOpener::open(
+      std::make_unique<FakeCounters>(
+          std::map<std::string, std::uint64_t>{{"FP_FIXED_OPS_SPEC", 0x80c1},
+                                               {"FP_SCALE_OPS_SPEC", 0x80c0}},
+          0, log),
+      {});
+  ASSERT_TRUE(counters);
+  for (int i = 1; i <= 2; ++i) log.counts[i] = {.value = 10, .enabled_ns = 1, .running_ns = 1};
+  auto retired = counters->read();
+  EXPECT_EQ(retired->flop, FlopCount(10 + 40));
   EXPECT_FALSE(retired->fp64);
 }
 
