@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "core.h"
@@ -140,8 +141,9 @@ void bind_answers(nb::class_<LoopMonitor>& monitor) {
       .def(
           "flush",
           [](LoopMonitor& self, double seconds) {
+            double bounded = std::min(seconds, 1e6);  // infinity is no count of milliseconds
             return self.monitor->flush(
-                std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3)));
+                std::chrono::milliseconds(static_cast<std::int64_t>(bounded * 1e3)));
           },
           "seconds"_a, nb::call_guard<nb::gil_scoped_release>())
       .def(

@@ -187,7 +187,11 @@ class Monitor:
         """Waits until what was logged so far was offered to every sink. Not for loops."""
         if self._pid != os.getpid():
             return False
-        deadline = time.monotonic() + seconds
+        try:
+            deadline = time.monotonic() + float(seconds)
+        except Exception as error:
+            self._left_out(error, f"flush({short(seconds)}): a number of seconds was expected; it waits for up to 10", "flush")
+            deadline = time.monotonic() + 10
         self._await_device(deadline)
         done = self._core.flush(max(0.0, deadline - time.monotonic()))
         if self._background is not None:

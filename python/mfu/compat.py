@@ -440,7 +440,7 @@ class TrainingMonitor:
     def set_model_ref(self, model: Any) -> None:
         self.model_ref = model
 
-    def log_step(self, step: int, epoch: int, loss: float, grad_norm: float, learning_rate: float, attention_mask: Any = None, skip_wandb: bool = False) -> None:
+    def log_step(self, step: int, epoch: int, loss: float, grad_norm: float, learning_rate: float, attention_mask: Any = None, skip_wandb: bool = False, **more: Any) -> None:
         now = time.perf_counter()
         seconds, self.step_start_time = now - (self.step_start_time or now), now
         given: Dict[str, Any] = {}
@@ -462,7 +462,7 @@ class TrainingMonitor:
             _once("log_step", f"TrainingMonitor.log_step: {type(error).__name__}: {said(error)}; MFU is 0 on such steps")
         if given.get("counted_flop") == 0:
             del given["counted_flop"]
-        self.monitor.log_step(step, epoch, loss, grad_norm, learning_rate, attention_mask, skip_wandb, duration_s=seconds, **given)
+        self.monitor.log_step(step, epoch, loss, grad_norm, learning_rate, attention_mask, skip_wandb, **{"duration_s": seconds, **given, **more})
 
     def _shape(self, mask: Any) -> Tuple[int, int]:
         length = round(_get_actual_sequence_length({"attention_mask": mask})) if mask is not None else self.seq_length or 0

@@ -204,7 +204,8 @@ Result<ExportReport> export_stream(const StepStream& stream, const ExportTargets
   ExportReport report{.steps = outputs.steps, .dropped = ended.dropped, .notes = ended.notes};
   if (ended.dropped != 0) {
     report.notes.push_back(fmt::format(
-        "{} step(s) were dropped while the run went on (a disk that stalled): they are nowhere",
+        "{} step(s) were dropped while the run went on (they came faster than they could be kept, "
+        "or a disk stalled): they are nowhere",
         ended.dropped));
   }
   for (const Rank& rank : stream.ranks) {

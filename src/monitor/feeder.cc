@@ -69,6 +69,13 @@ void SinkFeeder::say_loss() const {
                   sink_->name()));
 }
 
+void SinkFeeder::say_hang(std::uint64_t reports) const {
+  warn_(
+      fmt::format("{}: it hangs and is left behind; {} report(s) did not reach it; mfu export has "
+                  "every step of a run directory",
+                  sink_->name(), reports));
+}
+
 void SinkFeeder::close() {
   pump(true);
   lost_ += waiting_.size();

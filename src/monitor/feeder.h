@@ -30,6 +30,8 @@ class SinkFeeder {
   void pump(bool all);
   // Says once that reports are lost because they come faster than the sink takes them. Any thread.
   void say_loss() const;
+  // The same of a sink that hangs at the end, with how many reports did not reach it.
+  void say_hang(std::uint64_t reports) const;
   void close();
 
   std::uint64_t lost() const { return lost_; }

@@ -84,6 +84,11 @@ bool SinkThread::ended(std::chrono::steady_clock::time_point deadline) {
   return done_.wait_until(lock, deadline, [&] { return ended_; });
 }
 
+void SinkThread::leave() {
+  thread_.detach();
+  feeder_.say_hang(lost());
+}
+
 std::uint64_t SinkThread::lost() const {
   std::lock_guard lock(mutex_);
   std::uint64_t waiting = stop_ ? inbox_.size() + in_hand_ : 0;

@@ -38,8 +38,8 @@ class SinkThread {
   // Asks for the end; ended() waits for it.
   void stop();
   bool ended(std::chrono::steady_clock::time_point deadline);
-  // Lets a thread go that hangs: it and all it uses stay until the process ends.
-  void leave() { thread_.detach(); }
+  // Lets a thread go that hangs, and says so: it and all it uses stay until the process ends.
+  void leave();
 
   // Reports that the sink did not get and will not get; after stop(), those that wait too.
   std::uint64_t lost() const;

@@ -255,6 +255,7 @@ TEST_F(SurvivalTest, a_sink_that_hangs_stops_neither_the_others_nor_the_end) {
   monitor->close();
   EXPECT_LT(std::chrono::steady_clock::now() - began, seconds(10));
   EXPECT_EQ(monitor->status().unsent, 5'000u);
+  EXPECT_TRUE(said(*monitor, pipe + ": it hangs"));
   EXPECT_EQ(split(*read_file(out_ + "/training_log.json"), '\n').size(), 5'001u);
   EXPECT_EQ(steps_in(out_).size(), 5'000u);
   monitor.reset();

@@ -115,6 +115,7 @@ def test_no_argument_makes_a_method_raise(tmp_path):
                 monitor.log_step(each)
                 monitor.log_step(1, loss=each, batch=each, attention_mask=each, lengths=each)
                 monitor.log_step(1, each=each)
+                monitor.flush(each)
             monitor.flush()
             monitor.count_tokens()
             monitor.count_tokens(1, 2)
@@ -126,6 +127,17 @@ def test_no_argument_makes_a_method_raise(tmp_path):
             monitor.log_step(50, tokens=4, step_seconds=1.0)
             monitor.flush()
             assert monitor.last_report()["mfu/total_tokens_generated"] == 36
+
+
+def test_the_documented_monitor_takes_arguments_that_the_document_does_not_have(tmp_path):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        monitor = mfu.compat.TrainingMonitor(str(tmp_path))
+        monitor.log_step(1, 1, 2.0, 1.0, 1e-4, tokens=512, nonsense=3)
+        monitor.monitor.close()
+    assert any("no argument 'nonsense'" in str(each.message) for each in caught)
+    (line,) = (tmp_path / "training_log.json").read_text().splitlines()
+    assert json.loads(line)["loss"] == 2.0
 
 
 @pytest.mark.parametrize("stderr", ["sys.stderr.close()", "sys.stderr = None", "os.close(2)", "sys.stderr = open(os.devnull)"])
