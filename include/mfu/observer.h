@@ -35,6 +35,8 @@ const char* mfu_observer_torch(void);
 int mfu_observer_start(const char* region_folder, const char* step_marker);
 void mfu_observer_stop(void);
 int mfu_observer_active(void);
+// The same for what the calling thread runs now: 0 inside an operator that is counted already.
+int mfu_observer_counting(void);
 const char* mfu_observer_problem(void);  // "" where there is none
 
 struct mfu_observer_totals {
@@ -139,6 +141,15 @@ void mfu_observer_refresh(void);
 // is wrong with it, "" where it holds from now on.
 const char* mfu_observer_formula(const char* name, const char* flop, const char* where,
                                  const char* type);
+// The same by a function of the program's, for every name that is given so: it is asked after each
+// call, on its thread, and returns FLOPs, or -1 where it cannot say. NULL: it is asked no more.
+struct mfu_observer_argument;
+typedef int64_t (*mfu_observer_formula_call)(const char* name,
+                                             const struct mfu_observer_argument* arguments,
+                                             size_t count,
+                                             const struct mfu_observer_argument* result);
+const char* mfu_observer_formula_by(const char* name, const char* type,
+                                    mfu_observer_formula_call call);
 // A CUDA graph is captured by this thread: what runs until the end counts when it is replayed.
 // `host_too`: operators on the CPU are part of it. The end returns how many rows there are and
 // writes at most `capacity`.

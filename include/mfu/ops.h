@@ -200,6 +200,10 @@ Result<OperatorCost> cost_of(const Operator& op, std::span<const Argument> argum
 // rectangle is needed. None: it takes none.
 std::optional<std::size_t> mask_argument(const Operator& op, std::size_t arguments);
 
+// Where a packed attention takes the offsets of its queries; those of its keys follow. None: it is
+// not packed.
+std::optional<std::size_t> offsets_argument(const Operator& op, std::size_t arguments);
+
 // What an operator reads of a weight: the right side of a product with a matrix, a convolution's
 // kernel, of grouped matrices those that have rows. None: it has none, or it is packed.
 std::optional<std::uint64_t> weight_bytes(const Operator& op, std::span<const Argument> arguments);
@@ -218,11 +222,17 @@ struct UserFormula {
   std::string name, flop;
   std::vector<std::pair<std::string, std::string>> where;
   std::string type;  // "bf16"; empty: of the first tensor
+  // Instead of `flop`: asked for each call with its arguments and its first result.
+  using Function = Result<std::uint64_t> (*)(const UserFormula& formula,
+                                             std::span<const Argument> arguments,
+                                             const Argument& result);
+  Function function = nullptr;
 };
 
 // From now on the operator of that name costs that, and covers what it calls. `invalid_argument`
 // says what is wrong, and where in the expression.
 Result<void> add_formula(const UserFormula& formula);
+std::uint64_t formulas_added();  // so far: who keeps what find_operator() said asks again
 
 // Reads and adds all formulas of a YAML file: formulas: [{name, kind: operator|triton, flop, where,
 // dtype}].

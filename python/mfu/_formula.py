@@ -1,6 +1,6 @@
 """`mfu.formula("lib::op", "2*m*n*k", where={"m": "a0.shape[0]", …})`: what an operator costs that mfu does not know."""
 
-from typing import Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Union
 
 from ._errors import InvalidArgument
 from ._load import observer
@@ -8,14 +8,17 @@ from ._load import observer
 
 def formula(
     name: str,
-    flop: str,
+    flop: Union[str, Callable[..., Any]],
     where: Optional[Mapping[str, str]] = None,
     dtype: Optional[str] = None,
     kind: str = "operator",
 ) -> None:
     """From now on calls of the operator `name` count `flop`, and what they call counts no more.
 
-    flop    an expression of whole numbers: + - * / // % ( ), min(a, b), max(a, b), cdiv(a, b), and names of `where`
+    flop    an expression of whole numbers: + - * / // % ( ), min(a, b), max(a, b), cdiv(a, b), and names of `where`; or a
+            function that gets the call's arguments by place and returns whole FLOPs. A tensor comes as its shape and
+            dtype (.shape, .dtype, .numel(), .dim(), .size()), what a formula cannot know as None. It is called after
+            each call of the operator, on its thread: what it raises is noted, and that call is listed as uncounted.
     where   what the names mean: "a0.shape[1]" of the first argument, "a2.numel", "a1.dim", "a3" where it is an integer,
             "result.shape[0]" of the first result
     dtype   "bf16", … ; without it that of the first tensor
@@ -23,6 +26,10 @@ def formula(
 
     Raises InvalidArgument where the expression is wrong, with the place.
     """
+    if callable(flop) and where:
+        raise InvalidArgument("`where` is for expressions: a function gets the arguments themselves")
+    if not callable(flop) and not isinstance(flop, str):
+        raise InvalidArgument(f"flop is an expression or a function, not {flop!r}")
     if kind not in ("operator", "triton"):
         raise InvalidArgument(f"kind is operator or triton, not {kind!r}")
     full = f"triton::{name}" if kind == "triton" else name

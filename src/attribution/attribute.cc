@@ -311,6 +311,10 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
   rank.operators = operators_of(trace, work.works, plan.window);
   rank.kernels = kernels_of(trace, work.works, plan.window, work.cpu);
   rank.coverage = coverage_of(trace, work.works, plan.window, work.cpu);
+  if (rank.ledger[LedgerLine::matmul_flop_unknown] == 0) {  // the observer counted what they did
+    std::erase_if(rank.coverage.uncounted,
+                  [](const UncountedLine& each) { return each.reason == kNoOperator; });
+  }
   if (options.timeline) rank.timeline = timeline_of(trace, work.works, plan.window, work.cpu);
   rank.findings =
       findings_of({trace, work.works, rank, tally, several, options.peak.has_value(), counted});

@@ -370,6 +370,50 @@ TEST(Ledger, an_operator_around_a_matmul_is_said_with_the_time_of_its_own) {
   EXPECT_EQ(rank.ledger[other_kernels], 22'000);
 }
 
+// A library launches its GEMM past the dispatcher: there is the kernel, and no operator around it.
+TEST(Coverage, a_matmul_kernel_that_no_operator_launched_is_named_with_its_time) {
+  TraceText text;
+  text.mm(10, 20, 1, 8, 8, 8);
+  text.call("cudaLaunchKernel", 12, 4, 1, 1);
+  text.kernel("ampere_sgemm_64x64_nn", 30, 100, 7, 1);
+  text.call("cudaLaunchKernel", 40, 4, 1, 2);
+  text.kernel("nvjet_tst_128x64_64x8_TNT", 140, 300, 7, 2);
+  text.kernel("nvjet_tst_128x64_64x8_TNT", 440, 300, 7, 3);
+  RankAttribution rank = explained(text, small_options());
+  ASSERT_EQ(rank.coverage.uncounted.size(), 1u);
+  const UncountedLine& line = rank.coverage.uncounted[0];
+  EXPECT_EQ(line.name, "nvjet_tst_128x64_64x8_TNT");
+  EXPECT_EQ(line.calls, 2u);
+  EXPECT_EQ(line.duration_ns, 600);
+  auto note = std::find_if(rank.notes.begin(), rank.notes.end(),
+                           [](const Note& each) { return each.code == "lower_bound_by"; });
+  ASSERT_NE(note, rank.notes.end());
+  EXPECT_EQ(note->values[0].second, NoteValue(600.0 / 700.0));  // of the matmuls' 700 ns
+}
+
+// A Triton kernel is no matmul by its name; who has a formula for it says that it is one. Where the
+// trace has its arguments (compiled programs record them), they are counted.
+TEST(Coverage, a_triton_kernel_with_a_formula_is_a_matmul) {
+  TraceText text;
+  std::string inputs = R"("Input Dims":[[4,8],[8,2]],"Input type":["float","float"])";
+  text.op("my_fused_thing", 10, 20, 1, inputs);
+  text.call("cudaLaunchKernel", 12, 4, 1, 1);
+  text.kernel("my_fused_thing", 30, 100, 7, 1);
+  text.kernel("other_thing_0d1d2de", 140, 300, 7, 2);
+  RankAttribution before = explained(text, small_options());
+  EXPECT_EQ(before.ledger[other_kernels], 400);
+  for (const char* name : {"triton::my_fused_thing", "triton::other_thing"}) {
+    UserFormula formula{
+        .name = name, .flop = "2*a0.shape[0]*a0.shape[1]*a1.shape[1]", .where = {}, .type = {}};
+    ASSERT_TRUE(add_formula(formula).has_value());
+  }
+  RankAttribution rank = explained(text, small_options());
+  EXPECT_EQ(rank.model_flop, FlopCount(2 * 4 * 8 * 2));
+  EXPECT_EQ(rank.ledger[matmul_flop_unknown], 300);
+  ASSERT_EQ(rank.coverage.uncounted.size(), 1u);
+  EXPECT_EQ(rank.coverage.uncounted[0].name, "other_thing_0d1d2de");
+}
+
 TEST(Ledger, neither_device_events_nor_operators_is_an_error_that_says_what_to_record) {
   TraceText text;
   text.range("ProfilerStep#1", 0, 100, 1);

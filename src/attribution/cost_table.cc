@@ -4,6 +4,21 @@
 #include "attribution/work.h"
 
 namespace mfu {
+namespace {
+
+// A formula of the user's for a Triton kernel, by the name that a trace has. Old versions of Triton
+// put what they know of the arguments behind it ("kernel_0d1d2de").
+const Operator* find_triton(std::string_view kernel) {
+  if (formulas_added() == 0) return nullptr;
+  std::size_t last = kernel.rfind('_');
+  bool old = last != std::string_view::npos && last + 1 < kernel.size() &&
+             kernel.find_first_not_of("0123456789cde", last + 1) == std::string_view::npos;
+  const Operator* found = find_operator(fmt::format("triton::{}", kernel));
+  return found == nullptr && old ? find_operator(fmt::format("triton::{}", kernel.substr(0, last)))
+                                 : found;
+}
+
+}  // namespace
 
 const CostTable::Facts& CostTable::facts(std::uint32_t name) {
   static const Facts kNothing;
@@ -13,8 +28,10 @@ const CostTable::Facts& CostTable::facts(std::uint32_t name) {
     std::string_view text = trace_.text(name);
     facts.known = true;
     facts.op = find_operator(text);
+    const Operator* triton = find_triton(text);
+    if (facts.op == nullptr) facts.op = triton;
     facts.flop_carrying = facts.op == nullptr && mfu::looks_flop_carrying(text);
-    facts.matmul = names_matmul(text);
+    facts.matmul = names_matmul(text) || triton != nullptr;
     facts.tf32 = names_tf32(text);
     facts.data = names_data_loading(text);
     facts.communication = names_communication(text);

@@ -94,6 +94,11 @@ void add_calls(const Trace& trace, CostTable& table, std::vector<Served>& served
   }
 }
 
+void add_span(UncountedLine& line, const WorkSpan& span) {
+  ++line.calls;
+  line.duration_ns = saturating_sum(line.duration_ns, span.end_ns - span.start_ns);
+}
+
 void add_uncounted(const Trace& trace, const std::map<std::uint32_t, UncountedLine>& lines,
                    CostTable& table, Works& works) {
   for (const auto& [name, line] : lines) {
@@ -115,7 +120,7 @@ Works works_of(const Trace& trace, std::int64_t device) {
   std::vector<Served> served;
   std::vector<Served> undecided;      // a matmul by its kernel's name, inside a wrapper
   std::vector<std::uint32_t> opened;  // wrappers inside of which something was counted
-  std::map<std::uint32_t, UncountedLine> uncounted;
+  std::map<std::uint32_t, UncountedLine> uncounted, kernels;
   std::uint32_t last_unknown = kNone;
   for (std::uint32_t i = 0; i < works.spans.size(); ++i) {
     WorkSpan& span = works.spans[i];
@@ -123,7 +128,11 @@ Works works_of(const Trace& trace, std::int64_t device) {
     std::uint32_t host = trace.device.host[span.event];
     if (span.level != Level::other) continue;
     if (table.is_matmul_kernel(name)) span.level = Level::matmul_unknown;
-    if (host == kNone) continue;
+    bool unknown = span.level == Level::matmul_unknown;
+    if (host == kNone) {
+      if (unknown) add_span(kernels[name], span);
+      continue;
+    }
     Origin origin = origin_of(trace, table, host);
     if (origin.counted != kNone) {
       served.push_back({origin.counted, i, origin.recomputed});
@@ -135,6 +144,8 @@ Works works_of(const Trace& trace, std::int64_t device) {
       if (origin.unknown != last_unknown) ++line.calls;
       line.duration_ns = saturating_sum(line.duration_ns, span.end_ns - span.start_ns);
       last_unknown = origin.unknown;
+    } else if (unknown) {
+      add_span(kernels[name], span);
     }
     if (origin.recomputed) span.level = Level::recomputation;
   }
@@ -144,6 +155,11 @@ Works works_of(const Trace& trace, std::int64_t device) {
   }
   add_calls(trace, table, served, works);
   add_uncounted(trace, uncounted, table, works);
+  for (auto& [name, line] : kernels) {
+    line.name = std::string(trace.text(name));
+    line.reason = kNoOperator;
+    works.uncounted.push_back(std::move(line));
+  }
   works.costs = table.take();
   return works;
 }

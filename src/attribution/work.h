@@ -72,6 +72,9 @@ Works cpu_works_of(const Trace& trace);
 // After works_of: which calls have a peak to compare with, and so their level.
 void set_levels(const Trace& trace, const PeakQuestion& question, Works& works);
 
+// Why a matmul kernel has no FLOPs where a library launched it past the dispatcher.
+inline constexpr std::string_view kNoOperator = "a matmul kernel that no known operator launched";
+
 // Costs by operator and arguments, each worked out once.
 class CostTable {
  public:

@@ -203,7 +203,8 @@ void fill_bytes(const AttentionLayout& layout, const Call& call, const Tensors& 
 
 Result<OperatorCost> attention_cost(const AttentionLayout& layout, const Call& call) {
   Tensors at = MFU_TRY(tensors_of(layout, call));
-  if (is_tensor(call, layout.used_keys) || is_tensor(call, layout.pages)) {
+  if (is_tensor(call, layout.used_keys) || is_tensor(call, layout.pages) ||
+      is_tensor(call, layout.padding)) {
     return fail(ErrorCode::unsupported,
                 "how many keys it uses is in a tensor that was not recorded");
   }
@@ -221,15 +222,28 @@ Result<OperatorCost> attention_cost(const AttentionLayout& layout, const Call& c
   return cost;
 }
 
-std::optional<std::size_t> mask_argument(const Operator& op, std::size_t arguments) {
+namespace {
+
+std::optional<std::size_t> place_of(const Operator& op, std::size_t arguments,
+                                    Position AttentionLayout::*position) {
   const OperatorFormula* formula = op.formula;
   while (formula != nullptr && formula->other != nullptr && formula->other_count == arguments) {
     formula = formula->other;
   }
   if (formula == nullptr) return std::nullopt;
   const auto* layout = std::get_if<AttentionLayout>(&formula->layout);
-  if (layout == nullptr || layout->bias < 0) return std::nullopt;
-  return static_cast<std::size_t>(layout->bias);
+  if (layout == nullptr || layout->*position < 0) return std::nullopt;
+  return static_cast<std::size_t>(layout->*position);
+}
+
+}  // namespace
+
+std::optional<std::size_t> mask_argument(const Operator& op, std::size_t arguments) {
+  return place_of(op, arguments, &AttentionLayout::bias);
+}
+
+std::optional<std::size_t> offsets_argument(const Operator& op, std::size_t arguments) {
+  return place_of(op, arguments, &AttentionLayout::offsets_q);
 }
 
 }  // namespace mfu

@@ -74,6 +74,7 @@ struct AttentionLayout {
   Position longest_q = kNoPosition;    // longest_k follows
   Position used_keys = kNoPosition;    // lengths that only a tensor knows
   Position pages = kNoPosition;        // a table of cache pages: the same
+  Position padding = kNoPosition;      // keys to leave out at the left of each: the same
 };
 
 struct RecurrentLayout {

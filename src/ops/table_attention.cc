@@ -106,8 +106,15 @@ constexpr OperatorFormula kXformersBackward{std::get<AttentionLayout>(kEfficient
 // flash-attn 2: (q, k, v, dropout_p, softmax_scale, causal, window_size_left, window_size_right, …)
 constexpr OperatorFormula kFlashAttn{
     AttentionLayout{.causal = 5, .bottom_right = true, .window_left = 6}};
-constexpr OperatorFormula kFlashAttnPacked{AttentionLayout{
-    .causal = 9, .bottom_right = true, .window_left = 10, .offsets_q = 3, .longest_q = 5}};
+// (…, window_size_right, softcap, alibi_slopes, return_softmax, block_table, leftpad_k, seqused_k)
+constexpr OperatorFormula kFlashAttnPacked{AttentionLayout{.causal = 9,
+                                                           .bottom_right = true,
+                                                           .window_left = 10,
+                                                           .offsets_q = 3,
+                                                           .longest_q = 5,
+                                                           .used_keys = 17,
+                                                           .pages = 15,
+                                                           .padding = 16}};
 // (dout, q, k, v, out, softmax_lse, dq, dk, dv, dropout_p, softmax_scale, causal, windows…)
 constexpr OperatorFormula kFlashAttnBackward{AttentionLayout{
     .backward = true, .query = 1, .causal = 11, .bottom_right = true, .window_left = 12}};

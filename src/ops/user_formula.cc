@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cctype>
 #include <deque>
 #include <mutex>
@@ -207,6 +208,8 @@ struct Registry {
   std::deque<Kept> kept;
 };
 
+constinit std::atomic<std::uint64_t> added{0};
+
 Registry& registry() {
   static Registry* instance = new Registry;
   return *instance;
@@ -225,7 +228,7 @@ Result<void> add_formula(const UserFormula& formula) {
         ErrorCode::invalid_argument,
         fmt::format("the formula of {}: no data type is called {}", formula.name, formula.type));
   }
-  MFU_TRY(Reader(formula, nullptr).read(formula.flop));
+  if (formula.function == nullptr) MFU_TRY(Reader(formula, nullptr).read(formula.flop));
   std::lock_guard lock(registry().mutex);
   Kept& kept = registry().kept.emplace_back();
   kept.formula = formula;
@@ -235,7 +238,12 @@ Result<void> add_formula(const UserFormula& formula) {
               .role = OperatorRole::cover,
               .formula = &kept.layout,
               .note = "a formula of the user's"};
+  added.fetch_add(1, std::memory_order_release);
   return {};
+}
+
+std::uint64_t formulas_added() {
+  return added.load(std::memory_order_acquire);
 }
 
 const Operator* find_user_operator(std::string_view name) {
@@ -247,6 +255,7 @@ const Operator* find_user_operator(std::string_view name) {
 }
 
 Result<std::uint64_t> user_flop(const UserFormula& formula, const Call& call) {
+  if (formula.function != nullptr) return formula.function(formula, call.arguments, call.result);
   std::int64_t flop = MFU_TRY(Reader(formula, &call).read(formula.flop));
   if (flop < 0) {
     return fail(ErrorCode::malformed,

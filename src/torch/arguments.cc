@@ -4,6 +4,7 @@
 
 #include "torch/count.h"
 #include "torch/kernel.h"
+#include "torch/late_lengths.h"
 #include "torch/mask_area.h"
 #include "torch/padding.h"
 #include "torch/pass_bytes.h"
@@ -170,10 +171,20 @@ void Arguments::add_list(const c10::IValue& value) {
   push(argument);
 }
 
-Watched::Watched(std::string_view name) : row_(find_operator(name)), name_(name) {
-  if (row_ != nullptr) name_ = row_->name;
-  if (row_ == nullptr) reason_ = "not in the operator table";
-  if (row_ != nullptr && row_->role == OperatorRole::uncounted) reason_ = row_->note;
+Watched::Watched(std::string_view name) : name_(name), full_(name) {
+  ask();
+  if (const Operator* row = row_.load()) name_ = row->name;
+}
+
+void Watched::ask() const noexcept {
+  std::uint64_t added = formulas_added();
+  row_.store(find_operator(full_), std::memory_order_release);
+  asked_.store(added, std::memory_order_relaxed);
+}
+
+std::string_view Watched::reason(const Operator* row) noexcept {
+  if (row == nullptr) return "not in the operator table";
+  return row->role == OperatorRole::uncounted ? row->note : std::string_view();
 }
 
 void Watched::count_unknown(Thread& thread, std::string_view reason) noexcept {
@@ -236,24 +247,37 @@ std::uint64_t needed_of(const Operator& row, const Arguments& arguments, std::ui
   return static_cast<std::uint64_t>(wide);
 }
 
-void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
-  if (!reason_.empty()) return count_unknown(thread, reason_);
-  Result<OperatorCost> cost = cost_of(*row_, arguments.view(), arguments.result());
-  if (!cost.has_value()) return count_unknown(thread, cost.error().message);
+void Watched::list(Thread& thread, std::string_view reason) noexcept {
+  observer::count_unknown(thread, operator_id(name_, reason));
+}
+
+unsigned Watched::number() noexcept {
   int id = id_.load(std::memory_order_relaxed);
   if (id < 0) {
     id = static_cast<int>(operator_id(name_));
     id_.store(id, std::memory_order_relaxed);
   }
+  return static_cast<unsigned>(id);
+}
+
+void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
+  const Operator* row = found();
+  std::string_view why = reason(row);
+  if (!why.empty()) return count_unknown(thread, why);
+  Result<OperatorCost> cost = cost_of(*row, arguments.view(), arguments.result());
+  if (!cost.has_value()) {
+    bool packed = row->kind == OperatorKind::attention && count_packed(thread, *this, arguments);
+    return packed ? void() : count_unknown(thread, cost.error().message);
+  }
   const void* weight = nullptr;
   std::uint64_t model_flop = cost->model_flop.low();
-  bool layer = row_->kind == OperatorKind::convolution || row_->kind == OperatorKind::recurrent;
+  bool layer = row->kind == OperatorKind::convolution || row->kind == OperatorKind::recurrent;
   if (layer && arguments.tensor(1) != nullptr) {
     weight = arguments.tensor(1)->unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  } else if (row_->kind == OperatorKind::attention) {
-    model_flop = needed_of(*row_, arguments, model_flop);
+  } else if (row->kind == OperatorKind::attention) {
+    model_flop = needed_of(*row, arguments, model_flop);
   }
-  count_call(thread, {.operator_id = static_cast<unsigned>(id),
+  count_call(thread, {.operator_id = number(),
                       .type_id = type_id_of(cost->compute_type),
                       .hardware_flop = cost->hardware_flop.low(),
                       .model_flop = model_flop,
@@ -262,8 +286,8 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
                       .device = arguments.device(),
                       .weight = weight,
                       .parameter = weight != nullptr ? arguments.tensor(1) : nullptr});
-  note_kind(thread, *row_, arguments);
-  note_operands(thread, *row_, arguments, {cost->model_flop.low(), cost->hardware_flop.low()});
+  note_kind(thread, *row, arguments);
+  note_operands(thread, *row, arguments, {cost->model_flop.low(), cost->hardware_flop.low()});
 }
 
 unsigned type_id_of(ElementType type) noexcept {

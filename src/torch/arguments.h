@@ -84,13 +84,28 @@ class Watched {
   // After the call. Where its cost cannot be told it is listed as uncounted.
   void count(Thread& thread, const Arguments& arguments) noexcept;
   void count_unknown(Thread& thread, std::string_view reason) noexcept;
+  // The same for one call, whose reason is its own.
+  void list(Thread& thread, std::string_view reason) noexcept;
+  // Of the table; only where it is counted.
+  const Operator& row() const noexcept { return *found(); }
+  unsigned number() noexcept;  // the recorder's
   // Where it is not counted itself, what it calls is.
-  bool hides_inner() const { return reason_.empty(); }
+  bool hides_inner() const noexcept { return reason(found()).empty(); }
 
  private:
-  const Operator* row_ = nullptr;
-  std::string name_;
-  std::string reason_;  // empty: it is counted
+  // The user may give a formula at any time.
+  const Operator* found() const noexcept {
+    if (asked_.load(std::memory_order_relaxed) != formulas_added()) [[unlikely]]
+      ask();
+    return row_.load(std::memory_order_acquire);
+  }
+  void ask() const noexcept;
+  // Why it is not counted; empty: it is.
+  static std::string_view reason(const Operator* row) noexcept;
+
+  mutable std::atomic<const Operator*> row_{nullptr};
+  mutable std::atomic<std::uint64_t> asked_{0};
+  std::string name_, full_;  // that of the table, and as it was registered
   std::atomic<int> id_{-1};
   std::atomic<int> unknown_id_{-1};
 };

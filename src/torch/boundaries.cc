@@ -12,6 +12,7 @@
 #include "torch/device_time.h"
 #include "torch/devices.h"
 #include "torch/host_time.h"
+#include "torch/late_lengths.h"
 #include "torch/passes.h"
 #include "torch/window.h"
 
@@ -61,6 +62,7 @@ constinit std::atomic<std::uint64_t> host_parts[2] = {};  // communication, chec
 void end_step(const StepEnd& end) {
   end_device_step();
   Thread& thread = this_thread;
+  settle_lengths(thread);
   settle_passes(thread, false);
   begin_epoch();
   epoch_of_step.store(epoch.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -225,6 +227,7 @@ void forget_ranges() noexcept {
   last_end_ns.store(0);
   forget_host();
   forget_device_time();
+  forget_lengths();
   loop_thread = pthread_self();
 }
 

@@ -1,6 +1,7 @@
 // The operator table by name and plain arguments, for graphs that are counted without being run.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <deque>
 #include <mutex>
 #include <set>
@@ -10,6 +11,7 @@
 #include "mfu/observer.h"
 #include "mfu/ops.h"
 #include "torch/register.h"
+#include "torch/thread.h"
 
 namespace {
 
@@ -27,6 +29,38 @@ Argument argument_of(const mfu_observer_argument& given) {
   argument.integers = {given.integers, given.integers_count};
   argument.number = given.number;
   return argument;
+}
+
+constinit std::atomic<mfu_observer_formula_call> program_formula{nullptr};
+
+mfu_observer_argument argument_for(const Argument& given) {
+  using Kind = Argument::Kind;
+  int kind = given.kind == Kind::absent     ? 0
+             : given.kind == Kind::tensor   ? 1
+             : given.kind == Kind::integers ? 2
+             : given.kind == Kind::integer  ? 3
+             : given.kind == Kind::number   ? 4
+             : given.kind == Kind::boolean  ? 5
+                                            : 6;
+  return {.kind = kind,
+          .type = mfu::name_of(given.type).data(),  // a literal
+          .integers = given.integers.data(),
+          .integers_count = given.integers.size(),
+          .number = given.number};
+}
+
+// What the program's own function says of a call.
+mfu::Result<std::uint64_t> by_program(const mfu::UserFormula& formula,
+                                      std::span<const Argument> arguments, const Argument& result) {
+  mfu_observer_formula_call call = program_formula.load();
+  std::vector<mfu_observer_argument> given;
+  for (const Argument& each : arguments) given.push_back(argument_for(each));
+  mfu_observer_argument last = argument_for(result);
+  mfu::observer::Quiet quiet(mfu::observer::this_thread);
+  std::int64_t flop =
+      call == nullptr ? -1 : call(formula.name.c_str(), given.data(), given.size(), &last);
+  if (flop >= 0) return static_cast<std::uint64_t>(flop);
+  return mfu::fail(mfu::ErrorCode::unsupported, "its formula could not say what the call cost");
 }
 
 const char* keep_cost_text(std::string text) {
@@ -63,6 +97,17 @@ int mfu_observer_cost_of(const char* name, const struct mfu_observer_argument* a
   cost->model_flop = result->model_flop.low();
   cost->type = keep_cost_text(std::string(mfu::name_of(result->compute_type)));
   return 0;
+}
+
+const char* mfu_observer_formula_by(const char* name, const char* type,
+                                    mfu_observer_formula_call call) {
+  program_formula.store(call);
+  if (call == nullptr) return "";
+  mfu::Result<void> added = mfu::add_formula(
+      {.name = name, .flop = {}, .where = {}, .type = type, .function = &by_program});
+  if (!added.has_value()) return keep_cost_text(added.error().message);
+  mfu::observer::watch_operator(name);
+  return "";
 }
 
 const char* mfu_observer_formula(const char* name, const char* flop, const char* where,

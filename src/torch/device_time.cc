@@ -74,7 +74,6 @@ double milliseconds_between(const Event& from, const Event& to) {
 std::optional<c10::Stream> stream_now() {
   std::int16_t number = last_accelerator();
   if (events_refused.load(std::memory_order_relaxed) || number < 0) return std::nullopt;
-  if ((mode.load(std::memory_order_relaxed) & kCapturing) != 0) return std::nullopt;
   DeviceClock& mine = device_clock();
   if (!mine.device) {
     mine.device = c10::Device(static_cast<c10::DeviceType>(number >> 8),
@@ -82,10 +81,7 @@ std::optional<c10::Stream> stream_now() {
     mine.owner = pthread_self();
   }
   if (pthread_equal(mine.owner, pthread_self()) == 0) return std::nullopt;
-  const auto* guard = c10::impl::getDeviceGuardImpl(mine.device->type());
-  c10::Stream stream = guard->getStream(*mine.device);
-  if (is_capturing(*guard, stream)) return std::nullopt;
-  return stream;
+  return open_stream(*mine.device);
 }
 
 TimedEvent event_in(const c10::Stream& stream) {
@@ -148,6 +144,16 @@ void refuse_events() noexcept {
 }
 
 }  // namespace
+
+std::optional<c10::Stream> open_stream(c10::Device device) {
+  if (device.is_cpu() || (mode.load(std::memory_order_relaxed) & kCapturing) != 0) {
+    return std::nullopt;
+  }
+  const auto* guard = c10::impl::getDeviceGuardImpl(device.type());
+  c10::Stream stream = guard->getStream(device);
+  if (is_capturing(*guard, stream)) return std::nullopt;
+  return stream;
+}
 
 bool begin_device_part(RegionPhase part) noexcept {
   try {

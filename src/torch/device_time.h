@@ -4,9 +4,17 @@
 // on the same thread. Nothing here waits, and nothing is asked while a graph is captured.
 #pragma once
 
+#include <c10/core/Stream.h>
+
+#include <optional>
+
 #include "record/region.h"
 
 namespace mfu::observer {
+
+// Where events of a device may be recorded and asked for now; none while a graph is captured, and
+// on a CPU.
+std::optional<c10::Stream> open_stream(c10::Device device);
 
 // True: the part is timed on the device, and the caller's own clock is not to be used.
 bool begin_device_part(RegionPhase part) noexcept;

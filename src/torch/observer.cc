@@ -22,6 +22,7 @@
 #include "torch/device_time.h"
 #include "torch/devices.h"
 #include "torch/host_time.h"
+#include "torch/late_lengths.h"
 #include "torch/passes.h"
 #include "torch/register.h"
 #include "torch/window.h"
@@ -173,6 +174,9 @@ void mfu_observer_stop(void) {
 
 int mfu_observer_active(void) {
   return (mode.load() & kCounting) != 0;
+}
+int mfu_observer_counting(void) {
+  return (mode.load(std::memory_order_relaxed) & kCounting) != 0 && this_thread.quiet == 0;
 }
 const char* mfu_observer_problem(void) {
   return process().problem.c_str();
@@ -411,6 +415,7 @@ void mfu_observer_add_checkpoint_ns(uint64_t duration_ns) {
 }
 void mfu_observer_last_step(void) {
   finish_device_steps();
+  finish_lengths();
   if ((mode.load(std::memory_order_relaxed) & kCounting) != 0 && was_updated()) update_seen();
 }
 void mfu_observer_explain(const char* directory, const char* asked) {

@@ -70,9 +70,10 @@ class Cost(Structure):
 MODEL_SEEN = ctypes.CFUNCTYPE(None, c_uint32)
 WINDOW_SEEN = ctypes.CFUNCTYPE(None, c_int)
 DEVICE_SEEN = ctypes.CFUNCTYPE(None, c_char_p)
+FORMULA_CALL = ctypes.CFUNCTYPE(c_int64, c_char_p, POINTER(Argument), c_size_t, POINTER(Argument))
 
 SIGNATURES = {
-    "abi": (c_int, []), "torch": (c_char_p, []), "start": (c_int, [c_char_p, c_char_p]), "stop": (None, []), "active": (c_int, []), "problem": (c_char_p, []),
+    "abi": (c_int, []), "torch": (c_char_p, []), "start": (c_int, [c_char_p, c_char_p]), "stop": (None, []), "active": (c_int, []), "counting": (c_int, []), "problem": (c_char_p, []),
     "read_totals": (None, [POINTER(Totals)]), "read_rows": (c_size_t, [POINTER(Row), c_size_t]), "read_thread": (None, [POINTER(Thread)]), "read_phases": (c_size_t, [c_int, POINTER(Phase), c_size_t]),
     "thread_changes": (c_size_t, [POINTER(c_uint64), POINTER(Change), c_size_t]), "operator_name": (c_char_p, [c_uint32]),
     "goodbye": (None, []), "last_step": (None, []), "pause": (None, [c_int]), "recompute": (None, [c_int]), "function": (None, [c_int]),
@@ -82,7 +83,7 @@ SIGNATURES = {
     "count": (None, [c_uint32, c_uint32, c_uint64, c_uint64, c_int64, c_int64, c_uint64]),
     "runs_again": (c_int, []), "capture_begin": (None, [c_int]), "capture_end": (c_size_t, [c_void_p, c_size_t]),
     "replay": (None, [c_void_p, c_size_t]), "refresh": (None, []),
-    "formula": (c_char_p, [c_char_p] * 4),
+    "formula": (c_char_p, [c_char_p] * 4), "formula_by": (c_char_p, [c_char_p, c_char_p, FORMULA_CALL]),
     "add_lookup": (None, [c_uint64] * 5), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),
     "optimizer_made": (None, []),
     "add_checkpoint_ns": (None, [c_uint64]), "fact": (None, [c_char_p, c_char_p]), "set_rank": (None, [c_int32, c_int32, c_int32]),

@@ -98,7 +98,7 @@ def before_backward(outputs, library):
     if _verdicts:
         _hear(library)
     _state["backwards"] += 1
-    if _state["backwards"] - 1 not in WALKS or len(_said) >= MOST_SAID or _state["capturing"] or not library.active():
+    if _state["backwards"] - 1 not in WALKS or len(_said) >= MOST_SAID or _state["capturing"] or not library.counting():
         return
     seen, waiting = set(), [each.grad_fn for each in outputs if getattr(each, "grad_fn", None) is not None]
     while waiting and len(seen) < MOST_NODES:
@@ -117,18 +117,20 @@ def _look(node, library):
         return
     _looks[key] = _looks.get(key, 0) + 1
     held = {}
-    owner = weakref.ref(node) if _is_weak(node) else None
+    current = _asker(node)
+    if current is None:
+        return
 
     def before(gradients):
         try:
-            held["calls"], held["kept"] = _calls(library), _kept(node if owner is None else owner())
+            held["calls"], held["kept"] = _calls(library), _kept(current())
         except Exception:  # noqa: BLE001: never into the program
             held.clear()
 
     def after(inputs, outputs):
         try:
-            if held and _calls(library) == held["calls"]:
-                _try(node if owner is None else owner(), inputs, outputs, held["kept"], library)
+            if held and _calls(library) == held["calls"] is not None:
+                _try(current(), inputs, outputs, held["kept"], library)
         except Exception:  # noqa: BLE001
             pass
         held.clear()
@@ -138,20 +140,27 @@ def _look(node, library):
     handles = [node.register_prehook(before), node.register_hook(after)]
 
 
-def _is_weak(node):
+def _asker(node):
+    """How a hook gets at its node without holding it: a node that a backward never reaches would keep its whole graph."""
     try:
-        weakref.ref(node)
-        return True
-    except TypeError:
-        return False
+        return weakref.ref(node)
+    except TypeError:  # one that C++ made
+        import torch
+
+        return getattr(torch._C, "_current_autograd_node", None)
 
 
 def _calls(library):
+    """Counted and named calls of all threads so far: another may do this node's work. None: nothing counts now."""
     from . import binding as types
 
+    if not library.counting():
+        return None
+    totals = types.Totals()
+    library.read_totals(totals)
     thread = types.Thread()
     library.read_thread(thread)
-    return thread.calls
+    return totals.calls, totals.uncounted_calls, thread.calls
 
 
 def _kept(node):

@@ -91,77 +91,62 @@ def test_grouped_products_of_transformer_engine_add_up(standin, count):
     assert counted.hardware_flop == 2 * 9 * K * N
 
 
+@pytest.mark.parametrize("later", [False, True], ids=["2.4", "with softmax_type and bottom_right_diagonal"])
 @pytest.mark.parametrize(
-    "mask, seen", [("NVTE_NO_MASK", 2 * 16), ("NVTE_CAUSAL_MASK", 2 * 10), ("NVTE_PADDING_CAUSAL_MASK", 6 + 3)]
+    "mask, window, seen",
+    [
+        ("NVTE_NO_MASK", (-1, -1), 2 * 16),
+        ("NVTE_CAUSAL_MASK", (-1, 0), 2 * 10),
+        ("NVTE_CAUSAL_MASK", (1, 0), 2 * 7),
+        ("NVTE_PADDING_CAUSAL_MASK", (-1, 0), 6 + 3),
+    ],
 )
-def test_fused_attention_of_transformer_engine_counts_what_its_mask_lets_through(standin, count, mask, seen):
+def test_fused_attention_of_transformer_engine_counts_what_its_mask_lets_through(
+    standin, count, mask, window, seen, later
+):
     standin("transformer_engine.pytorch")
     import transformer_engine_torch as tex
 
     q = torch.randn(2, 4, 3, 8, dtype=torch.bfloat16)
     offsets = torch.tensor([0, 3, 5], dtype=torch.int32)
-    layout, bias = tex.NVTE_QKV_Layout.NVTE_BSHD_BSHD_BSHD, tex.NVTE_Bias_Type.NVTE_NO_BIAS
-    kind = getattr(tex.NVTE_Mask_Type, mask)
-    forward = count(
-        lambda: tex.fused_attn_fwd(
-            4,
-            4,
-            True,
-            0.1,
-            0.0,
-            True,
-            layout,
-            bias,
-            kind,
-            (-1, -1),
-            offsets,
-            offsets,
-            q,
-            q,
-            q,
-            q.dtype,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            0,
-        )
-    )
+    layout, form = tex.NVTE_QKV_Layout.NVTE_BSHD_BSHD_BSHD, (tex.NVTE_QKV_Format.NVTE_BSHD,) * 2
+    kinds = (tex.NVTE_Bias_Type.NVTE_NO_BIAS, getattr(tex.NVTE_Mask_Type, mask))
+    soft = (tex.NVTE_Softmax_Type.NVTE_VANILLA_SOFTMAX,)
+    enums = (layout, *form, *kinds, *soft) if later else (layout, *kinds)
+    at = (window, False) if later else (window,)  # bottom_right_diagonal
+    rest = (q.dtype, None, None, None, None, None, None, None, None, 0)
+    forward = count(lambda: tex.fused_attn_fwd(4, 4, True, 0.1, 0.0, True, *enums, *at, offsets, offsets, q, q, q, *rest))
     assert forward.hardware_flop == forward.model_flop == 4 * seen * 3 * 8 and types_of(forward) == {"bf16"}
     backward = count(
         lambda: tex.fused_attn_bwd(
-            4,
-            4,
-            0.1,
-            0.0,
-            True,
-            layout,
-            bias,
-            kind,
-            (-1, -1),
-            False,
-            offsets,
-            offsets,
-            q,
-            q,
-            q,
-            q,
-            q,
-            q.dtype,
-            None,
-            [],
-            None,
-            None,
-            None,
-            None,
-            None,
+            4, 4, 0.1, 0.0, True, *enums, *at, False, offsets, offsets, q, q, q, q, q, *rest[:1], None, [], *rest[1:6]
         )
     )
     assert backward.hardware_flop == 10 * seen * 3 * 8 and backward.model_flop == 8 * seen * 3 * 8
+
+
+def test_a_window_of_transformer_engine_begins_where_it_says(standin, count):
+    standin("transformer_engine.pytorch")
+    import transformer_engine_torch as tex
+
+    q, k = torch.randn(1, 2, 1, 8, dtype=torch.bfloat16), torch.randn(1, 4, 1, 8, dtype=torch.bfloat16)
+    kinds = (tex.NVTE_Bias_Type.NVTE_NO_BIAS, tex.NVTE_Mask_Type.NVTE_CAUSAL_MASK)
+    for bottom, seen in ((False, 1 + 2), (True, 3 + 4)):
+        call = (tex.NVTE_QKV_Layout.NVTE_BSHD_BSHD_BSHD, *kinds, (-1, 0), bottom, None, None, q, k, k, *(None,) * 9)
+        offsets = torch.tensor([0, 2]), torch.tensor([0, 4])
+        call = (*call[:5], *offsets, *call[7:])
+        assert count(lambda: tex.fused_attn_fwd(2, 4, True, 0.1, 0.0, True, *call)).hardware_flop == 4 * seen * 8
+
+
+def test_products_of_transformer_engine_that_were_not_read_are_named_and_questions_are_not(standin, count):
+    standin("transformer_engine.pytorch")
+    import transformer_engine_torch as tex
+
+    assert tex.get_fused_attn_backend() == 1
+    named = count(lambda: (tex.te_general_grouped_gemm_for_grouped_tensor(), tex.get_fused_attn_backend()))
+    assert [each["operator"] for each in named.uncounted()] == [
+        "transformer_engine::te_general_grouped_gemm_for_grouped_tensor"
+    ]
 
 
 def test_the_weight_gradient_of_apex_counts(standin, count):
@@ -222,96 +207,83 @@ def test_flash_attention_2_counts_dense_and_windowed_attention(standin, count):
     )
 
 
+# How the arguments of flash_attn_2_cuda changed: (…, out) and (cu_seqlens_q, cu_seqlens_k, …) of varlen_fwd by version. The
+# tensors before max_seqlen_q, then (p, scale, zero_tensors, causal, windows, softcap, return_softmax, generator).
+PACKED_FORMS = {
+    "2.0": ((), (4, 4, 0.0, 0.1, False, True, False, None)),
+    "2.3": ((None,), (4, 4, 0.0, 0.1, False, True, -1, -1, False, None)),
+    "2.4": ((None, None), (4, 4, 0.0, 0.1, False, True, -1, -1, False, None)),
+    "2.5": ((None, None, None), (4, 4, 0.0, 0.1, False, True, -1, -1, False, None)),
+    "2.6": ((None, None, None), (4, 4, 0.0, 0.1, False, True, -1, -1, 0.0, False, None)),
+    "2.7": ((None, None, None, None), (4, 4, 0.0, 0.1, False, True, -1, -1, 0.0, False, None)),
+}
+
+
+@pytest.mark.parametrize("version", PACKED_FORMS)
+def test_flash_attention_2_counts_packed_sequences_in_every_form_it_had(standin, count, monkeypatch, version):
+    standin("flash_attn")
+    import flash_attn_2_cuda as cuda
+
+    monkeypatch.setattr(cuda, "varlen_fwd", watched_any(standin, "varlen_fwd"))
+    q, offsets = torch.randn(7, 6, 8, dtype=torch.bfloat16), torch.tensor([0, 3, 7], dtype=torch.int32)
+    tensors, rest = PACKED_FORMS[version]
+    counted = count(lambda: cuda.varlen_fwd(q, q, q, None, offsets, offsets, *tensors, *rest))
+    assert counted.hardware_flop == 4 * (6 + 10) * 6 * 8 and not counted.uncounted()
+
+
+def watched_any(standin, name):
+    """The stand-in's wrapper around a function that takes any arguments."""
+    import flash_attn_2_cuda as cuda
+    from mfu import _observer
+    from mfu._observer.libraries import flash_attn_2
+    from mfu._observer.libraries.wrapping import Book
+
+    book = Book(_observer.library(), "flash_attn_2")
+    formula = {"varlen_fwd": flash_attn_2.packed(0, 4, False), "fwd_kvcache": flash_attn_2.cached}[name]
+    assert getattr(cuda, name)._mfu_wrapped
+    return book.watched(lambda *args: None, formula, f"flash_attn_2::{name}")
+
+
 def test_flash_attention_2_counts_packed_sequences_by_their_offsets(standin, count):
     _, cuda = standin("flash_attn", "flash_attn_2_cuda")
     q, offsets = torch.randn(7, 6, 8, dtype=torch.bfloat16), torch.tensor([0, 3, 7], dtype=torch.int32)
-    seen = 6 + 10
-    forward = count(
-        lambda: cuda.varlen_fwd(
-            q,
-            q,
-            q,
-            None,
-            offsets,
-            offsets,
-            None,
-            None,
-            None,
-            None,
-            4,
-            4,
-            0.0,
-            0.1,
-            False,
-            True,
-            -1,
-            -1,
-            0.0,
-            False,
-            None,
-        )
-    )
-    assert forward.hardware_flop == 4 * seen * 6 * 8
-    backward = count(
-        lambda: cuda.varlen_bwd(
-            q,
-            q,
-            q,
-            q,
-            q,
-            None,
-            q,
-            q,
-            q,
-            offsets,
-            offsets,
-            None,
-            4,
-            4,
-            0.0,
-            0.1,
-            False,
-            True,
-            -1,
-            -1,
-            0.0,
-            False,
-            None,
-            None,
-        )
-    )
-    assert backward.hardware_flop == 10 * seen * 6 * 8
+    rest = (4, 4, 0.0, 0.1, False, True, -1, -1, 0.0, False, None)
+    forward = lambda *more: count(lambda: cuda.varlen_fwd(q, q, q, None, offsets, offsets, *more, *rest))  # noqa: E731
+    assert forward(None, None, None, None).hardware_flop == 4 * (6 + 10) * 6 * 8
+    # Of the keys only 2 and 3 are used, from the bottom right: 0+1+2 and 0+1+2+3 pairs; then one more is left out of each.
+    used, padding = torch.tensor([2, 3], dtype=torch.int32), torch.tensor([1, 1], dtype=torch.int32)
+    assert forward(used, None, None, None).hardware_flop == 4 * (3 + 6) * 6 * 8
+    assert forward(used, padding, None, None).hardware_flop == 4 * (1 + 3) * 6 * 8
+    backward = count(lambda: cuda.varlen_bwd(*[q] * 5, None, q, q, q, offsets, offsets, None, *rest, None))
+    assert backward.hardware_flop == 10 * (6 + 10) * 6 * 8
 
 
-def test_flash_attention_2_counts_a_cache_by_its_lengths(standin, count):
-    _, cuda = standin("flash_attn", "flash_attn_2_cuda")
+@pytest.mark.parametrize("optional", [0, 1, 2, 3, 4])
+def test_flash_attention_2_counts_a_cache_by_its_lengths(standin, count, monkeypatch, optional):
+    standin("flash_attn")
+    import flash_attn_2_cuda as cuda
+
+    monkeypatch.setattr(cuda, "fwd_kvcache", watched_any(standin, "fwd_kvcache"))
     q, cache, new = torch.randn(2, 1, 6, 8), torch.randn(2, 64, 2, 8), torch.randn(2, 1, 2, 8)
     lengths = torch.tensor([10, 20], dtype=torch.int32)
-    counted = count(
-        lambda: cuda.fwd_kvcache(
-            q,
-            cache,
-            cache,
-            new,
-            new,
-            lengths,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            0.1,
-            True,
-            -1,
-            -1,
-            0.0,
-            True,
-            0,
-        )
-    )
-    assert counted.hardware_flop == 4 * (11 + 21) * 6 * 8
+    more = (None,) * optional
+
+    def flop(keys, *new):
+        call = lambda: cuda.fwd_kvcache(q, cache, cache, *new, keys, None, None, None, *more, 0.1, True, -1, -1, 0.0, True, 0)  # noqa: E731
+        return count(call).hardware_flop
+
+    assert flop(lengths, new, new) == 4 * (11 + 21) * 6 * 8
+    assert flop(None, None, None) == 4 * (64 + 64) * 6 * 8
+
+
+def test_flash_attention_2_counts_pages_of_a_cache(standin, count):
+    _, cuda = standin("flash_attn", "flash_attn_2_cuda")
+    q, cache = torch.randn(2, 1, 6, 8), torch.randn(9, 256, 2, 8)
+    table = torch.zeros(2, 3, dtype=torch.int32)
+    rest = (None, None, None, None, table, None, None, 0.1, True, -1, -1, 0.0, True, 0)
+    call = lambda keys: lambda: cuda.fwd_kvcache(q, cache, cache, None, None, keys, *rest)  # noqa: E731
+    assert count(call(None)).hardware_flop == 4 * (2 * 3 * 256) * 6 * 8
+    assert count(call(torch.tensor([300, 5], dtype=torch.int32))).hardware_flop == 4 * 305 * 6 * 8
 
 
 def test_flash_attention_4_counts_its_function_forward_and_backward(standin, count):
@@ -320,6 +292,24 @@ def test_flash_attention_4_counts_its_function_forward_and_backward(standin, cou
     counted = count(lambda: interface.FlashAttnFunc.apply(q, q, q, None, True).sum().backward())
     assert counted.hardware_flop == (4 + 10) * 2 * 10 * 3 * 8 and counted.model_flop == 12 * 2 * 10 * 3 * 8
     assert interface._flash_attn_fwd.compile_cache == {"seen": True}
+
+
+def test_flash_attention_4_counts_packed_and_used_lengths_and_steps_aside_for_what_it_does_not_know(standin, count):
+    (interface,) = standin("flash_attn.cute.interface")
+    packed, offsets = torch.randn(7, 3, 8), torch.tensor([0, 3, 7], dtype=torch.int32)
+    forward = lambda *args, **kwargs: count(lambda: interface._flash_attn_fwd(*args, **kwargs))  # noqa: E731
+    both = {"cu_seqlens_q": offsets, "cu_seqlens_k": offsets}
+    assert forward(packed, packed, packed, **both).hardware_flop == 4 * (9 + 16) * 3 * 8
+    used = torch.tensor([2, 3], dtype=torch.int32)
+    dense = torch.randn(2, 4, 3, 8)
+    assert forward(dense, dense, dense, seqused_k=used).hardware_flop == 4 * (8 + 12) * 3 * 8
+    # Decoding from pages: packed queries, lengths of the keys, a table.
+    pages, table = torch.randn(9, 16, 3, 8), torch.zeros(2, 2, dtype=torch.int32)
+    mixed = {"cu_seqlens_q": offsets, "seqused_k": torch.tensor([10, 20], dtype=torch.int32), "page_table": table}
+    assert forward(packed, pages, pages, **mixed).hardware_flop == 4 * (3 * 10 + 4 * 20) * 3 * 8
+    assert forward(dense, dense, dense, window_size_left=-1, window_size_right=-1).hardware_flop == 4 * 2 * 16 * 3 * 8
+    aside = forward(packed, pages, pages, cu_seqlens_q=offsets, page_table=table)
+    assert aside.hardware_flop == 0 and aside.uncounted()[0]["operator"] == "flash_attn_4::_flash_attn_fwd"
 
 
 def test_grouped_gemm_counts_rows_of_experts(standin, count):
@@ -369,6 +359,27 @@ def test_deep_gemm_counts_dense_grouped_and_masked_products(standin, count):
         == 2 * 2 * 3 * 5 * 7
     )
     named = count(lambda: deep.fp8_paged_mqa_logits(None, None, None, None, None, None, 0, False))
+    split = count(lambda: deep.fp8_gemm_nt_skip_head_mid(fp8(M, K), fp8(N, K), torch.zeros(M, N + 2), (3, 1, 2)))
+    assert split.hardware_flop == 2 * M * K * N
+    starts, ends = torch.tensor([0, 0, 1], dtype=torch.int32), torch.tensor([2, 3, 3], dtype=torch.int32)
+    q, kv = torch.zeros(3, 4, 8, dtype=torch.float8_e4m3fn), torch.zeros(5, 8, dtype=torch.float8_e4m3fn)
+    logits = count(lambda: deep.fp8_mqa_logits(q, (kv, None), None, starts, cu_seq_len_k_end=ends))
+    assert logits.hardware_flop == 2 * 4 * 8 * (2 + 3 + 2)
+    packed = torch.zeros(3, 4, 4, dtype=torch.int8)
+    logits = count(lambda: deep.fp8_fp4_mqa_logits((packed, torch.ones(1)), (packed[0], None), None, starts, ends))
+    assert logits.hardware_flop == 2 * 4 * 8 * (2 + 3 + 2) and types_of(logits) == {"fp4"}
+    ends_of_groups = torch.tensor([2, 6], dtype=torch.int32)
+    aside = count(
+        lambda: deep.m_grouped_fp8_gemm_nt_contiguous(
+            fp8(M, K), fp8(2, N, K), torch.zeros(M, N), ends_of_groups, use_psum_layout=True
+        )
+    )
+    assert aside.hardware_flop == 0 and "contiguous" in aside.uncounted()[0]["operator"]
+    # Version 1: other names, and one function calls another that is wrapped too.
+    old = count(lambda: deep.gemm_fp8_fp8_bf16_nt(lhs=fp8(M, K), rhs=fp8(N, K), out=torch.zeros(M, N)))
+    assert old.hardware_flop == 2 * M * K * N
+    grouped = (fp8(K * 12), fp8(N * 12), torch.zeros(2, K, N), [4, 8])
+    assert count(lambda: deep.k_grouped_wgrad_gemm_fp8_fp8_fp32_nt(*grouped)).hardware_flop == 2 * 12 * K * N
     assert [each["operator"] for each in named.uncounted()] == ["deep_gemm::fp8_paged_mqa_logits"]
 
 
@@ -380,6 +391,16 @@ def test_flashinfer_counts_attention_and_products(standin, count):
     ragged = infer.BatchPrefillWithRaggedKVCacheWrapper(None)
     ragged.plan(torch.tensor([0, 1, 4]), torch.tensor([0, 2, 5]), 6, 2, 8, causal=True)
     assert count(lambda: ragged.run(q, k, k)).hardware_flop == 4 * (2 + 6) * 6 * 8
+    assert count(lambda: ragged.run_return_lse(q, k, k)).hardware_flop == 4 * (2 + 6) * 6 * 8
+    assert ragged.run_return_lse(q, k, k)[1] is None
+    mla = infer.BatchMLAPagedAttentionWrapper(None)
+    nope, rope, keys = torch.randn(2, 6, 8), torch.randn(2, 6, 4), torch.tensor([5, 9], dtype=torch.int32)
+    one = torch.tensor([0, 1, 2])
+    mla.plan(one, one, one, keys, 6, 8, 4, 1, False, 0.1, torch.float32, torch.float32)
+    assert count(lambda: mla.run(nope, rope, None, None)).hardware_flop == 2 * 14 * 6 * (8 + 4 + 8)
+    other = infer.BatchMLAPagedAttentionWrapper(None, backend="cutlass")
+    assert count(lambda: other.run(nope, rope, None, None, kv_len=keys)).hardware_flop == 2 * 14 * 6 * (8 + 4 + 8)
+    assert count(lambda: infer.bmm_fp8(B=k, A=k, A_scale=None, B_scale=None, dtype=torch.float32)).hardware_flop == 2 * 5 * 2 * 8 * 8
     paged = infer.BatchDecodeWithPagedKVCacheWrapper(None)
     paged.plan(torch.tensor([0, 2, 5]), torch.arange(5), torch.tensor([3, 16]), 6, 2, 8, 16)
     cache = torch.randn(5, 2, 16, 2, 8)
@@ -409,6 +430,17 @@ def test_split_k_attention_of_xformers_counts(standin, count):
     )
     assert splitk.FwOp.apply(inp, False) == (inp.query, splitk.FwOp)
     assert count(lambda: splitk.FwOp.apply(inp, False)).hardware_flop == 4 * 2 * 9 * 6 * 8
+    assert count(lambda: splitk.FwOp_S1.apply(inp=inp, needs_gradient=False)).hardware_flop == 4 * 2 * 9 * 6 * 8
+    # Keys of 4 bits: eight in an int32, after one of scales.
+    inp.key = inp.value = torch.zeros(2, 9, 6, 2, dtype=torch.int32)
+    assert count(lambda: splitk.FwOp.apply(inp, False)).hardware_flop == 4 * 2 * 9 * 6 * 8
+
+    class BlockDiagonalCausalWithOffsetPaddedKeysMask:  # xformers/ops/fmha/attn_bias.py
+        q_seqinfo = types.SimpleNamespace(seqstart_py=[0, 1, 2])
+        k_seqinfo = types.SimpleNamespace(seqstart_py=[0, 9, 18], seqlen_py=[4, 7])
+
+    inp.query, inp.attn_bias = torch.randn(1, 2, 6, 8), BlockDiagonalCausalWithOffsetPaddedKeysMask()
+    assert count(lambda: splitk.FwOp.apply(inp, False)).hardware_flop == 4 * (4 + 7) * 6 * 8
 
 
 def test_unsloths_product_with_one_row_counts(standin, count):
@@ -418,6 +450,8 @@ def test_unsloths_product_with_one_row_counts(standin, count):
         count(lambda: utils.fast_gemv(torch.randn(1, 1, K, dtype=torch.float16), None, state)).hardware_flop
         == 2 * K * N
     )
+    plain = count(lambda: utils.fast_gemv(torch.randn(1, 1, K), torch.randn(K, N), None))  # torch.matmul, once
+    assert plain.hardware_flop == 2 * K * N
 
 
 UNKNOWN = [

@@ -123,3 +123,58 @@ def test_without_a_compiler_one_sentence_says_what_helps(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(build.BuildError, match="nothing is prebuilt for this torch and no C\\+\\+ compiler was found: .*python -m mfu._observer.build"):
         build.compiler()
+
+
+VENDORS = """
+import sys, torch
+from mfu import _observer
+_observer.start(region_folder="")
+before = _observer.totals().hardware_flop
+torch.ones(3, 4) @ torch.ones(4, 5)
+print(torch.__version__, _observer.totals().hardware_flop - before, _observer.library().path)
+"""
+
+# Stands in for a compiler, which takes minutes: what it links is the library that was built with this checkout.
+COMPILER = """#!/bin/sh
+echo "$@" >> "{log}"
+while [ "$1" != "" ]; do
+  if [ "$1" = "-o" ]; then out="$2"; fi
+  shift
+done
+case "$out" in
+  *.o) : > "$out" ;;
+  *) cp "{made}/$(basename "$out")" "$out" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("suffix", ["a0+5228986c39.nv25.06", ".dev20260901+cu130", "rc3+rocm7.0", ".post301"])
+def test_a_torch_with_a_suffix_is_compiled_for_under_its_full_name_and_counts(tmp_path, suffix):
+    import torch
+
+    real = Path(torch.__file__).parent
+    made = next(binding.prebuilt(str(torch.__version__), int(torch._C._GLIBCXX_USE_CXX11_ABI)))
+    version = ".".join(map(str, binding.numbers(torch.__version__))) + suffix
+    (tmp_path / "torch").mkdir()
+    for each in real.iterdir():
+        if each.name != "version.py":
+            (tmp_path / "torch" / each.name).symlink_to(each)
+    text = (real / "version.py").read_text().replace(f"'{torch.__version__}'", f"'{version}'")
+    assert version in text
+    (tmp_path / "torch" / "version.py").write_text(text)
+    compiler, log = tmp_path / "cxx", tmp_path / "log"
+    compiler.write_text(COMPILER.format(log=log, made=made.parent))
+    compiler.chmod(0o755)
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}", "XDG_CACHE_HOME": str(tmp_path / "cache"), "CXX": str(compiler)}
+
+    def run():
+        done = subprocess.run([sys.executable, "-c", VENDORS], env=env, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout.split()
+
+    said, flop, path = run()
+    assert (said, flop) == (version, "120")
+    assert f"torch-{version}-abi" in path and Path(path).read_bytes() == made.read_bytes()
+    compiled = log.read_text()
+    assert "observer.cc" in compiled and f"-isystem{tmp_path / 'torch' / 'include'}" in compiled
+    assert run()[:2] == [version, "120"] and log.read_text() == compiled  # the second program finds it

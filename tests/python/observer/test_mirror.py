@@ -50,7 +50,9 @@ def test_each_structure_has_the_fields_of_the_header_in_their_order():
 def argument(words):
     """Of a function: a callback is told by what it gets."""
     callback = re.fullmatch(r"CALLBACK\[(.*)\]", words.strip())
-    return ("callback", [mirrored(callback.group(1), NAMES)[0]]) if callback else mirrored(words, NAMES)[0]
+    if callback:
+        return ("callback", [mirrored(each, NAMES)[0] for each in callback.group(1).split(";")])
+    return mirrored(words, NAMES)[0]
 
 
 def plain(kind):
@@ -63,6 +65,8 @@ def plain(kind):
 def test_each_function_has_the_types_of_the_header():
     text = re.sub(r"struct mfu_observer_\w+ \{.*?\};", "", header())
     text = re.sub(r"void \(\*\w+\)\(([^(),]*)\)", r"CALLBACK[\1]", text)
+    for name, arguments in re.findall(r"typedef \w+ \(\*(\w+)\)\(([^()]*)\);", text):
+        text = re.sub(rf"{name} (\w+)", "CALLBACK[" + arguments.replace(",", ";") + "]", text)
     declared = re.findall(r"((?:const )?\w+\s?\*?) ?mfu_observer_(\w+)\(([^()]*)\);", text)
     assert {name for _, name, _ in declared} >= set(binding.SIGNATURES)
     for result, name, arguments in declared:

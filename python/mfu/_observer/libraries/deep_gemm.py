@@ -1,8 +1,9 @@
 """DeepGEMM 1.0 to 2.8: functions of the package `deep_gemm`, most of them from its pybind module.
 
-Looked up in deepseek-ai/DeepGEMM: deep_gemm/__init__.py and part of csrc/apis/gemm.hpp. From memory: einsum, the logits and
-the names of version 1. Every GEMM takes (a, b, d, …), where an fp8 or fp4 operand is a pair of numbers and scales, and d
-is the result. NT, NN, TN and TT say how a and b lie; sizes do not depend on it.
+Read in deepseek-ai/DeepGEMM: deep_gemm/__init__.py (2.8), csrc/apis/gemm.hpp, einsum.hpp, attention.hpp, and for version 1
+deep_gemm/jit_kernels/m_grouped_gemm.py and wgrad_gemm.py. Every GEMM takes (a, b, d, …), in version 1 (lhs, rhs, out, …),
+where an fp8 or fp4 operand is a pair of numbers and scales, and d is the result. NT, NN, TN and TT say how a and b lie;
+sizes do not depend on it.
 """
 
 from .formulas import product, shape_of, type_of, wider
@@ -55,8 +56,8 @@ def contiguous(arguments, result):
     k, like = _inner(a, rows), Like(operand(a), _type(a, b))
     if indices is None:
         raise Aside("no m_indices")
-    if shape_of(indices) != (rows,):  # ends of groups
-        return Work(2 * rows * n * k, like.type, like)
+    if shape_of(indices) != (rows,) or arguments.get(None, "use_psum_layout"):
+        raise Aside("ends of groups: what lies between them is not known")
     return by_values(
         (indices,), lambda groups: Work(2 * sum(group >= 0 for group in groups) * n * k, like.type, like)
     )
@@ -75,9 +76,17 @@ def by_inner(arguments, result):
     """d [groups, m, n]: the inner dimension is split into groups, all of it is multiplied."""
     a, b, d = _taken(arguments)
     _, m, n = shape_of(d)
-    sizes = arguments.get(3, "ks")
-    total = sum(int(size) for size in sizes) if isinstance(sizes, (list, tuple)) else _inner(a, m)
-    return Work(2 * m * n * total, _type(a, b), operand(a))
+    sizes = next((arguments.get(3, name) for name in ("ks", "ks_cpu", "batch_sizes") if arguments.get(3, name)), None)
+    if not isinstance(sizes, (list, tuple)):
+        raise Aside("the sizes of its groups are no list")
+    return Work(2 * m * n * sum(int(size) for size in sizes), _type(a, b), operand(a))
+
+
+def skipping(arguments, result):
+    """fp8_gemm_nt_skip_head_mid(a [m, k], b [n, k], d, head_splits): the result has columns that nothing is put into."""
+    a, b = operand(arguments.need(0, "a")), operand(arguments.need(1, "b"))
+    m, k = shape_of(a)
+    return Work(2 * m * shape_of(b)[0] * k, type_of(a), a, weight=b)
 
 
 def einsum(arguments, result):
@@ -93,10 +102,12 @@ def einsum(arguments, result):
 def logits(arguments, result):
     """(q [tokens, heads, width], (kv [keys, width], scales), weights, starts, ends): keys from start to end for
     each token."""
-    q = operand(arguments.need(0, "q"))
+    given = arguments.need(0, "q")
+    q = operand(given)
     starts, ends = arguments.tensor(3, "cu_seq_len_k_start"), arguments.tensor(4, "cu_seq_len_k_end")
     _, heads, width = shape_of(q)
-    like = Like(q, type_of(q))
+    width *= 2 if _is_packed(given) else 1
+    like = Like(q, "fp4" if _is_packed(given) else type_of(q))
     return by_values(
         (starts, ends),
         lambda first, last: Work(
@@ -108,9 +119,11 @@ def logits(arguments, result):
 def formula_of(name):
     if name in ("einsum", "fp8_einsum", "bf16_einsum"):
         return einsum
-    if name == "fp8_mqa_logits":
+    if name in ("fp8_mqa_logits", "fp8_fp4_mqa_logits"):
         return logits
-    if "gemm" not in name or "skip_head_mid" in name or "prenorm" in name:
+    if name == "fp8_gemm_nt_skip_head_mid":
+        return skipping
+    if "gemm" not in name or "skip_head" in name or "prenorm" in name or "nvfp4" in name or "mega" in name:
         return None
     if name.startswith("k_grouped"):
         return by_inner

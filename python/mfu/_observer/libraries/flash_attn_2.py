@@ -1,13 +1,15 @@
 """flash-attn 2.0 to 2.8: its pybind module `flash_attn_2_cuda`. From 2.7 on a custom operator stands around it but for
 fwd_kvcache; then the operator is counted, and not what it calls.
 
-Written from memory of csrc/flash_attn/flash_api.cpp (Dao-AILab/flash-attention), not checked against it. Optional tensors
-were added in front of the flags from version to version; the flags are found by their types: is_causal,
-window_size_left and window_size_right are a boolean and two integers beside each other.
+Read in Dao-AILab/flash-attention: csrc/flash_attn/flash_api.cpp (mha_fwd, mha_varlen_fwd, mha_varlen_bwd,
+mha_fwd_kvcache) and flash_attn/flash_attn_interface.py; the older forms in callers of them (2.0 without windows and
+alibi, 2.5 with a block table, 2.6 with softcap). Arguments have no names. Optional tensors were added from version to
+version, all before the first number: how many there are tells which. is_causal, window_size_left and
+window_size_right are a boolean and two integers beside each other.
 """
 
 from .formulas import attention, pairs, shape_of, wider
-from .lengths import by_lengths, by_values
+from .lengths import Side, by_sides
 from .wrapping import Aside, Like, Work, version_of
 
 
@@ -28,9 +30,9 @@ def flags(args, packed=False):
     return found[place], -1, -1
 
 
-def worker(q, v, backward, heads=None):
+def worker(q, v, backward, heads=None, width_v=None):
     """Makes work of pairs; it holds no tensor."""
-    like, width_v = Like(q, wider(q, v)), shape_of(v)[-1]
+    like, width_v = Like(q, wider(q, v)), width_v or shape_of(v)[-1]
     heads = heads or like.shape[-2]
 
     def work(seen):
@@ -38,6 +40,11 @@ def worker(q, v, backward, heads=None):
         return Work(hardware, like.type, like, model=model)
 
     return work
+
+
+def seen_by(make, causal, left=-1, right=-1):
+    """Work of the lengths of queries and of keys."""
+    return lambda queries, keys: make(sum(pairs(a, b, causal, True, left, right) for a, b in zip(queries, keys)))
 
 
 def dense(first, backward):
@@ -55,6 +62,36 @@ def dense(first, backward):
     return formula
 
 
+def _optional(args, first, names):
+    """Tensors between `first` and the first number, by their names: the last so many of each version's list."""
+    given = []
+    for value in args[first:]:
+        if isinstance(value, (int, float)):
+            break
+        given.append(value)
+    if len(given) not in names:
+        raise Aside(f"{len(given)} optional tensors")
+    return dict(zip(names[len(given)], given))
+
+
+# By how many there are.
+PACKED = {
+    0: (),
+    1: ("seqused_k",),
+    2: ("seqused_k", "alibi_slopes"),
+    3: ("seqused_k", "block_table", "alibi_slopes"),
+    4: ("seqused_k", "leftpad_k", "block_table", "alibi_slopes"),
+}
+PACKED_BACKWARD = {0: (), 1: ("alibi_slopes",)}
+CACHED = {
+    0: (),
+    1: ("out",),
+    2: ("alibi_slopes", "out"),
+    3: ("block_table", "alibi_slopes", "out"),
+    4: ("leftpad_k", "block_table", "alibi_slopes", "out"),
+}
+
+
 def packed(first, offsets, backward):
     """(q, k, v, out, cu_seqlens_q, cu_seqlens_k, …); [tokens, heads, width]"""
 
@@ -62,34 +99,36 @@ def packed(first, offsets, backward):
         args = arguments.args
         q, k, v = args[first : first + 3]
         causal, left, right = flags(args, packed=True)
-
-        make = worker(q, v, backward)
-
-        def work(lengths_q, lengths_k):
-            return make(sum(pairs(a, b, causal, True, left, right) for a, b in zip(lengths_q, lengths_k)))
-
-        return by_lengths(args[offsets : offsets + 2], work)
+        more = _optional(args, offsets + 2, PACKED_BACKWARD if backward else PACKED)
+        return by_sides(
+            shape_of(args[offsets])[0] - 1,
+            Side(0, args[offsets]),
+            Side(0, args[offsets + 1], more.get("seqused_k"), more.get("leftpad_k")),
+            seen_by(worker(q, v, backward), causal, left, right),
+        )
 
     return formula
 
 
 def cached(arguments, result):
-    """(q, kcache, vcache, k, v, seqlens_k, …): keys in the cache and the new ones; seqlens_k says how many are
-    there."""
+    """(q, kcache, vcache, k, v, seqlens_k, rotary_cos, rotary_sin, cache_batch_idx, …): keys in the cache and the new
+    ones; seqlens_k says how many are there, and none means all. With a block table the cache is [blocks, size, …]."""
     args = arguments.args
     q, keys, values = args[:3]
     batch, queries = shape_of(q)[:2]
     new = shape_of(args[3])[1] if args[3] is not None else 0
     causal, left, right = flags(args)
-    if args[5] is None:
-        seen = batch * pairs(queries, shape_of(keys)[1], causal, True, left, right)
-        return worker(q, values, False)(seen)
-    make = worker(q, values, False)
-
-    def work(lengths):
-        return make(sum(pairs(queries, length + new, causal, True, left, right) for length in lengths))
-
-    return by_values((args[5],), work)
+    more = _optional(args, 9, CACHED)
+    table, length = more.get("block_table"), shape_of(keys)[1]
+    if table is not None:
+        length *= shape_of(table)[1]
+    work = seen_by(worker(q, values, False), causal, left, right)
+    return by_sides(
+        batch,
+        Side(queries),
+        Side(length, None, args[5], more.get("leftpad_k")),
+        lambda lengths_q, lengths_k: work(lengths_q, [length + new for length in lengths_k]),
+    )
 
 
 def install(module, book):

@@ -1,16 +1,31 @@
 """FlashAttention-4 (CuTe): `flash_attn.cute.interface`, an autograd.Function over kernels of cute.compile.
 
 Read in flash_attn/cute/interface.py of Dao-AILab/flash-attention: `_flash_attn_fwd(q, k, v, cu_seqlens_q,
-cu_seqlens_k,
-seqused_q, seqused_k, …, causal, …, window_size_left, window_size_right, …)` and `_flash_attn_bwd(q, k, v, out,
-dout, …)`.
-They are plain functions: arguments are taken by name, and a name that is missing steps aside.
+cu_seqlens_k, seqused_q, seqused_k, …, causal, …, window_size_left, window_size_right, …)` and `_flash_attn_bwd(q, k, v,
+out, dout, …)`. They are plain functions that change often: arguments are taken by name. A tensor or a function under a
+name that was not read (`qv`, `gather_kv_indices`, …) may be more work or less, so the call steps aside.
 """
 
-from .flash_attn_2 import worker
-from .formulas import pairs, shape_of
-from .lengths import by_lengths, by_values
+from .flash_attn_2 import seen_by, worker
+from .formulas import shape_of
+from .lengths import Side, by_sides
 from .wrapping import Aside, version_of
+
+# Given as tensors or functions, these change no number of products.
+HARMLESS = (
+    "q k v out dout lse dq dk dv dlse cu_seqlens_q cu_seqlens_k seqused_q seqused_k page_table learnable_sink score_mod "
+    "score_mod_bwd aux_tensors buffers q_descale k_descale v_descale softmax_scale dq_semaphore dk_semaphore dv_semaphore"
+).split()
+
+
+def _window(given, causal):
+    """(left, right), −1 where there is none. Two that leave nothing are none."""
+    left, right = given.get("window_size_left"), 0 if causal else given.get("window_size_right")
+    if left is not None and right is not None and left + right < 0:
+        left = right = None
+    if (left or 0) < 0 or (right or 0) < 0:
+        raise Aside("a window that begins beside the diagonal")
+    return -1 if left is None else left, -1 if right is None else right
 
 
 def formula_of(function, backward):
@@ -19,29 +34,25 @@ def formula_of(function, backward):
         for name in ("q", "k", "v", "causal"):
             if name not in given:
                 raise Aside(f"no {name}")
+        for name, value in given.items():
+            unknown = hasattr(value, "shape") or callable(value) or isinstance(value, tuple) and hasattr(value, "_fields")
+            if unknown and name not in HARMLESS:
+                raise Aside(f"{name} is given: what it changes is not known")
         q, k, v, causal = given["q"], given["k"], given["v"], bool(given["causal"])
-        left, right = (
-            -1 if given.get(name) is None else given[name] for name in ("window_size_left", "window_size_right")
+        left, right = _window(given, causal)
+        offsets_q, offsets_k = given.get("cu_seqlens_q"), given.get("cu_seqlens_k")
+        used_q, used_k = given.get("seqused_q"), given.get("seqused_k")
+        if given.get("page_table") is not None and used_k is None:
+            raise Aside("pages without how much of them is used")
+        batch = shape_of(q)[0] if offsets_q is None else shape_of(offsets_q)[0] - 1
+        if offsets_q is None and len(shape_of(q)) != 4 or offsets_k is None and len(shape_of(k)) != 4:
+            raise Aside("packed sequences without offsets")
+        return by_sides(
+            batch,
+            Side(shape_of(q)[-3], offsets_q, used_q),
+            Side(shape_of(k)[-3], offsets_k, used_k),
+            seen_by(worker(q, v, backward), causal, left, right),
         )
-        for name in ("page_table", "block_sparse_tensors", "mask_mod"):
-            if given.get(name) is not None:
-                raise Aside(f"{name} is given: what it leaves out is not known")
-        make = worker(q, v, backward)
-        seen = lambda a, b: pairs(a, b, causal, True, left, right)  # noqa: E731
-        offsets = given.get("cu_seqlens_q"), given.get("cu_seqlens_k")
-        used = given.get("seqused_q"), given.get("seqused_k")
-        if offsets[0] is not None and offsets[1] is not None and used == (None, None):
-            return by_lengths(offsets, lambda lq, lk: make(sum(map(seen, lq, lk))))
-        if used != (None, None):
-            if offsets != (None, None) or used[1] is None or len(shape_of(q)) != 4:
-                raise Aside("lengths in use beside offsets")
-            queries = shape_of(q)[1]
-            if used[0] is None:
-                return by_values(used[1:], lambda keys: make(sum(seen(queries, each) for each in keys)))
-            return by_values(used, lambda lq, lk: make(sum(map(seen, lq, lk))))
-        if len(shape_of(q)) != 4:
-            raise Aside("packed sequences without both offsets")
-        return make(shape_of(q)[0] * seen(shape_of(q)[1], shape_of(k)[1]))
 
     return formula
 

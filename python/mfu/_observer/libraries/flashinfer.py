@@ -1,10 +1,13 @@
 """FlashInfer 0.1 to 0.6: Python functions over TVM-FFI; its register_custom_op returns the plain function.
 
-Only single_prefill_with_kv_cache was looked up (flashinfer/prefill.py of flashinfer-ai/flashinfer); decode.py, mla.py,
-gemm/ and fused_moe/ are from memory. Functions and methods are plain Python: arguments are taken by name. A wrapper's
-plan() says how long its sequences are, its run() attends; lengths are read when they have arrived (lengths.py).
+Read in flashinfer-ai/flashinfer: flashinfer/prefill.py, mla.py (BatchMLAPagedAttentionWrapper), gemm/ and
+fused_moe/core.py (the functions named below), and at docs.flashinfer.ai for the wrappers of decode and prefill.
+Functions and methods are plain Python: arguments are taken by name. A wrapper's plan() says how long its sequences
+are, its run() attends; lengths are read when they have arrived (lengths.py). `run_return_lse` is a partialmethod of
+run, made before run is wrapped: it is made again.
 """
 
+import functools
 import sys
 
 from .flash_attn_2 import worker
@@ -54,16 +57,17 @@ OTHERS = (
 )
 
 
-def gemm(arguments, result):
-    a = next(
-        (each for each in list(arguments.args) + list(arguments.kwargs.values()) if hasattr(each, "shape")), None
-    )
-    out = result[0] if isinstance(result, (tuple, list)) else result
-    if a is None or not hasattr(out, "shape"):
-        raise Aside("its operand or result was not found")
-    packed = str(a.dtype) in ("torch.uint8", "torch.float4_e2m1fn_x2")  # two 4-bit numbers an element
-    kind = "fp4" if packed else type_of(a)
-    return Work(2 * product(shape_of(out)) * shape_of(a)[-1] * (2 if packed else 1), kind, a)
+def gemm(function):
+    def formula(arguments, result):
+        a = next(iter(arguments.named(function).values()), None)
+        out = result[0] if isinstance(result, (tuple, list)) else result
+        if not hasattr(a, "dtype") or not hasattr(out, "shape"):
+            raise Aside("its operand or result was not found")
+        packed = str(a.dtype) in ("torch.uint8", "torch.float4_e2m1fn_x2")  # two 4-bit numbers an element
+        kind = "fp4" if packed else type_of(a)
+        return Work(2 * product(shape_of(out)) * shape_of(a)[-1] * (2 if packed else 1), kind, a)
+
+    return formula
 
 
 def single(function, decode):
@@ -140,6 +144,8 @@ def run(plan, function):
     def formula(arguments, result):
         given = arguments.named(function)
         made = getattr(given["self"], "_mfu_plan", None)
+        if plan == "mla" and given.get("kv_len") is not None:
+            return unplanned(given)
         if made is None:
             raise Aside("it was planned before mfu watched")
         told = made.given
@@ -178,6 +184,16 @@ def run(plan, function):
     return formula
 
 
+def unplanned(given):
+    """MLA by CUTLASS: no plan; run() itself gets kv_len, one query a sequence, the parts of its width apart."""
+    nope, rope = given["q_nope"], given["q_pe"]
+    like, heads = Like(nope, type_of(nope)), shape_of(nope)[-2]
+    width, more = shape_of(nope)[-1], shape_of(rope)[-1]
+    return by_values(
+        (given["kv_len"],), lambda keys: Work(2 * heads * (2 * width + more) * sum(keys), like.type, like)
+    )
+
+
 WRAPPERS = {
     "BatchDecodeWithPagedKVCacheWrapper": "decode",
     "BatchPrefillWithPagedKVCacheWrapper": "prefill",
@@ -187,8 +203,6 @@ WRAPPERS = {
 
 
 def _planned(original, kind):
-    import functools
-
     @functools.wraps(original)
     def plan(self, *args, **kwargs):
         result = original(self, *args, **kwargs)
@@ -222,7 +236,8 @@ def install(module, book):
     owners = [module] + [sys.modules[name] for name in sorted(sys.modules) if name.startswith("flashinfer.")]
     for owner in owners:
         for name in GEMMS:
-            book.wrap(owner, name, gemm)
+            if hasattr(owner, name):
+                book.wrap(owner, name, gemm(getattr(owner, name)))
         for name in OTHERS:
             book.named(owner, name)
         for name, decode in (("single_prefill_with_kv_cache", False), ("single_decode_with_kv_cache", True)):
@@ -250,4 +265,8 @@ def _watch_wrapper(book, kind, name, plan):
     kind.plan = _planned(kind.plan, plan)
     if same:
         kind.begin_forward = kind.plan
-    book.wrap(kind, "run", run(plan, kind.run), f"flashinfer::{name}.run")
+    original = kind.run
+    book.wrap(kind, "run", run(plan, original), f"flashinfer::{name}.run")
+    for other, value in list(vars(kind).items()):
+        if isinstance(value, functools.partialmethod) and value.func is original:
+            setattr(kind, other, functools.partialmethod(kind.run, *value.args, **value.keywords))

@@ -30,6 +30,50 @@ def by_values(tensors, work):
     return Later(tuple(tensors), lambda *values: work(*(each.tolist() for each in values)))
 
 
+class Side:
+    """How long the queries or keys of each sequence are: as `used` says, else as offsets do, else all alike."""
+
+    __slots__ = ("offsets", "used", "length", "left_out")
+
+    def __init__(self, length, offsets=None, used=None, left_out=None):
+        self.length, self.offsets, self.used, self.left_out = length, offsets, used, left_out
+
+    def tensors(self):
+        known = self.used if self.used is not None else self.offsets
+        return [each for each in (known, self.left_out) if each is not None]
+
+    def read(self, values, batch):
+        values = list(values)
+        if self.used is not None:
+            lengths = values.pop(0).tolist()
+        elif self.offsets is not None:
+            lengths = differences(values.pop(0))
+        else:
+            lengths = [self.length] * batch
+        if self.left_out is not None:
+            lengths = [length - less for length, less in zip(lengths, values.pop(0).tolist())]
+        return lengths
+
+
+def by_sides(batch, queries, keys, work):
+    """work(lengths of queries, lengths of keys) of two sides; at once where no tensor is to be read."""
+    first, second = queries.tensors(), keys.tensors()
+    if not first and not second:
+        return work([queries.length] * batch, [keys.length] * batch)
+
+    def read(*values):
+        return work(queries.read(values[: len(first)], batch), keys.read(values[len(first) :], batch))
+
+    # It holds no tensor of the call: what it needs of them is copied.
+    queries, keys = _without(queries), _without(keys)
+    return Later((*first, *second), read)
+
+
+def _without(side):
+    there = lambda value: True if value is not None else None  # noqa: E731
+    return Side(side.length, there(side.offsets), there(side.used), there(side.left_out))
+
+
 def on_host(tensor):
     return getattr(getattr(tensor, "device", None), "type", "cpu") == "cpu"
 

@@ -1,31 +1,21 @@
 """TransformerEngine 2.0 to 2.21: its pybind module `transformer_engine_torch`, which Megatron's matmuls run through.
 
-Read in transformer_engine/pytorch/csrc/extensions/pybind.cpp, gemm.cpp, attention.cpp and
-pytorch/cpp_extensions/gemm.py,
-fused_attn.py. Arguments of fused attention moved between versions; those needed are found by what they are.
+Read in NVIDIA/TransformerEngine: transformer_engine/pytorch/csrc/extensions/pybind.cpp, gemm.cpp, attention.cpp and
+transformer_engine/pytorch/cpp_extensions/gemm.py, fused_attn.py (its callers), in a version with `softmax_type` and
+`bottom_right_diagonal` and in one without. Arguments of fused attention moved between versions; those needed are found
+by what they are. With comm_overlap the operands are those of the whole product too.
 """
+
+import re
 
 from .formulas import attention, flattened, matmul, pairs, shape_of, wider
 from .lengths import by_lengths
 from .wrapping import Aside, Like, Work, version_of
 
-# Multiply or attend in ways that were not read.
-OTHERS = (
-    "te_gemm",
-    "te_atomic_gemm",
-    "te_grouped_gemm",
-    "te_grouped_gemm_single_output",
-    "te_batched_gemm",
-    "nvfp4_cutlass_gemm",
-    "te_general_grouped_gemm_for_grouped_tensor",
-    "te_general_grouped_gemm_for_discrete_in",
-    "te_general_grouped_gemm_for_discrete_out",
-    "fused_attn_fwd_qkvpacked",
-    "fused_attn_bwd_qkvpacked",
-    "fused_attn_fwd_kvpacked",
-    "fused_attn_bwd_kvpacked",
-    "newton_schulz",
-)
+# Multiply or attend in ways that were not read, by their names (te_general_grouped_gemm_for_grouped_tensor, …).
+OTHERS = re.compile(r"gemm|matmul|attn_(fwd|bwd)|newton_schulz|_mlp")
+# These move data or answer questions.
+HARMLESS = re.compile(r"^(get_|is_|set_|init_|bulk_overlap|swizzle)|workspace|backend|support|quantize")
 
 
 def gemm(a, transposed_a, b, transposed_b):
@@ -77,18 +67,9 @@ def _of_format(tensor, text):
 def fused(backward):
     def formula(arguments, result):
         args = list(arguments.args) + list(arguments.kwargs.values())
+        window, bottom = _window(args, backward)
         layout = next((each for each in args if _is_enum(each, ("NVTE_QKV_Layout",))), None)
         mask = next((each for each in args if _is_enum(each, ("NVTE_Mask_Type",))), None)
-        window = next(
-            (
-                each
-                for each in args
-                if isinstance(each, (tuple, list))
-                and len(each) == 2
-                and all(isinstance(side, int) for side in each)
-            ),
-            (-1, -1),
-        )
         tensors = [
             each
             for each in args
@@ -97,12 +78,24 @@ def fused(backward):
         if layout is None or mask is None or len(tensors) < 5:
             raise Aside("its layout, mask or operands were not found")
         offsets_q, offsets_k, q, k, v = tensors[:5]
-        return _fused(layout.name, mask.name, window, (offsets_q, offsets_k), (q, k, v), backward)
+        return _fused(layout.name, mask.name, (window, bottom), (offsets_q, offsets_k), (q, k, v), backward)
 
     return formula
 
 
-def _fused(layout, mask, window, offsets, operands, backward):
+def _window(args, backward):
+    """The pair, and whether it is said to begin at the bottom right: then one more boolean follows it. Backward has
+    `deterministic` there in any case."""
+    for place, each in enumerate(args):
+        if isinstance(each, (tuple, list)) and len(each) == 2 and all(isinstance(side, int) for side in each):
+            after = [isinstance(value, bool) for value in args[place + 1 : place + 3]]
+            told = after == [True, True] if backward else after[:1] == [True]
+            return each, args[place + 1] if told else None
+    return (-1, -1), None
+
+
+def _fused(layout, mask, seen, offsets, operands, backward):
+    window, bottom = seen
     q, k, v = operands
     parts = layout.replace("NVTE_", "").replace("Paged_KV_", "").split("_")
     batch, queries = _of_format(q, parts[0])
@@ -112,7 +105,7 @@ def _fused(layout, mask, window, offsets, operands, backward):
         heads = shape_of(q)[1]
     causal, left = "CAUSAL" in mask, window[0]
     right = -1 if causal else window[1]
-    bottom_right = "BOTTOM_RIGHT" in mask or (left >= 0 and not causal)
+    bottom_right = "BOTTOM_RIGHT" in mask or (left >= 0 and not causal) if bottom is None else bottom
 
     like = Like(q, wider(q, k, v))
 
@@ -137,5 +130,6 @@ def install(module, book):
     book.wrap(module, "te_general_grouped_gemm", grouped_gemm)
     book.wrap(module, "fused_attn_fwd", fused(False))
     book.wrap(module, "fused_attn_bwd", fused(True))
-    for name in OTHERS:
-        book.named(module, name)
+    for name in dir(module):
+        if OTHERS.search(name) and not HARMLESS.search(name) and not isinstance(getattr(module, name), type):
+            book.named(module, name)

@@ -15,6 +15,7 @@ import re
 import sys
 
 from .. import binding as types
+from .. import formulas
 from .formulas import type_of
 from .wrapping import Work, _Counter, is_fake, version_of
 
@@ -88,6 +89,17 @@ def ordered(kernel, args, kwargs):
     return list(args) + [kwargs[name] for name in names[len(args) :] if name in kwargs]
 
 
+def by_function(library, name, function, values, like):
+    """A kernel whose formula is a function: it gets the kernel's arguments in the order of its parameters."""
+    try:
+        given = [formulas.Tensor(v.shape, type_of(v)) if hasattr(v, "dtype") and hasattr(v, "shape") else v for v in values]
+        work = Work(formulas.checked(function(*given), name), type_of(like), like)
+    except Exception as error:  # noqa: BLE001: the user's function
+        formulas.failed(name, error)
+        return library.add_uncounted(name.encode(), b"its formula could not say what the call cost")
+    _Counter(library, name).count(work)
+
+
 def launched(book, kernel, args, kwargs, grid):
     library = book.library
     name = f"triton::{getattr(getattr(kernel, 'fn', kernel), '__name__', 'kernel')}"
@@ -96,6 +108,9 @@ def launched(book, kernel, args, kwargs, grid):
     if like is not None and is_fake(like):
         return
     book.tell(version_of("triton"), "counted", "")
+    own = formulas.function_of(name)
+    if own is not None:
+        return by_function(library, name, own, values, like)
     given, kept = described(values)
     cost = types.Cost()
     if library.cost_of(name.encode(), given, len(values), cost) == 0:
@@ -118,12 +133,12 @@ def watch(book, kind):
     run = vars(kind).get("run") if isinstance(kind, type) else None
     if run is None or getattr(run, "_mfu_wrapped", False):
         return
-    active = book.library.active
+    counting = book.library.counting
 
     @functools.wraps(run)
     def watched(self, *args, **kwargs):
         result = run(self, *args, **kwargs)
-        if not kwargs.get("warmup", False) and not _trials[0] and active():
+        if not kwargs.get("warmup", False) and not _trials[0] and counting():
             try:
                 rest = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
                 launched(book, self, args, rest, kwargs.get("grid"))

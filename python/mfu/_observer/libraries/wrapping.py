@@ -141,8 +141,9 @@ class Book:
 
     def watched(self, original, formula, operator, cover=True):
         library = self.library
-        active, pause, read_thread = library.active, library.pause, library.read_thread
+        counting, pause = library.counting, library.pause
         count = _Counter(library, operator).count
+        is_compiling = _is_compiling()
 
         def counted(args, kwargs, result):
             try:
@@ -158,7 +159,8 @@ class Book:
                 library.add_uncounted(operator.encode(), b"its arguments were not understood")
 
         def wrapped(*args, **kwargs):
-            if not active():
+            # A tracer goes on as if this were the function itself; what it cannot trace runs below, after its graph.
+            if is_compiling() or not counting():
                 return original(*args, **kwargs)
             if cover:
                 pause(1)
@@ -170,15 +172,19 @@ class Book:
             counted(args, kwargs, result)
             return result
 
-        for each in (wrapped, counted):
-            skip_in_dynamo(each)
+        skip_in_dynamo(counted)
         try:
             functools.update_wrapper(wrapped, original)
         except Exception:  # noqa: BLE001: a builtin may have no name
             pass
         wrapped.__wrapped__, wrapped._mfu_wrapped = original, True
-        wrapped._torchdynamo_disable = True  # the tracer meets a function it cannot look into, as before
         return wrapped
+
+
+def _is_compiling():
+    torch = sys.modules.get("torch")
+    found = getattr(getattr(torch, "compiler", None), "is_compiling", None)
+    return found if found is not None else lambda: False
 
 
 class _Counter:
@@ -250,6 +256,8 @@ _PRIVATE = 20  # a backend that named itself
 def device_of(tensor):
     """As observer.h takes it, by c10::DeviceType; -1 where it is not known."""
     device = getattr(tensor, "device", None)
+    for inner in () if device is not None else ("_data", "_rowwise_data", "_columnwise_data", "_transpose"):
+        device = device or getattr(getattr(tensor, inner, None), "device", None)  # TransformerEngine's quantized ones
     if device is None:
         return -1
     kind = _DEVICES.get(device.type, _PRIVATE)

@@ -1,7 +1,8 @@
 """xformers: split-K attention in Triton, `xformers.ops.fmha.triton_splitk.FwOp.apply(inp, needs_gradient)`.
 
-Written from memory of xformers/ops/fmha/ (facebookresearch/xformers), not checked against it. Its flash and cutlass
-operators go through the dispatcher and are in the operator table.
+Read in xformers/ops/fmha/triton_splitk.py of facebookresearch/xformers; fields of biases are as
+xformers/ops/fmha/attn_bias.py has them. Its flash and cutlass operators go through the dispatcher and are in the
+operator table.
 """
 
 from .flash_attn_2 import worker
@@ -10,19 +11,21 @@ from .wrapping import Aside, version_of
 
 
 def splitk(arguments, result):
-    """Inputs have query [batch, length, (groups,) heads, width], key, value and attn_bias."""
-    inp = arguments.get(1, "inp") if len(arguments.args) > 1 else arguments.need(0, "inp")
+    """(cls, inp, needs_gradient); inp has query [batch, length, (groups,) heads, width], key, value and attn_bias. Keys
+    of 4 bits are int32 that hold eight each, behind their scales: then only the query tells the width."""
+    inp = arguments.need(1, "inp")
     if not hasattr(inp, "query"):
-        inp = arguments.need(0, "inp")
+        raise Aside("its inputs have no query")
     q, k, v, bias = inp.query, inp.key, inp.value, getattr(inp, "attn_bias", None)
     shape = shape_of(q)
     heads = shape[-2] * (shape[-3] if len(shape) == 5 else 1)
-    make = worker(q, v, False, heads)
-    if bias is None:
+    packed = not v.is_floating_point()
+    make = worker(q, q if packed else v, False, heads)
+    if bias is None or hasattr(bias, "shape") and not hasattr(bias, "q_seqinfo"):  # a tensor is added to all scores
         return make(shape[0] * pairs(shape[1], shape_of(k)[1]))
     kind = type(bias).__name__
     queries, keys = getattr(bias, "q_seqinfo", None), getattr(bias, "k_seqinfo", None)
-    if queries is None or keys is None:
+    if queries is None or keys is None or "Local" in kind or "Paged" in kind or "Chunk" in kind:
         raise Aside(f"a bias of type {kind}")
     starts = list(queries.seqstart_py)
     lengths = getattr(keys, "seqlen_py", None)

@@ -1,4 +1,5 @@
-"""As remembered of csrc/flash_attn/flash_api.cpp of 2.6.3 (not looked up): PYBIND11_MODULE(TORCH_EXTENSION_NAME, m)"""
+"""csrc/flash_attn/flash_api.cpp of Dao-AILab/flash-attention, PYBIND11_MODULE(TORCH_EXTENSION_NAME, m): mha_fwd and its
+kin have no argument names. Older forms are in test_libraries.py, by version."""
 
 import torch
 

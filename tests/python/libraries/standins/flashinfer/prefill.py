@@ -1,4 +1,6 @@
-"""flashinfer/prefill.py"""
+"""flashinfer/prefill.py of flashinfer-ai/flashinfer: run_return_lse and begin_forward are as there."""
+
+import functools
 
 import torch
 
@@ -52,4 +54,6 @@ class BatchPrefillWithRaggedKVCacheWrapper:
     begin_forward = plan
 
     def run(self, q, k, v, *args, q_scale=None, k_scale=None, v_scale=None, out=None, lse=None, return_lse=False):
-        return torch.zeros_like(q)
+        return (torch.zeros_like(q), None) if return_lse else torch.zeros_like(q)
+
+    run_return_lse = functools.partialmethod(run, return_lse=True)

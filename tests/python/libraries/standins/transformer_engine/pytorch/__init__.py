@@ -1,4 +1,6 @@
-"""transformer_engine/common/__init__.py load_framework_extension(): the extension goes into sys.modules by hand."""
+"""NVIDIA/TransformerEngine: transformer_engine/common/__init__.py load_framework_extension() puts the extension into
+sys.modules by hand; signatures are those of transformer_engine/pytorch/csrc/extensions/pybind.cpp (generic_gemm has
+argument names, the others have none) and of the calls in transformer_engine/pytorch/cpp_extensions/."""
 
 import enum
 import sys
@@ -23,6 +25,14 @@ class NVTE_Mask_Type(enum.Enum):
     NVTE_NO_MASK = 0
     NVTE_CAUSAL_MASK = 1
     NVTE_PADDING_CAUSAL_MASK = 2
+
+
+class NVTE_Softmax_Type(enum.Enum):
+    NVTE_VANILLA_SOFTMAX = 0
+
+
+class NVTE_QKV_Format(enum.Enum):
+    NVTE_BSHD = 0
 
 
 def _flat(tensor):
@@ -51,7 +61,6 @@ def generic_gemm(
     comm_type=None,
     extra_output=None,
     bulk_overlap=False,
-    /,
 ):
     a, b = _flat(getattr(A, "_data", A)).float(), _flat(getattr(B, "_data", B)).float()
     out = (b.t() if transB else b) @ (a.t() if transA else a)
@@ -86,73 +95,39 @@ def te_general_grouped_gemm(
     return bias
 
 
-# attention.cpp of TE 2.4
-def fused_attn_fwd(
-    max_seqlen_q,
-    max_seqlen_kv,
-    is_training,
-    attn_scale,
-    p_dropout,
-    set_zero,
-    qkv_layout,
-    bias_type,
-    attn_mask_type,
-    window_size,
-    cu_seqlens_q,
-    cu_seqlens_kv,
-    Q,
-    K,
-    V,
-    fake_dtype,
-    cu_seqlens_q_padded,
-    cu_seqlens_kv_padded,
-    page_table_k,
-    page_table_v,
-    s_quantizer,
-    o_quantizer,
-    Bias,
-    rng_gen,
-    rng_elts_per_thread,
-    /,
-):
-    return [torch.zeros_like(Q), torch.zeros(1), torch.zeros(2)]
+# attention.cpp. In 2.0 to 2.7 (max_seqlen_q, max_seqlen_kv, is_training, attn_scale, p_dropout, set_zero, qkv_layout,
+# bias_type, attn_mask_type, window_size, cu_seqlens_q, cu_seqlens_kv, Q, K, V, fake_dtype, …); softmax_type, formats and
+# bottom_right_diagonal came later, between them. The C++ functions take what they are given by place.
+def fused_attn_fwd(*args):
+    if len(args) < 20:
+        raise TypeError("incompatible function arguments")
+    return [torch.zeros(1), torch.zeros(1), torch.zeros(2)]
 
 
-def fused_attn_bwd(
-    max_seqlen_q,
-    max_seqlen_kv,
-    attn_scale,
-    p_dropout,
-    set_zero,
-    qkv_layout,
-    bias_type,
-    attn_mask_type,
-    window_size,
-    deterministic,
-    cu_seqlens_q,
-    cu_seqlens_kv,
-    Q,
-    K,
-    V,
-    O,
-    dO,
-    fake_dtype,
-    dqkv_type,
-    Aux_CTX_Tensors,
-    cu_seqlens_q_padded,
-    cu_seqlens_kv_padded,
-    s_quantizer,
-    dp_quantizer,
-    dqkv_quantizer,
-    /,
-):
-    return [torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)]
+# (max_seqlen_q, max_seqlen_kv, attn_scale, p_dropout, set_zero, qkv_layout, bias_type, attn_mask_type, window_size,
+# deterministic, cu_seqlens_q, cu_seqlens_kv, Q, K, V, O, dO, fake_dtype, …)
+def fused_attn_bwd(*args):
+    if len(args) < 20:
+        raise TypeError("incompatible function arguments")
+    return [torch.zeros(1), torch.zeros(1), torch.zeros(1)]
+
+
+def te_general_grouped_gemm_for_grouped_tensor(*args):
+    return None
+
+
+def get_fused_attn_backend(*args):
+    return 1
 
 
 for each in (
     NVTE_QKV_Layout,
     NVTE_Bias_Type,
     NVTE_Mask_Type,
+    NVTE_Softmax_Type,
+    NVTE_QKV_Format,
+    te_general_grouped_gemm_for_grouped_tensor,
+    get_fused_attn_backend,
     generic_gemm,
     te_general_grouped_gemm,
     fused_attn_fwd,
@@ -181,6 +156,10 @@ def general_gemm(A, B, layout="TN", out=None, accumulate=False, grad=False):
         4,
         accumulate,
         False,
+        comm_overlap=None,
+        comm_type=None,
+        extra_output=None,
+        bulk_overlap=False,
     )
 
 

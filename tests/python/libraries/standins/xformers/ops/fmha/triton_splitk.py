@@ -2,6 +2,12 @@
 
 
 class FwOp:
+    SPLIT_K = None
+
     @classmethod
     def apply(cls, inp, needs_gradient):
         return inp.query, cls
+
+
+class FwOp_S1(FwOp):
+    SPLIT_K = 1
