@@ -15,8 +15,8 @@ def formula(
 ) -> None:
     """From now on calls of the operator `name` count `flop`, and what they call counts no more.
 
-    flop    an expression of whole numbers: + - * / // % ( ), min(a, b), max(a, b), cdiv(a, b), and names of `where`; or a
-            function that gets the call's arguments by place and returns whole FLOPs. A tensor comes as its shape and
+    flop    an expression of whole numbers: + - * / // % ( ), min(a, b), max(a, b), cdiv(a, b), and names of `where`; or
+            a function that gets the call's arguments by place and returns whole FLOPs. A tensor comes as its shape and
             dtype (.shape, .dtype, .numel(), .dim(), .size()), what a formula cannot know as None. It is called after
             each call of the operator, on its thread: what it raises is noted, and that call is listed as uncounted.
     where   what the names mean: "a0.shape[1]" of the first argument, "a2.numel", "a1.dim", "a3" where it is an integer,

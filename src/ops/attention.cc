@@ -225,7 +225,7 @@ Result<OperatorCost> attention_cost(const AttentionLayout& layout, const Call& c
 namespace {
 
 std::optional<std::size_t> place_of(const Operator& op, std::size_t arguments,
-                                    Position AttentionLayout::*position) {
+                                    Position AttentionLayout::* position) {
   const OperatorFormula* formula = op.formula;
   while (formula != nullptr && formula->other != nullptr && formula->other_count == arguments) {
     formula = formula->other;

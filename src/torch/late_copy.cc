@@ -58,7 +58,8 @@ std::vector<std::int64_t> integers_of(const at::Tensor& list) {
   std::int64_t step = list.dim() == 1 ? list.stride(0) : 1;
   for (std::size_t i = 0; i < found.size(); ++i) {
     std::int64_t place = static_cast<std::int64_t>(i) * step;
-    found[i] = wide ? list.const_data_ptr<std::int64_t>()[place] : list.const_data_ptr<int>()[place];
+    found[i] =
+        wide ? list.const_data_ptr<std::int64_t>()[place] : list.const_data_ptr<int>()[place];
   }
   return found;
 }

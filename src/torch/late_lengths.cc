@@ -13,7 +13,7 @@
 namespace mfu::observer {
 namespace {
 
-constexpr std::size_t kMostWaiting = 4096;  // calls of one thread
+constexpr std::size_t kMostLate = 4096;  // calls of one thread
 constexpr std::string_view kTooLate = "its lengths lie on the device and came too late";
 
 // A call, with what its arguments point to.
@@ -173,7 +173,7 @@ bool count_packed(Thread& thread, Watched& op, const Arguments& arguments) noexc
     LateCalls& mine = my_calls();
     std::lock_guard lock(mine.mutex);
     settle(thread, mine, false);
-    if (mine.waiting.size() >= kMostWaiting) return false;
+    if (mine.waiting.size() >= kMostLate) return false;
     LateCall call = kept(op, arguments);
     bool waits = false;
     for (std::size_t each : {*place, *place + 1}) {

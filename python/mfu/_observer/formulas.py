@@ -1,4 +1,4 @@
-"""Formulas of the user's: from the file of `mfu run --formulas`, and of mfu.formula(), as expressions or as functions."""
+"""Formulas of the user's: from the file of `mfu run --formulas`, and of mfu.formula(); expressions or functions."""
 
 import atexit
 import os

@@ -83,12 +83,7 @@ def first_step(optimizer, library):
     for group in optimizer.param_groups:
         for each in group["params"]:
             gradient = getattr(each, "grad", None)
-            if (
-                gradient is not None
-                and gradient.dim() >= 2
-                and not gradient.is_sparse
-                and gradient.is_floating_point()
-            ):
+            if gradient is not None and gradient.dim() >= 2 and not gradient.is_sparse and gradient.is_floating_point():
                 library.fact(b"doubt", b"matrices were trained, and no product was counted")
                 return
 
@@ -182,9 +177,7 @@ def _kept(node):
                     continue
             found.append(each)
     kind = torch.Tensor
-    return [
-        each.detach() for each in found if isinstance(each, kind) and each.is_floating_point() and each.dim() >= 2
-    ]
+    return [each.detach() for each in found if isinstance(each, kind) and each.is_floating_point() and each.dim() >= 2]
 
 
 def _matrices(node):

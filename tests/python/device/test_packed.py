@@ -105,8 +105,22 @@ def test_nothing_is_copied_or_asked_while_a_graph_is_captured(late, count):
 
 def test_a_training_run_counts_all_of_it(late, tmp_path):
     made = subprocess.run(
-        [MFU, "run", "--json-file", tmp_path / "run.json", "--dir", tmp_path / "run", "--", sys.executable, HERE / "packed.py"],
-        capture_output=True, text=True, timeout=300, env={**os.environ, "LATE_NAMES": "NVIDIA H100 80GB HBM3"})
+        [
+            MFU,
+            "run",
+            "--json-file",
+            tmp_path / "run.json",
+            "--dir",
+            tmp_path / "run",
+            "--",
+            sys.executable,
+            HERE / "packed.py",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "LATE_NAMES": "NVIDIA H100 80GB HBM3"},
+    )
     assert made.returncode == 0, made.stderr
     report = json.loads((tmp_path / "run.json").read_text())
     found = report["flop_by_operator"]

@@ -90,9 +90,7 @@ def test_a_file_gives_formulas_to_a_run(tmp_path):
         'formulas:\n  - name: mine::secret\n    flop: "2*m*n*k"\n    where: {m: "a0.shape[0]", k: "a0.shape[1]", n: "a1.shape[1]"}\n    dtype: fp16\n'
     )
     found, _ = run(tmp_path, PROGRAM, "--formulas", "formulas.yaml")
-    assert found["flop_by_operator"] == {"mine::secret": 3 * 2 * 3 * 4 * 5} and list(found["flop_by_dtype"]) == [
-        "fp16"
-    ]
+    assert found["flop_by_operator"] == {"mine::secret": 3 * 2 * 3 * 4 * 5} and list(found["flop_by_dtype"]) == ["fp16"]
     assert found["coverage"]["complete"] is True
 
 
@@ -140,7 +138,9 @@ def test_a_function_is_a_formula_and_gets_the_arguments(formula, count):
     assert count(call).hardware_flop == 7 and len(got) == 1
 
 
-@pytest.mark.parametrize("bad", [lambda *a: 1 / 0, lambda *a: -1, lambda *a: 1.5, lambda *a: None, lambda a: 1, lambda *a: True])
+@pytest.mark.parametrize(
+    "bad", [lambda *a: 1 / 0, lambda *a: -1, lambda *a: 1.5, lambda *a: None, lambda a: 1, lambda *a: True]
+)
 def test_a_function_that_fails_is_noted_and_its_calls_are_listed(formula, count, observer, bad):
     name = f"bad_{id(bad)}"
     define(name, lambda a, b, c: a @ b)

@@ -16,7 +16,9 @@ def test_keywords_and_places_are_the_librarys(standin, count):
     rest = dict.fromkeys(
         "D quantizer output_dtype bias bias_type gelu gelu_in grad workspace workspace_size accumulate use_split_accumulator".split()
     )
-    counted = count(lambda: tex.generic_gemm(B=torch.zeros(3, K), transB=False, A=torch.zeros(N, K), transA=True, **rest))
+    counted = count(
+        lambda: tex.generic_gemm(B=torch.zeros(3, K), transB=False, A=torch.zeros(N, K), transA=True, **rest)
+    )
     assert counted.hardware_flop == 2 * 3 * K * N
 
 

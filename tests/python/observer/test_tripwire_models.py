@@ -194,7 +194,9 @@ def frozen():
 
 def lora():
     base = nn.Linear(8, 8).requires_grad_(False)
-    return Module(lambda self, x: base(x) + self.b(self.a(x)), a=nn.Linear(8, 2, bias=False), b=nn.Linear(2, 8, bias=False))
+    return Module(
+        lambda self, x: base(x) + self.b(self.a(x)), a=nn.Linear(8, 2, bias=False), b=nn.Linear(2, 8, bias=False)
+    )
 
 
 def merged_lora():
@@ -277,9 +279,15 @@ MODELS = {
     "frozen": lambda: (frozen(), ROWS),
     "lora": lambda: (lora(), ROWS),
     "merged lora": lambda: (merged_lora(), ROWS),
-    "pooled head": lambda: (Module(lambda s, x: s.h(s.b(x).mean(0, keepdim=True)), b=nn.Linear(8, 8), h=nn.Linear(8, 4)), ROWS),
+    "pooled head": lambda: (
+        Module(lambda s, x: s.h(s.b(x).mean(0, keepdim=True)), b=nn.Linear(8, 8), h=nn.Linear(8, 4)),
+        ROWS,
+    ),
     "mapping network": lambda: (mapping(), ROWS),
-    "convolutions": lambda: (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1)), torch.randn(2, 3, 8, 8)),
+    "convolutions": lambda: (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 1)),
+        torch.randn(2, 3, 8, 8),
+    ),
     "lstm": lambda: (nn.LSTM(8, 8, 2), torch.randn(5, 3, 8)),
     "gru cell": lambda: (Module(lambda s, x: s.c(x), c=nn.GRUCell(8, 8)), ROWS),
     "sparse graph": lambda: (graph_network(), ROWS),
@@ -295,20 +303,41 @@ MODELS = {
     "merged qkv": lambda: (of_function(MergedQkv, (8, 8), (8, 8), (8, 8)), ROWS.requires_grad_(False)),
     "transposed": lambda: (of_function(Transposed, (2, 4, 8)), ROWS),
     "stack of experts": lambda: (of_function(ExpertStack, (4, 5, 8)), ROWS),
-    "moved rows": lambda: (Module(lambda s, x: GatherExperts.apply(s.l(x), torch.randperm(6), s.w), l=nn.Linear(8, 8), w=nn.Parameter(torch.randn(8, 8))), ROWS),
+    "moved rows": lambda: (
+        Module(
+            lambda s, x: GatherExperts.apply(s.l(x), torch.randperm(6), s.w),
+            l=nn.Linear(8, 8),
+            w=nn.Parameter(torch.randn(8, 8)),
+        ),
+        ROWS,
+    ),
     "all-reduce": lambda: (Module(lambda s, x: AllReduce.apply(s.l(x)), l=nn.Linear(8, 8)), ROWS),
-    "another thread's products": lambda: (Module(lambda s, x: InThread.apply(s.l(x), s.w), l=nn.Linear(8, 8), w=nn.Parameter(torch.randn(8, 8))), ROWS),
+    "another thread's products": lambda: (
+        Module(lambda s, x: InThread.apply(s.l(x), s.w), l=nn.Linear(8, 8), w=nn.Parameter(torch.randn(8, 8))),
+        ROWS,
+    ),
     "4 bits": lambda: (quantized(), ROWS),
     "fake quantized": lambda: (fake_quantized(), ROWS),
-    "rotary": lambda: (Module(lambda s, x: Rotary.apply(s.l(x), torch.cos(ROWS), torch.sin(ROWS)), l=nn.Linear(8, 8)), ROWS),
-    "own lookup": lambda: (Module(lambda s, x: s.l(OneHot.apply(s.t, x.flatten())), t=nn.Parameter(torch.randn(11, 8)), l=nn.Linear(8, 8)), TOKENS),
+    "rotary": lambda: (
+        Module(lambda s, x: Rotary.apply(s.l(x), torch.cos(ROWS), torch.sin(ROWS)), l=nn.Linear(8, 8)),
+        ROWS,
+    ),
+    "own lookup": lambda: (
+        Module(lambda s, x: s.l(OneHot.apply(s.t, x.flatten())), t=nn.Parameter(torch.randn(11, 8)), l=nn.Linear(8, 8)),
+        TOKENS,
+    ),
     "sparse gradients": lambda: (nn.Sequential(nn.Embedding(11, 8, sparse=True), nn.Linear(8, 4)), TOKENS),
     "embedding bag": lambda: (nn.EmbeddingBag(11, 8), TOKENS),
     "checkpointed": lambda: (wrapped(lambda: nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))), ROWS),
     "checkpointed function": lambda: (wrapped(lambda: of_function(MergedQkv, (8, 8), (8, 8), (8, 8))), ROWS),
     "double precision": lambda: (nn.Linear(8, 8).double(), ROWS.double()),
     "half": lambda: (nn.Linear(8, 8).bfloat16(), ROWS.bfloat16()),
-    "complex": lambda: (Module(lambda s, x: (x.to(torch.complex64) @ s.w).abs(), w=nn.Parameter(torch.randn(8, 8, dtype=torch.complex64))), ROWS),
+    "complex": lambda: (
+        Module(
+            lambda s, x: (x.to(torch.complex64) @ s.w).abs(), w=nn.Parameter(torch.randn(8, 8, dtype=torch.complex64))
+        ),
+        ROWS,
+    ),
 }
 
 

@@ -58,9 +58,7 @@ def contiguous(arguments, result):
         raise Aside("no m_indices")
     if shape_of(indices) != (rows,) or arguments.get(None, "use_psum_layout"):
         raise Aside("ends of groups: what lies between them is not known")
-    return by_values(
-        (indices,), lambda groups: Work(2 * sum(group >= 0 for group in groups) * n * k, like.type, like)
-    )
+    return by_values((indices,), lambda groups: Work(2 * sum(group >= 0 for group in groups) * n * k, like.type, like))
 
 
 def masked(arguments, result):
@@ -137,11 +135,7 @@ def install(module, book):
         return
     for name in dir(module):
         function = getattr(module, name)
-        if (
-            name.startswith(("_", "get_", "set_", "transform_"))
-            or not callable(function)
-            or isinstance(function, type)
-        ):
+        if name.startswith(("_", "get_", "set_", "transform_")) or not callable(function) or isinstance(function, type):
             continue
         formula = formula_of(name)
         if formula is not None:

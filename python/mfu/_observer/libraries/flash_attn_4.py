@@ -35,7 +35,9 @@ def formula_of(function, backward):
             if name not in given:
                 raise Aside(f"no {name}")
         for name, value in given.items():
-            unknown = hasattr(value, "shape") or callable(value) or isinstance(value, tuple) and hasattr(value, "_fields")
+            unknown = (
+                hasattr(value, "shape") or callable(value) or isinstance(value, tuple) and hasattr(value, "_fields")
+            )
             if unknown and name not in HARMLESS:
                 raise Aside(f"{name} is given: what it changes is not known")
         q, k, v, causal = given["q"], given["k"], given["v"], bool(given["causal"])

@@ -92,7 +92,9 @@ def ordered(kernel, args, kwargs):
 def by_function(library, name, function, values, like):
     """A kernel whose formula is a function: it gets the kernel's arguments in the order of its parameters."""
     try:
-        given = [formulas.Tensor(v.shape, type_of(v)) if hasattr(v, "dtype") and hasattr(v, "shape") else v for v in values]
+        given = [
+            formulas.Tensor(v.shape, type_of(v)) if hasattr(v, "dtype") and hasattr(v, "shape") else v for v in values
+        ]
         work = Work(formulas.checked(function(*given), name), type_of(like), like)
     except Exception as error:  # noqa: BLE001: the user's function
         formulas.failed(name, error)

@@ -4,7 +4,9 @@ py::arg names, and those of version 1 (deep_gemm/jit_kernels/m_grouped_gemm.py, 
 import os
 
 
-def fp8_gemm_nt(a, b, d, c=None, recipe=None, recipe_a=None, recipe_b=None, compiled_dims="nk", disable_ue8m0_cast=False):
+def fp8_gemm_nt(
+    a, b, d, c=None, recipe=None, recipe_a=None, recipe_b=None, compiled_dims="nk", disable_ue8m0_cast=False
+):
     d.zero_()
 
 
@@ -31,7 +33,9 @@ def m_grouped_fp8_gemm_nt_contiguous(
     d.zero_()
 
 
-def m_grouped_fp8_gemm_nt_masked(a, b, d, masked_m, expected_m, recipe=None, compiled_dims="nk", disable_ue8m0_cast=False):
+def m_grouped_fp8_gemm_nt_masked(
+    a, b, d, masked_m, expected_m, recipe=None, compiled_dims="nk", disable_ue8m0_cast=False
+):
     d.zero_()
 
 
@@ -57,7 +61,9 @@ def fp8_fp4_mqa_logits(
     return None
 
 
-def fp8_paged_mqa_logits(q, fused_kv_cache, weights, context_lens, block_table, schedule_meta, max_context_len, clean_logits):
+def fp8_paged_mqa_logits(
+    q, fused_kv_cache, weights, context_lens, block_table, schedule_meta, max_context_len, clean_logits
+):
     return None
 
 
