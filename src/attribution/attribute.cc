@@ -316,8 +316,9 @@ Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions&
                   [](const UncountedLine& each) { return each.reason == kNoOperator; });
   }
   if (options.timeline) rank.timeline = timeline_of(trace, work.works, plan.window, work.cpu);
-  rank.findings =
-      findings_of({trace, work.works, rank, tally, several, options.peak.has_value(), counted});
+  Situation situation{trace, work.works, rank, tally, several, options.peak.has_value(), counted};
+  if (work.cpu) situation.settled = settled_of(trace, work.works, rank, counted);
+  rank.findings = findings_of(situation);
   add_notes(trace, work.works, tally, rank);
   return rank;
 }

@@ -5,6 +5,7 @@
 
 #include "attribution/attribute.h"
 #include "attribution/idle.h"
+#include "attribution/settled.h"
 
 namespace mfu {
 
@@ -16,6 +17,7 @@ struct Situation {
   bool several_ranks = false;
   bool peak_given = false;
   const ProfiledWindow* counted = nullptr;  // what the observer saw of the same steps
+  Settled settled{};                        // where the CPU is the device
 };
 
 // Ranked, few, none where it is good.

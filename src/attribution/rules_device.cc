@@ -140,6 +140,7 @@ std::optional<Finding> copies_rule(const Situation& situation) {
 
 std::optional<Finding> recomputation_rule(const Situation& situation) {
   std::int64_t ns = situation.rank.ledger[LedgerLine::recomputation];
+  if (situation.rank.cpu) ns = recomputed_ns(situation);
   if (ns <= 0) return std::nullopt;
   Finding finding = finding_of(situation, "recomputation", Cause::recomputation, ns);
   std::int64_t calls = 0;
@@ -154,10 +155,7 @@ std::optional<Finding> recomputation_rule(const Situation& situation) {
 std::optional<Finding> kernels_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::other_kernels];
-  if (rank.cpu) {  // what other rules speak of
-    OptimizerUse optimizer = optimizer_use(situation);
-    ns -= std::min(ns, optimizer.operators_ns);
-  }
+  if (rank.cpu) ns = other_work_ns(situation);
   if (static_cast<double>(ns) < 0.1 * static_cast<double>(rank.window.duration_ns())) {
     return std::nullopt;
   }

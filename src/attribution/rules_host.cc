@@ -184,9 +184,21 @@ std::optional<Finding> synchronization_rule(const Situation& situation) {
   return finding;
 }
 
+namespace {
+
+// The thread was ready to run and had no core, as the scheduler counts it. Nobody knows where in
+// the window that was: as much of the unexplained time is not called a mystery.
+std::int64_t waited_for_a_core(const Situation& situation) {
+  if (!situation.rank.cpu || situation.counted == nullptr) return 0;
+  return situation.counted->waited.count();
+}
+
+}  // namespace
+
 std::optional<Finding> unknown_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::idle_unknown];
+  ns -= std::min(ns, waited_for_a_core(situation));
   double window = static_cast<double>(rank.window.duration_ns());
   if (ns <= 0 || static_cast<double>(ns) < kWorthUnexplainedFraction * window) return std::nullopt;
   Finding finding = finding_of(situation, "idle_unknown", Cause::unknown, ns);

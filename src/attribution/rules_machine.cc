@@ -1,6 +1,7 @@
 // Rules that know the machine and the loop: what the observer saw beside the trace.
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <string_view>
 #include <vector>
 
@@ -10,8 +11,10 @@ namespace mfu {
 
 namespace {
 
-// An operator of so little time is dispatch and Python more than work.
-constexpr std::int64_t kTinyNs = 10'000;
+// Operators that take longer than this on average are not small.
+constexpr double kSmallNs = 50'000;
+// Fewer operators than this in an optimizer step: it is fused, or has few tensors.
+constexpr std::uint64_t kManyOperators = 24;
 
 std::int64_t inside(const Window& window, std::int64_t start_ns, std::int64_t duration_ns) {
   return std::max<std::int64_t>(
@@ -38,26 +41,38 @@ OptimizerUse optimizer_use(const Situation& situation) {
     use.range_ns += inside(window, trace.host.start_ns[row], trace.host.duration_ns[row]);
   }
   if (use.range_ns == 0 || !situation.rank.cpu) return use;
-  for (const WorkSpan& span : situation.works.spans) {
-    if (!inside_optimizer(trace, span.event)) continue;
-    std::int64_t ns = inside(window, span.start_ns, span.end_ns - span.start_ns);
-    use.operators_ns += ns;
-    if (ns < kTinyNs) use.tiny_ns += ns;
+  std::map<std::uint32_t, std::uint64_t> by_name;
+  const std::vector<WorkSpan>& spans = situation.works.spans;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    std::int64_t settled_ns = situation.settled.own_ns[i];
+    if (settled_ns == 0 || !inside_optimizer(trace, spans[i].event)) continue;
+    use.operators_ns += settled_ns;
+    use.overhead_ns += situation.settled.overhead_of(i);
+    use.held_up_ns += situation.settled.held_up_ns[i];
     ++use.operators;
+    use.tensors = std::max(use.tensors, ++by_name[trace.host.name[spans[i].event]]);
   }
   return use;
 }
 
+// A fused optimizer reads and writes each tensor once, and is called once: the time between
+// operators goes, their overhead goes, and of what they do a share that an operator a tensor has.
 std::optional<Finding> optimizer_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   if (!rank.cpu) return std::nullopt;  // its kernels are told apart by kernels_rule
   OptimizerUse use = optimizer_use(situation);
   double window = static_cast<double>(rank.window.duration_ns());
-  if (static_cast<double>(use.range_ns) < 0.1 * window) return std::nullopt;
+  std::int64_t settled_ns = use.range_ns - std::min(use.range_ns, use.held_up_ns);
+  std::int64_t range_ns = situation.settled.stretched(settled_ns);
+  if (static_cast<double>(range_ns) < 0.1 * window) return std::nullopt;
   std::uint64_t steps = std::max<std::uint64_t>(rank.window.steps, 1);
-  // Few operators do all of it: it is fused, or has few tensors; nothing is won by walking less.
-  if (use.operators / steps < 24) return std::nullopt;
-  Finding finding = finding_of(situation, "optimizer", Cause::optimizer, use.range_ns);
+  if (use.operators / steps < kManyOperators) return std::nullopt;
+  std::int64_t work_ns = use.operators_ns - use.overhead_ns;
+  double passes = static_cast<double>(use.operators) / static_cast<double>(use.tensors);
+  auto needed_ns = static_cast<std::int64_t>(static_cast<double>(work_ns) / passes);
+  Finding finding = finding_of(situation, "optimizer", Cause::optimizer, range_ns);
+  finding.gain_ceiling_ns =
+      situation.settled.stretched(std::max<std::int64_t>(0, settled_ns - needed_ns));
   finding.evidence.push_back(
       {"optimizer_operators",
        {{"operators", static_cast<std::int64_t>(use.operators / steps)},
@@ -71,8 +86,12 @@ std::optional<Finding> threads_rule(const Situation& situation) {
   const ProfiledWindow* counted = situation.counted;
   if (!rank.cpu || counted == nullptr || situation.several_ranks) return std::nullopt;
   if (counted->threads == 0 || counted->cores_available <= counted->threads) return std::nullopt;
-  std::int64_t work = rank.ledger.matmul_ns() + rank.ledger[LedgerLine::recomputation] +
-                      rank.ledger[LedgerLine::other_kernels];
+  std::int64_t work = 0;
+  for (std::size_t i = 0; i < situation.works.spans.size(); ++i) {
+    if (situation.works.spans[i].level == Level::communication) continue;
+    work += situation.settled.own_ns[i] - situation.settled.overhead_of(i);
+  }
+  work = situation.settled.stretched(work);
   double idle_share =
       1 - static_cast<double>(counted->threads) / static_cast<double>(counted->cores_available);
   auto ns = static_cast<std::int64_t>(static_cast<double>(work) * idle_share);
@@ -91,44 +110,76 @@ std::optional<Finding> threads_rule(const Situation& situation) {
   return finding;
 }
 
+std::int64_t other_work_ns(const Situation& situation) {
+  std::int64_t ns = 0;
+  const std::vector<WorkSpan>& spans = situation.works.spans;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (spans[i].level != Level::other) continue;
+    if (inside_optimizer(situation.trace, spans[i].event)) continue;
+    ns += situation.settled.own_ns[i] - situation.settled.overhead_of(i);
+  }
+  return situation.settled.stretched(ns);
+}
+
+std::int64_t recomputed_ns(const Situation& situation) {
+  std::int64_t ns = 0;
+  const std::vector<WorkSpan>& spans = situation.works.spans;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    if (spans[i].level == Level::recomputation) ns += situation.settled.own_ns[i];
+  }
+  return situation.settled.stretched(ns);
+}
+
+namespace {
+
+// Operators of a CPU outside of the optimizer, each with its settled time.
+struct OperatorUse {
+  std::uint64_t operators = 0, items = 0;
+  std::int64_t all_ns = 0, overhead_ns = 0;
+};
+
+OperatorUse operator_use(const Situation& situation) {
+  OperatorUse use;
+  const std::vector<WorkSpan>& spans = situation.works.spans;
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    std::int64_t ns = situation.settled.own_ns[i];
+    if (ns == 0 || spans[i].level == Level::communication) continue;
+    if (inside_optimizer(situation.trace, spans[i].event)) continue;
+    ++use.operators;
+    use.all_ns += ns;
+    use.overhead_ns += situation.settled.overhead_of(i);
+    std::string_view name = situation.trace.text(situation.trace.host.name[spans[i].event]);
+    if (name == "aten::item" || name == "aten::is_nonzero") ++use.items;
+  }
+  return use;
+}
+
+}  // namespace
+
 std::optional<Finding> tiny_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   if (!rank.cpu) return std::nullopt;
-  std::int64_t tiny_ns = 0, items = 0;
-  std::uint64_t operators = 0;
-  std::int64_t all_ns = 0;
-  for (const WorkSpan& span : situation.works.spans) {
-    std::int64_t ns = inside(rank.window, span.start_ns, span.end_ns - span.start_ns);
-    if (ns == 0 || span.level == Level::communication) continue;
-    ++operators;
-    all_ns += ns;
-    if (ns < kTinyNs) tiny_ns += ns;
-    std::string_view name = situation.trace.text(situation.trace.host.name[span.event]);
-    bool reads = name == "aten::item" || name == "aten::is_nonzero";
-    if (reads && !inside_optimizer(situation.trace, span.event)) ++items;
-  }
-  if (operators == 0) return std::nullopt;
+  OperatorUse use = operator_use(situation);
+  if (use.operators == 0) return std::nullopt;
+  double mean = static_cast<double>(use.all_ns) / static_cast<double>(use.operators);
+  if (mean > kSmallNs) return std::nullopt;
   OptimizerUse optimizer = optimizer_use(situation);
-  operators -= std::min(operators, optimizer.operators);
-  all_ns -= std::min(all_ns, optimizer.operators_ns);
-  tiny_ns -= std::min(tiny_ns, optimizer.tiny_ns);
   std::int64_t between = rank.ledger[LedgerLine::idle_launch];
-  between -=
-      std::min(between, optimizer.range_ns - std::min(optimizer.range_ns, optimizer.operators_ns));
+  std::int64_t in_optimizer = optimizer.range_ns - optimizer.operators_ns - optimizer.held_up_ns;
+  between -= std::clamp<std::int64_t>(in_optimizer, 0, between);
   std::uint64_t steps = std::max<std::uint64_t>(rank.window.steps, 1);
-  double mean = operators == 0 ? 0 : static_cast<double>(all_ns) / static_cast<double>(operators);
-  if (operators / steps < 100 || mean > 50'000) return std::nullopt;
-  bool reads = 5 * static_cast<std::uint64_t>(items) > operators;
-  Finding finding =
-      finding_of(situation, reads ? "synchronization" : "kernel_launch",
-                 reads ? Cause::synchronization : Cause::kernel_launch, tiny_ns + between);
+  bool reads = 5 * use.items > use.operators;
+  Finding finding = finding_of(situation, reads ? "synchronization" : "kernel_launch",
+                               reads ? Cause::synchronization : Cause::kernel_launch,
+                               situation.settled.stretched(use.overhead_ns + between));
   finding.evidence.push_back(
       {"mean_operator",
-       {{"events", static_cast<std::int64_t>(operators / steps)},
+       {{"events", static_cast<std::int64_t>(use.operators / steps)},
         {"mean_ns", mean},
-        {"wait_ns", static_cast<double>(between) / static_cast<double>(operators)}}});
-  if (items > 0) {
-    finding.evidence.push_back({"items", {{"calls", items / static_cast<std::int64_t>(steps)}}});
+        {"wait_ns", static_cast<double>(between) / static_cast<double>(use.operators)}}});
+  if (use.items > 0) {
+    finding.evidence.push_back(
+        {"items", {{"calls", static_cast<std::int64_t>(use.items / steps)}}});
   }
   finding.fixes = reads ? std::vector<std::string>{"read_values_less"}
                         : std::vector<std::string>{"larger_batch"};

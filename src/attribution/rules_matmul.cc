@@ -7,9 +7,6 @@ namespace mfu {
 
 namespace {
 
-// Of its peak, what a large matmul reaches on today's devices; more is not promised.
-constexpr double kReachable = 0.8;
-
 struct Loss {
   const OperatorLine* line = nullptr;
   double ns = 0;  // it takes longer than at peak
@@ -46,11 +43,24 @@ bool is_uneven(const OperatorLine& line) {
 }
 
 // Bound by memory: fewer operations for each byte than the device can do in the same time.
-bool is_memory_bound(const Situation& situation, const OperatorLine& line) {
+bool is_memory_bound(const Situation& situation, double flop, double bytes, FlopRate peak) {
   const std::optional<Device>& device = situation.rank.device;
-  if (!device || !device->bandwidth || !line.bytes || *line.bytes == 0 || !line.peak) return false;
-  double intensity = line.flop->to_double() / static_cast<double>(*line.bytes);
-  return intensity < ridge_flop_per_byte(*line.peak, *device->bandwidth);
+  if (!device || !device->bandwidth || bytes <= 0) return false;
+  return flop / bytes < ridge_flop_per_byte(peak, *device->bandwidth);
+}
+
+bool is_memory_bound(const Situation& situation, const OperatorLine& line) {
+  if (!line.bytes || !line.peak) return false;
+  return is_memory_bound(situation, line.flop->to_double(), static_cast<double>(*line.bytes),
+                         *line.peak);
+}
+
+bool is_memory_bound(const Situation& situation, const CostEntry& entry, const WorkCall& call) {
+  const ChosenPeak& peak = entry.peak[call.tf32];
+  if (!entry.cost || !peak.rate) return false;
+  const OperatorCost& cost = *entry.cost;
+  double bytes = static_cast<double>(cost.read_bytes.value_or(0) + cost.written_bytes.value_or(0));
+  return is_memory_bound(situation, cost.hardware_flop.to_double(), bytes, *peak.rate);
 }
 
 struct Advice {
@@ -117,17 +127,42 @@ std::optional<Finding> precision_rule(const Situation& situation) {
   return finding;
 }
 
+namespace {
+
+// A processor's large matmuls reach what its libraries and clock give: nobody changes that. What a
+// small one takes is mostly overhead, which tiny_rule has. So only those count that memory holds
+// back, without their overhead and without what other processes made of them.
+std::int64_t winnable_on_cpu(const Situation& situation) {
+  double ns = 0;
+  const Works& works = situation.works;
+  for (std::size_t i = 0; i < works.spans.size(); ++i) {
+    if (works.spans[i].call == kNone || works.spans[i].level != Level::matmul) continue;
+    const WorkCall& call = works.calls[works.spans[i].call];
+    if (!is_memory_bound(situation, works.costs[call.cost], call)) continue;
+    double settled = static_cast<double>(situation.settled.own_ns[i]);
+    double overhead = static_cast<double>(situation.settled.overhead_ns);
+    ns += std::max(0.0, settled - overhead - situation.settled.work_ns[i]);
+  }
+  return situation.settled.stretched(static_cast<std::int64_t>(ns));
+}
+
+std::int64_t winnable_on_device(const RankAttribution& rank) {
+  std::int64_t at_peak = rank.ledger[LedgerLine::matmul_at_peak];
+  std::int64_t matmul = at_peak + rank.ledger[LedgerLine::matmul_below_peak];
+  return matmul - static_cast<std::int64_t>(static_cast<double>(at_peak) / kReachable);
+}
+
+}  // namespace
+
 std::optional<Finding> matmul_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t at_peak = rank.ledger[LedgerLine::matmul_at_peak];
   std::int64_t matmul = at_peak + rank.ledger[LedgerLine::matmul_below_peak];
-  double reachable = static_cast<double>(at_peak) / kReachable;
-  std::int64_t ns = matmul - static_cast<std::int64_t>(reachable);
+  std::int64_t ns = rank.cpu ? winnable_on_cpu(situation) : winnable_on_device(rank);
   if (ns <= 0 || at_peak <= 0) return std::nullopt;
   std::vector<Loss> losses = losses_of(rank);
   Advice advice = advice_of(situation, losses);
-  // A processor's large matmuls reach what its libraries and clock give: nobody changes that.
-  if (rank.cpu && !advice.small && !advice.memory) return std::nullopt;
+  if (rank.cpu && !advice.memory) return std::nullopt;
   Finding finding = finding_of(situation, "matmul_below_peak", Cause::implementation, matmul);
   finding.gain_ceiling_ns = ns;
   finding.values.emplace_back("reached_fraction",

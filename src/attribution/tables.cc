@@ -18,11 +18,6 @@ constexpr std::size_t kKernelsKept = 200;
 constexpr std::size_t kOperatorsKept = 500;
 constexpr std::size_t kUncountedKept = 50;
 
-std::int64_t inside_ns(const WorkSpan& span, const Window& window) {
-  return std::max<std::int64_t>(
-      0, std::min(span.end_ns, window.end_ns) - std::max(span.start_ns, window.start_ns));
-}
-
 // A union that grows from the left.
 struct Union {
   std::int64_t ns = 0, reached = INT64_MIN;

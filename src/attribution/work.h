@@ -2,6 +2,7 @@
 // level of the ledger it stands.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -55,6 +56,12 @@ struct WorkSpan {
   std::uint32_t wait = kNone;   // of Works::waits, where a collective was matched across ranks
   std::uint32_t event = kNone;  // of Trace::device; on a CPU of Trace::host
 };
+
+// Of its time, what lies in the window.
+inline std::int64_t inside_ns(const WorkSpan& span, const Window& window) {
+  return std::max<std::int64_t>(
+      0, std::min(span.end_ns, window.end_ns) - std::max(span.start_ns, window.start_ns));
+}
 
 struct Works {
   std::vector<WorkSpan>

@@ -72,6 +72,7 @@ std::optional<ProfiledWindow> read_window(const std::filesystem::path& path) {
   window.threads = numbers["threads"];
   window.wall = time("wall_ns");
   window.cpu = time("cpu_ns");
+  window.waited = time("waited_ns");
   window.loading = time("loading_ns");
   window.loading_cpu = time("loading_cpu_ns");
   window.children = numbers["children"];

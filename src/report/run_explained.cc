@@ -19,14 +19,69 @@ bool has_cause(const std::vector<Finding>& findings, Cause cause) {
                      [&](const Finding& each) { return each.cause == cause; });
 }
 
-// The window's finding, told of all steps: its share is the same, what it could win is the run's.
-Finding of_run(const Finding& found, const ExplainReport& explained, const RunReport& report) {
+bool is_loading(Cause cause) {
+  return cause == Cause::data_loading || cause == Cause::cpu_preprocessing;
+}
+
+// What the run itself saw of its loader; null: nothing.
+const Finding* loading_of_run(const RunReport& report) {
+  for (const Finding& each : report.findings) {
+    if (is_loading(each.cause)) return &each;
+  }
+  return nullptr;
+}
+
+// Profiling makes operators of a CPU slower, and what waits takes as long as ever. So a window's
+// share is not the run's: what waits keeps its time, all else shrinks until a step takes as long
+// as steps outside the window do.
+class ShareOfRun {
+ public:
+  ShareOfRun(const ExplainReport& explained, const RunReport& report) {
+    std::uint64_t steps = 0;
+    for (const RankReport& each : explained.ranks) {
+      steps += each.found.window.steps;
+      cpu_ = cpu_ && each.found.cpu;
+    }
+    if (explained.duration_ns <= 0) return;
+    window_ns_ = static_cast<double>(explained.duration_ns);
+    step_ns_ = window_ns_;
+    if (!cpu_ || steps == 0 || !report.step) return;
+    double waits = 0;
+    for (const LedgerRow& row : explained.rows) {
+      bool waiting = row.line == LedgerLine::idle_data || row.line == LedgerLine::idle_unknown ||
+                     row.line == LedgerLine::exposed_communication_wait ||
+                     row.line == LedgerLine::exposed_communication_transfer;
+      if (waiting) waits += static_cast<double>(row.duration_ns);
+    }
+    double run_ns = static_cast<double>(report.step->median.count()) * static_cast<double>(steps);
+    if (run_ns <= waits || run_ns >= window_ns_) return;
+    step_ns_ = run_ns;
+    shrinks_ = (run_ns - waits) / (window_ns_ - waits);
+  }
+
+  bool cpu() const { return cpu_; }
+  double operator()(const Finding& found) const {
+    bool waits = is_loading(found.cause) || found.cause == Cause::communication ||
+                 found.cause == Cause::unknown || found.cause == Cause::straggler;
+    double ns = static_cast<double>(found.gain_ceiling_ns);
+    return std::min(kMost, (waits ? ns : ns * shrinks_) / step_ns_);
+  }
+
+ private:
+  static constexpr double kMost = 0.99;
+  bool cpu_ = true;  // the CPU is the device, on all ranks
+  double window_ns_ = 1, step_ns_ = 1, shrinks_ = 1;
+};
+
+// The window's finding, told of all steps. A loader may be slow in few of them, so what the run
+// itself saw of it counts more than three steps.
+Finding of_run(const Finding& found, const ShareOfRun& share_of, const RunReport& report) {
   Finding finding = found;
-  if (explained.duration_ns <= 0 || report.step_time.count() <= 0) return finding;
-  double share =
-      static_cast<double>(found.gain_ceiling_ns) / static_cast<double>(explained.duration_ns);
+  if (report.step_time.count() <= 0) return finding;
   auto step_ns = static_cast<double>(report.step_time.count());
-  finding.gain_ceiling_ns = static_cast<std::int64_t>(share * step_ns);
+  finding.gain_ceiling_ns = static_cast<std::int64_t>(share_of(found) * step_ns);
+  const Finding* loading = is_loading(found.cause) ? loading_of_run(report) : nullptr;
+  if (loading != nullptr) finding.gain_ceiling_ns = loading->gain_ceiling_ns;
   if (finding.cause != Cause::precision && report.mfu) {
     finding.gain_ceiling_mfu =
         mfu_gain(report.mfu->value, report.step_time.count(), finding.gain_ceiling_ns);
@@ -63,6 +118,7 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
   for (const LedgerRow& row : explained.rows) {
     files.ledger.push_back({row.line, row.duration_ns, row.fraction});
   }
+  ShareOfRun share_of(explained, report);
   std::vector<Finding> merged;
   bool straggler = has_code(report.findings, "straggler");
   bool sleeps = has_code(report.findings, "host_sleeps");
@@ -70,14 +126,15 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
     // A slow rank is why the others wait; a sleeping thread is why nothing runs.
     if (straggler && each.cause == Cause::communication) continue;
     if (sleeps && (each.cause == Cause::unknown || each.cause == Cause::host)) continue;
-    merged.push_back(of_run(each, explained, report));
+    merged.push_back(of_run(each, share_of, report));
   }
   for (const Finding& each : report.findings) {
-    if (each.code == "passes_themselves") continue;  // the window says more
-    bool loading = each.cause == Cause::data_loading || each.cause == Cause::cpu_preprocessing;
-    bool told =
-        has_cause(merged, each.cause) || (loading && (has_cause(merged, Cause::data_loading) ||
-                                                      has_cause(merged, Cause::cpu_preprocessing)));
+    // The window says more of these: which operators, and whether anything can be won.
+    if (each.code == "passes_themselves") continue;
+    if (each.code == "optimizer" && share_of.cpu()) continue;
+    bool told = has_cause(merged, each.cause) ||
+                (is_loading(each.cause) && (has_cause(merged, Cause::data_loading) ||
+                                            has_cause(merged, Cause::cpu_preprocessing)));
     if (straggler && each.cause == Cause::communication) continue;
     if (!told) merged.push_back(each);
   }

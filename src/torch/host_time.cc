@@ -231,7 +231,8 @@ HostUse HostUse::operator-(const HostUse& before) const {
           less(loading_ns, before.loading_ns),
           less(loading_cpu_ns, before.loading_cpu_ns),
           less(children_cpu_ns, before.children_cpu_ns),
-          children};
+          children,
+          less(waited_ns, before.waited_ns)};
 }
 
 HostUse loading_use() noexcept {
@@ -245,6 +246,7 @@ HostUse host_use() noexcept {
   HostUse use = loading_use();
   use.wall_ns = clock_of(CLOCK_MONOTONIC);
   use.cpu_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+  use.waited_ns = waited(host.loop);
   add_children(use);
   return use;
 }

@@ -26,6 +26,7 @@ struct HostUse {
   std::uint64_t wall_ns = 0, cpu_ns = 0;             // of all its threads
   std::uint64_t loading_ns = 0, loading_cpu_ns = 0;  // the loop in its loader; its own CPU time
   std::uint64_t children_cpu_ns = 0, children = 0;   // of the processes it started: workers
+  std::uint64_t waited_ns = 0;                       // the loop's thread, for a core
   HostUse operator-(const HostUse& before) const;    // `children` are those that are there now
 };
 HostUse host_use() noexcept;

@@ -23,7 +23,7 @@ def codes(report):
 
 @pytest.mark.parametrize("name, code", [
     ("slow_loader", "data_loading"), ("preprocessing", "preprocessing"), ("one_thread", "threads"), ("optimizer", "optimizer"),
-    ("tiny", "kernel_launch"), ("checkpointing", "recomputation"), ("sleeping", "host_sleeps"),
+    ("tiny", "kernel_launch"), ("checkpointing", "recomputation"), ("sleeping", "host_sleeps"), ("items", "synchronization"),
 ])
 def test_the_reason_that_was_planted_is_found(tmp_path, name, code):
     for attempt in range(3):  # a machine that others load shows their reason, not the program's: wait for a better moment
@@ -33,6 +33,18 @@ def test_the_reason_that_was_planted_is_found(tmp_path, name, code):
         if not busy or code in codes(report):
             break
     assert code in codes(report) if busy else codes(report)[0] == code, report["findings"]
+
+
+@pytest.mark.parametrize("name", ["optimal", "accumulation", "compiled"])
+def test_no_advice_where_nothing_would_help(tmp_path, name):
+    for attempt in range(3):
+        done, report = run(tmp_path / str(attempt), name)
+        assert done.returncode == 0, done.stderr
+        if report["host"]["preempted_fraction"] < 0.2:
+            break
+    else:
+        pytest.skip("other processes had the cores in three runs: what is slow then is not the program's")
+    assert codes(report) == [], report["findings"]
 
 
 @pytest.mark.parametrize("name", ["checkpointing", "accumulation", "optimizer"])
@@ -87,7 +99,7 @@ def test_two_ranks_are_explained_together_and_the_slow_one_is_named(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29547"]
     done, report = run(tmp_path, "ranks", command=torchrun)
     assert done.returncode == 0, done.stderr
-    assert len(report["explain"]["traces"]) == 2 and report["slowest_rank"] == 1 and "straggler" in codes(report)
+    assert len(report["explain"]["traces"]) == 2 and report["slowest_rank"] == 1 and codes(report)[0] == "straggler"
 
 
 def test_only_the_named_ranks_are_profiled(tmp_path):

@@ -1,0 +1,148 @@
+#include "attribution/settled.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "attribution/book.h"
+
+namespace mfu {
+
+namespace {
+
+// An operator of so little time is dispatch and Python more than work.
+constexpr std::int64_t kTinyNs = 10'000;
+constexpr std::int64_t kMostOverheadNs = 50'000;
+// Beyond this many times the usual, and this much longer, a call was held up.
+constexpr std::int64_t kHeldUpTimes = 3;
+constexpr std::int64_t kHeldUpNs = 50'000;
+constexpr std::size_t kFewCalls = 3;  // of fewer, none is usual
+// An operator so long is held up a little in most of its calls where many processes want the cores.
+constexpr std::int64_t kLongNs = 500'000;
+constexpr double kMostStretch = 50;
+
+std::int64_t quantile(std::vector<std::int64_t>& values, double fraction) {
+  auto at = values.begin() +
+            static_cast<std::ptrdiff_t>(fraction * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+// Spans stand in one another: each keeps the time of its own.
+std::vector<std::int64_t> own_times(const Trace& trace, const Works& works, const Window& window) {
+  std::unordered_map<std::uint32_t, std::size_t> span_of;
+  for (std::size_t i = 0; i < works.spans.size(); ++i) span_of.emplace(works.spans[i].event, i);
+  std::vector<std::int64_t> own(works.spans.size());
+  for (std::size_t i = 0; i < works.spans.size(); ++i) {
+    std::int64_t ns = inside_ns(works.spans[i], window);
+    own[i] += ns;
+    std::uint32_t row = trace.host.parent[works.spans[i].event];
+    while (row != kNone && !span_of.contains(row)) row = trace.host.parent[row];
+    if (row != kNone) own[span_of[row]] -= ns;
+  }
+  for (std::int64_t& ns : own) ns = std::max<std::int64_t>(ns, 0);
+  return own;
+}
+
+}  // namespace
+
+std::int64_t Settled::overhead_of(std::size_t span) const {
+  double left = std::max(0.0, static_cast<double>(own_ns[span]) - work_ns[span]);
+  return std::min(static_cast<std::int64_t>(left), overhead_ns);
+}
+
+namespace {
+
+std::uint64_t kind_of(const Trace& trace, const WorkSpan& span) {
+  return std::uint64_t{trace.host.name[span.event]} << 32 | trace.host.inputs[span.event];
+}
+
+// The median time of calls that are alike.
+std::unordered_map<std::uint64_t, std::int64_t> usual_times(const Trace& trace, const Works& works,
+                                                            const Settled& settled) {
+  std::unordered_map<std::uint64_t, std::vector<std::int64_t>> alike;
+  for (std::size_t i = 0; i < works.spans.size(); ++i) {
+    const WorkSpan& span = works.spans[i];
+    if (span.level == Level::communication || settled.own_ns[i] == 0) continue;
+    alike[kind_of(trace, span)].push_back(settled.own_ns[i]);
+  }
+  std::unordered_map<std::uint64_t, std::int64_t> usual;
+  for (auto& [kind, times] : alike) {
+    if (times.size() >= kFewCalls) usual[kind] = quantile(times, 0.5);
+  }
+  return usual;
+}
+
+std::int64_t settle_calls(const Trace& trace, const Works& works, Settled& settled) {
+  std::unordered_map<std::uint64_t, std::int64_t> usual = usual_times(trace, works, settled);
+  std::int64_t taken = 0;
+  for (std::size_t i = 0; i < works.spans.size(); ++i) {
+    const WorkSpan& span = works.spans[i];
+    auto known = usual.find(kind_of(trace, span));
+    if (span.level == Level::communication || known == usual.end()) continue;
+    std::int64_t most = std::max(kHeldUpTimes * known->second, known->second + kHeldUpNs);
+    if (settled.own_ns[i] <= most) continue;
+    settled.held_up_ns[i] = settled.own_ns[i] - known->second;
+    settled.own_ns[i] = known->second;
+    taken += settled.held_up_ns[i];
+  }
+  return taken;
+}
+
+// What the scheduler says beyond that lies in long operators and between operators.
+void settle_long(std::int64_t waited_ns, std::int64_t between_ns, Settled& settled) {
+  double long_ns = 0;
+  for (std::int64_t ns : settled.own_ns) long_ns += ns > kLongNs ? static_cast<double>(ns) : 0;
+  double both = long_ns + static_cast<double>(between_ns);
+  if (waited_ns <= 0 || both <= 0) return;
+  double share = std::min(0.9, static_cast<double>(waited_ns) / both);
+  for (std::size_t i = 0; i < settled.own_ns.size(); ++i) {
+    if (settled.own_ns[i] <= kLongNs) continue;
+    auto taken = static_cast<std::int64_t>(share * static_cast<double>(settled.own_ns[i]));
+    settled.own_ns[i] -= taken;
+    settled.held_up_ns[i] += taken;
+  }
+}
+
+double stretch_of(const Works& works, const RankAttribution& rank, std::int64_t waited_ns,
+                  const Settled& settled) {
+  const Ledger& ledger = rank.ledger;
+  std::int64_t unknown = ledger[LedgerLine::idle_unknown];
+  std::int64_t waits = ledger[LedgerLine::idle_data] + unknown - std::min(unknown, waited_ns) +
+                       rank.intervals.exposed_communication_ns;
+  double active = static_cast<double>(rank.window.duration_ns() - waits);
+  double work = static_cast<double>(ledger[LedgerLine::idle_launch]);
+  for (std::size_t i = 0; i < works.spans.size(); ++i) {
+    if (works.spans[i].level == Level::communication) continue;
+    work += static_cast<double>(settled.own_ns[i]);
+  }
+  return work <= 0 ? 1 : std::clamp(active / work, 1.0, kMostStretch);
+}
+
+}  // namespace
+
+Settled settled_of(const Trace& trace, const Works& works, const RankAttribution& rank,
+                   const ProfiledWindow* counted) {
+  Settled settled;
+  settled.own_ns = own_times(trace, works, rank.window);
+  settled.work_ns.resize(works.spans.size());
+  settled.held_up_ns.resize(works.spans.size());
+  std::vector<std::int64_t> all;
+  for (std::size_t i = 0; i < works.spans.size(); ++i) {
+    const WorkSpan& span = works.spans[i];
+    if (span.level == Level::communication || settled.own_ns[i] == 0) continue;
+    all.push_back(settled.own_ns[i]);
+    if (span.call == kNone) continue;
+    const WorkCall& call = works.calls[span.call];
+    settled.work_ns[i] = ideal_ns(works.costs[call.cost], call).value_or(0) / kReachable;
+  }
+  // A slow machine is slow in its cheapest operators too.
+  std::int64_t cheap = all.empty() ? 0 : quantile(all, 0.25);
+  settled.overhead_ns = std::clamp(2 * cheap, kTinyNs, kMostOverheadNs);
+  std::int64_t taken = settle_calls(trace, works, settled);
+  std::int64_t waited = counted == nullptr ? 0 : counted->waited.count();
+  settle_long(waited - taken, rank.ledger[LedgerLine::idle_unknown], settled);
+  settled.stretch = stretch_of(works, rank, waited, settled);
+  return settled;
+}
+
+}  // namespace mfu
