@@ -18,18 +18,19 @@ namespace {
 constexpr const char* kVersionLine = "mfu " MFU_VERSION " (" MFU_BUILD_TYPE ", " __VERSION__ ")";
 
 void add_global_options(CLI::App& root, bool& json, std::map<std::string, std::string>& flags) {
-  root.set_help_flag("-h,--help", "This help, with examples");
-  root.add_flag("--json", json, "One JSON object on standard output (docs/formats/), errors too");
+  root.set_help_flag("-h,--help", "Show this help, with examples");
+  root.add_flag("--json", json,
+                "Print one JSON object on standard output, also for an error (docs/formats/)");
   for (const SettingKey& key : setting_keys()) {
     auto set = [&flags, name = key.key](const std::string& value) { flags[name] = value; };
     CLI::Option* option = root.add_option_function<std::string>("--" + key.key, set, key.meaning);
     option->type_name(key.key == "color" ? "WHEN" : key.key == "width" ? "COLUMNS" : "PATH");
     if (key.key == "color") option->check(CLI::IsMember({"auto", "always", "never"}));
   }
-  root.set_version_flag("--version", kVersionLine, "Version and build");
+  root.set_version_flag("--version", kVersionLine, "Show the version and the build");
 }
 
-// Names that an unknown word could have meant.
+// The names to compare an unknown word with.
 std::vector<std::string> known_words(const CLI::App& app, bool options) {
   std::vector<std::string> words;
   for (const CLI::App* each = &app; each != nullptr; each = each->get_parent()) {
@@ -48,7 +49,7 @@ const CLI::App& deepest(const CLI::App& root) {
   return parsed.empty() ? root : *parsed.back();
 }
 
-// CLI11 knows the words it could not place; the rest of its message is for people already.
+// CLI11 keeps the words that it could not place. Its other messages are readable as they are.
 std::string explain(const CLI::App& root, const CLI::ParseError& problem) {
   std::vector<std::string> extras = root.remaining(true);
   if (dynamic_cast<const CLI::ExtrasError*>(&problem) == nullptr || extras.empty())
@@ -58,7 +59,7 @@ std::string explain(const CLI::App& root, const CLI::ParseError& problem) {
   bool option = word.starts_with('-');
   std::string told = option          ? fmt::format("there is no option {}", word)
                      : &app == &root ? fmt::format("there is no command '{}'", word)
-                                     : fmt::format("'{}' is one argument too many", word);
+                                     : fmt::format("there is one argument too many: '{}'", word);
   std::vector<std::string> near = closest(word, known_words(app, option), 2);
   if (!near.empty()) told += fmt::format("; did you mean {}?", fmt::join(near, " or "));
   return told;
@@ -68,11 +69,12 @@ std::string explain(const CLI::App& root, const CLI::ParseError& problem) {
 
 const std::vector<SettingKey>& setting_keys() {
   static const std::vector<SettingKey> kKeys = {
-      {"color", "MFU_COLOR", "auto", "Colour in the answer"},
+      {"color", "MFU_COLOR", "auto", "When to use colour"},
       {"catalog", "MFU_CATALOG", "",
-       "CSV file of devices of your own, looked up before the built-in ones"},
+       "CSV file with your own devices; they are looked up before the built-in ones"},
       {"python", "MFU_PYTHON", "", "Python interpreter whose PyTorch is used (default: python3)"},
-      {"width", "MFU_WIDTH", "", "Columns of text (default: the terminal's)"},
+      {"width", "MFU_WIDTH", "",
+       "Width of the output in columns (default: as wide as the terminal)"},
   };
   return kKeys;
 }
@@ -83,7 +85,7 @@ void Context::set_output(bool json, const TextStyle& style) {
 }
 
 void Context::print(const std::string& text) const {
-  // What was made of files may hold anything; JSON is escaped already.
+  // The text may hold anything that stood in a file, so it is cleaned. JSON is escaped already.
   std::fputs(json_ ? text.c_str() : terminal_text(text, style_).c_str(), stdout);
   if (!text.empty() && text.back() != '\n') std::fputc('\n', stdout);
 }
@@ -106,7 +108,7 @@ const Catalog& Context::catalog() {
   if (catalog_) return *catalog_;
   Result<Catalog> mine = Catalog::open(path);
   if (!mine.has_value()) {
-    warn(mine.error().message + ". Your catalogue is left out; the built-in one serves.");
+    warn(mine.error().message + ". Your catalogue is ignored; the built-in one is used.");
   }
   catalog_ = mine.has_value() ? Catalog::builtin().with(*mine) : Catalog::builtin();
   return *catalog_;
@@ -121,14 +123,14 @@ Result<void> check_values(const Settings& settings) {
   const Setting& color = settings.setting("color");
   if (color.value != "auto" && color.value != "always" && color.value != "never") {
     return fail(ErrorCode::malformed,
-                fmt::format("{}: color is '{}' where auto, always or never was expected",
-                            color.origin, color.value));
+                fmt::format("{}: color is '{}', but must be auto, always or never", color.origin,
+                            color.value));
   }
   const Setting& width = settings.setting("width");
   if (width.value.find_first_not_of("0123456789") != std::string::npos || width.value.size() > 5) {
     return fail(ErrorCode::malformed,
-                fmt::format("{}: width is '{}' where a number of columns was expected",
-                            width.origin, width.value));
+                fmt::format("{}: width is '{}', but must be a number of columns", width.origin,
+                            width.value));
   }
   return {};
 }
@@ -146,9 +148,8 @@ int Cli::misuse(const CLI::App& root, const CLI::ParseError& problem) const {
   const CLI::App& app = deepest(root);
   std::string where = &app == &root ? "mfu" : "mfu " + app.get_name();
   std::string told = explain(root, problem);
-  return report(
-      {ErrorCode::invalid_argument, fmt::format("{}{} {} --help says what there is.", told,
-                                                told.ends_with('?') ? "" : ".", where)});
+  return report({ErrorCode::invalid_argument,
+                 fmt::format("{}{} See {} --help.", told, told.ends_with('?') ? "" : ".", where)});
 }
 
 int Cli::execute(CLI::App& root) {
@@ -196,7 +197,7 @@ int Cli::dispatch(CLI::App& root, int argc, char** argv) {
     show(std::string(kVersionLine) + "\n");
     return kGood;
   } catch (const CLI::ParseError& problem) {
-    // --json may stand behind what was wrong.
+    // CLI11 stopped at the error, so a --json behind it has not been read yet.
     for (int i = 1; i < argc; ++i) json_ = json_ || std::string_view(argv[i]) == "--json";
     return misuse(root, problem);
   }
@@ -207,11 +208,11 @@ int Cli::run(int argc, char** argv) {
   set_signal_manners();
   CLI::App root(kTagline, "mfu");
   root.fallthrough();
-  root.require_subcommand(0, 1);  // a folder may have a command's name: mfu export run
+  root.require_subcommand(0, 1);  // a folder may be called like a command: mfu export run
   add_global_options(root, json_, flags_);
   for (Command& command : commands_) {
     CLI::App* sub = root.add_subcommand(command.text.name, command.text.summary);
-    sub->set_help_flag("-h,--help", "This help, with examples")->group("");
+    sub->set_help_flag("-h,--help", "Show this help, with examples")->group("");
     command.add_options(*sub);
   }
   int status = dispatch(root, argc, argv);

@@ -1,4 +1,4 @@
-// The manners every command shares: options, help, errors, exit status, colour, settings.
+// What every command shares: global options, help, error messages, exit status, colour, settings.
 #pragma once
 
 #include <mfu/mfu.h>
@@ -16,7 +16,7 @@
 
 namespace mfu::app {
 
-// Exit statuses (STYLE: 0 good, 1 threshold not met, 2 misuse or bad input, 70 a bug of ours).
+// Exit statuses: 0 success, 1 threshold not met, 2 wrong use or bad input, 70 a bug in mfu.
 constexpr int kGood = 0;
 constexpr int kThreshold = 1;
 constexpr int kMisuse = 2;
@@ -30,8 +30,8 @@ struct Example {
 // What --help, the man page and completion all say.
 struct CommandText {
   std::string name;
-  std::string summary;      // one line, a question it answers
-  std::string description;  // paragraphs, apart by blank lines
+  std::string summary;      // one line: the question that the command answers
+  std::string description;  // paragraphs, separated by blank lines
   std::vector<Example> examples;
 };
 
@@ -43,7 +43,7 @@ struct Command {
   std::function<Result<int>(Context&)> run;
 };
 
-// What a running command has: settings, the catalogue, and where its answer goes.
+// What a command gets when it runs: the settings, the catalogue, and a place for its answer.
 class Context {
  public:
   Context(const Settings& settings, std::vector<Command>& commands, CLI::App& root)
@@ -56,23 +56,23 @@ class Context {
   CLI::App& root() const { return root_; }
 
   void set_output(bool json, const TextStyle& style);
-  // What a broken settings file said, for the doctor; empty: none.
+  // The error in a broken settings file, for `mfu doctor` to show. Empty if there is none.
   void set_settings_problem(std::string problem) { settings_problem_ = std::move(problem); }
   const std::string& settings_problem() const { return settings_problem_; }
 
-  // To standard output: the answer, nothing else; with --json, text for people goes out as
-  // mfu.text/1.
+  // Prints text for people on standard output. With --json the text is wrapped into an object of
+  // the schema mfu.text/1.
   void print_text(const std::string& text) const;
-  // To standard output: the answer, nothing else.
+  // Prints the answer on standard output. Nothing but the answer may go there.
   void print(const std::string& text) const;
-  // To standard error: diagnostics.
+  // Prints a diagnostic on standard error.
   void warn(const std::string& text) const;
   void warn(const Diagnostics& diagnostics) const;
 
-  // The built-in catalogue with the user's before it; a broken one is a warning, and the built-in
-  // still serves.
+  // The user's catalogue, if there is one, in front of the built-in one. If the user's cannot be
+  // read, a warning is printed and the built-in one is used alone.
   const Catalog& catalog();
-  // The interpreter to measure and probe with: --python, MFU_PYTHON, python3.
+  // The Python interpreter to use: from --python, else from MFU_PYTHON, else python3.
   std::string python() const;
 
  private:
@@ -82,13 +82,13 @@ class Context {
   bool json_ = false;
   TextStyle style_;
   std::string settings_problem_;
-  std::optional<Catalog> catalog_;  // with the user's, once asked for
+  std::optional<Catalog> catalog_;  // both catalogues together, made at the first question
 };
 
-// The settings there are, each a global option of the same name.
+// All settings. Each is also a global option of the same name.
 const std::vector<SettingKey>& setting_keys();
 
-// What is wrong with a value, beyond what reading it could tell.
+// Checks the values themselves. Reading a settings file only checks its form.
 Result<void> check_values(const Settings& settings);
 
 class Cli {

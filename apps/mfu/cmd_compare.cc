@@ -16,7 +16,7 @@ struct CompareOptions {
   std::string before, after, fail_over;
 };
 
-// What one side of a comparison is.
+// What the path of one side of a comparison holds.
 enum class Side { traces, run, monitor };
 
 bool holds(const std::string& path, std::string_view start, std::string_view end) {
@@ -75,8 +75,8 @@ Result<ComparisonReport> compared(Context& context, const CompareOptions& option
   bool run_before = side_of(before) != Side::traces;
   if (run_before != (side_of(after) != Side::traces)) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{} is a run directory of mfu run or a monitor, {} is not: compare two "
-                            "of a kind",
+                fmt::format("{} is a run directory of mfu run or of a monitor, but {} is not. "
+                            "Compare two of the same kind",
                             run_before ? options.before : options.after,
                             run_before ? options.after : options.before));
   }
@@ -93,7 +93,7 @@ Result<ComparisonReport> compared(Context& context, const CompareOptions& option
 Result<int> run(Context& context, const CompareOptions& options) {
   if (options.before.empty() || options.after.empty()) {
     return fail(ErrorCode::invalid_argument,
-                "name two traces or run directories: the one before, the one after");
+                "name two traces or two run directories: first the old one, then the new one");
   }
   std::optional<double> fail_over;
   if (!options.fail_over.empty()) {
@@ -112,28 +112,27 @@ Command compare_command() {
   auto options = std::make_shared<CompareOptions>();
   CommandText text{
       "compare",
-      "What got better or worse between two traces or runs",
-      "Says whether the second is better, worse or the same, and where the time of a step went. "
-      "Every line is a mean over the steps after warm-up, shown with its 95% range. There is a "
-      "verdict only where the difference is larger than the noise and at least 1%. Where both know "
-      "their tokens, the time of a token is compared.\n\n"
-      "Exit status 1 where the second is worse; with --fail-over, where it is slower by more than "
-      "that. Traces are explained and their ledgers set side by side, by step where both mark "
-      "steps.",
-      {{"mfu compare before.json.gz after.json.gz", "ledgers side by side"},
+      "What got better or worse between two traces or runs?",
+      "Says whether the second one is better, worse or the same, and where the time of a step "
+      "went. Every line is a mean over the steps after warm-up, shown with its 95% range. There is "
+      "a verdict only if the difference is larger than the noise and at least 1%. If both sides "
+      "know their tokens, the time per token is compared.\n\n"
+      "The exit status is 1 if the second one is worse; with --fail-over, only if it is slower by "
+      "more than that. Traces are explained first and their ledgers shown side by side, per step "
+      "if both mark their steps.",
+      {{"mfu compare before.json.gz after.json.gz", "the ledgers of two traces, side by side"},
        {"mfu compare mfu-runs/main mfu-runs/branch", "two runs of mfu run"},
        {"mfu compare outputs/a outputs/b", "two output folders of a monitor"},
-       {"mfu compare main/ branch/ --fail-over 5%", "a gate for a pipeline"}}};
+       {"mfu compare main/ branch/ --fail-over 5%",
+        "fail a pipeline that got more than 5% slower"}}};
   auto add = [options](CLI::App& app) {
     app.add_option("before", options->before,
-                   "Trace, folder of traces, run directory or output folder, to compare with")
+                   "The old one: a trace, a folder of traces, a run directory or an output folder")
         ->type_name("BEFORE");
-    app.add_option("after", options->after,
-                   "Trace, folder of traces, run directory or output folder")
-        ->type_name("AFTER");
+    app.add_option("after", options->after, "The new one, of the same kind")->type_name("AFTER");
     options->explain.add_to(app);
     app.add_option("--fail-over", options->fail_over,
-                   "Exit status 1 only where it is slower by more than this")
+                   "Exit with status 1 only if the new one is slower by more than this (5%, 0.05)")
         ->type_name("SHARE");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};

@@ -7,13 +7,13 @@ Command completion_command() {
   auto shell = std::make_shared<std::string>();
   CommandText text{
       "completion",
-      "Tab completion for bash, zsh or fish",
-      "Prints a script that completes commands, options and their values.",
-      {{"source <(mfu completion bash)", "for this shell; put it into ~/.bashrc to keep it"},
+      "Set up tab completion for bash, zsh or fish",
+      "Prints a script that makes the shell complete commands, options and their values.",
+      {{"source <(mfu completion bash)", "for this shell; put the line into ~/.bashrc to keep it"},
        {"mfu completion zsh > \"${fpath[1]}/_mfu\"", "for zsh"},
        {"mfu completion fish > ~/.config/fish/completions/mfu.fish", "for fish"}}};
   auto add = [shell](CLI::App& app) {
-    app.add_option("SHELL", *shell, "Which shell")
+    app.add_option("SHELL", *shell, "The shell")
         ->type_name("SHELL")
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));

@@ -35,7 +35,7 @@ Result<int> show(Context& context, bool origin) {
   return kGood;
 }
 
-// A training program's YAML: what each setting of the monitor means now.
+// Shows what each monitor setting in a training program's YAML means.
 Result<int> check_monitor(Context& context, const std::string& file, const std::string& text) {
   ConfigReading reading = MFU_TRY(read_monitor_config(text, file));
   if (!reading.problems.empty()) {
@@ -45,7 +45,7 @@ Result<int> check_monitor(Context& context, const std::string& file, const std::
     context.print(to_json(reading));
     return kGood;
   }
-  // Not a table: keys are long, and what they mean is a sentence.
+  // This is no table, because keys are long and each meaning is a sentence.
   std::string shown;
   for (const ConfigSetting& setting : reading.settings) {
     shown += fmt::format("{}: {}\n    {}\n", setting.key, setting.value, setting.meaning);
@@ -56,7 +56,7 @@ Result<int> check_monitor(Context& context, const std::string& file, const std::
 
 Result<int> check(Context& context, const std::string& file) {
   if (file.empty())
-    return fail(ErrorCode::invalid_argument, "mfu config check FILE: name the file to check");
+    return fail(ErrorCode::invalid_argument, "name the file to check: mfu config check FILE");
   ConfigSource source = MFU_TRY(open_monitor_config(file));
   if (has_monitor_settings(source.text)) return check_monitor(context, file, source.text);
   Result<Settings> settings = Settings::resolve(setting_keys(), {}, file);
@@ -82,21 +82,21 @@ Command config_command() {
   auto options = std::make_shared<ConfigOptions>();
   CommandText text{
       "config",
-      "Which settings hold, and where does each come from?",
-      "A setting given as an option wins over its environment variable, that over the file, that "
-      "over the "
-      "default. The file is YAML, one `key: value` a line.\n\nWith check, a training program's own "
-      "YAML may be named too: the settings below `monitoring:` or `monitor:` are shown with what "
-      "each means now.",
+      "Which settings are in force, and where does each come from?",
+      "An option on the command line wins over an environment variable. The environment variable "
+      "wins over the settings file, and the file wins over the default. The file is YAML with one "
+      "`key: value` per line.\n\n"
+      "With check you can also name the YAML of your own training program: its settings below "
+      "`monitoring:` or `monitor:` are shown, each with its meaning.",
       {{"mfu config show --origin", "every setting with its value and where it comes from"},
-       {"mfu config check my.yaml", "exit status 2 and the line and column where it is wrong"},
-       {"mfu config path", "where the file is looked for"}}};
+       {"mfu config check my.yaml", "if the file is wrong: exit status 2, with line and column"},
+       {"mfu config path", "where the settings file is looked for"}}};
   auto add = [options](CLI::App& app) {
     app.add_option("ACTION", options->action, "What to do")
         ->type_name("ACTION")
         ->check(CLI::IsMember({"show", "check", "path"}));
-    app.add_option("FILE", options->file, "The file, with check")->type_name("FILE");
-    app.add_flag("--origin", options->origin, "Where each value comes from, with show");
+    app.add_option("FILE", options->file, "With check: the file to check")->type_name("FILE");
+    app.add_flag("--origin", options->origin, "With show: also say where each value comes from");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

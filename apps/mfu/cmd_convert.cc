@@ -19,7 +19,8 @@ Result<int> run(Context& context, const ConvertOptions& options) {
   Fraction mfu = MFU_TRY(parse_share(options.share, "MFU"));
   if (mfu.value > 1) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("an MFU of {:.0f}% cannot be; write 45.2% or 0.452", mfu.value * 100));
+                fmt::format("an MFU of {:.0f}% is impossible. Write it as 45.2% or as 0.452",
+                            mfu.value * 100));
   }
   Convention from = MFU_TRY(parse_convention(options.from));
   Convention to = MFU_TRY(parse_convention(options.to));
@@ -42,22 +43,22 @@ Result<int> run(Context& context, const ConvertOptions& options) {
 Command convert_command() {
   auto options = std::make_shared<ConvertOptions>();
   CommandText text{"convert",
-                   "What is that published MFU in another's terms?",
-                   "Turns an MFU counted by one convention into another's, for a model and step: "
-                   "the time and the peak are the "
-                   "same, so only the FLOPs change.",
+                   "What is a published MFU in another convention?",
+                   "Converts an MFU from one counting convention to another, for one model and "
+                   "step. Time and peak stay the same, so only the FLOPs change.",
                    {{"mfu convert 45.2% --from palm --to megatron config.json --seq 8192",
-                     "a published figure, causal attention only"}}};
+                     "a published MFU, as Megatron would have counted it"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("MFU", options->share, "The figure: 45.2% or 0.452")
+    app.add_option("MFU", options->share, "The published MFU: 45.2% or 0.452")
         ->type_name("MFU")
         ->required();
-    app.add_option("--from", options->from, "Convention it was counted by (default palm)")
+    app.add_option("--from", options->from, "Convention that it was counted by (default palm)")
         ->type_name("NAME");
-    app.add_option("--to", options->to, "Convention wanted (default exact)")->type_name("NAME");
+    app.add_option("--to", options->to, "Convention to convert it to (default exact)")
+        ->type_name("NAME");
     options->model.add_to(app, false);
     options->step.add_to(app);
-    app.add_flag("--mtp", options->step.work.mtp, "Multi-token-prediction layers run too");
+    app.add_flag("--mtp", options->step.work.mtp, "Count the multi-token-prediction layers too");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

@@ -46,11 +46,12 @@ std::string gain_text(const Training& before, const Training& after, double gain
 
 Result<int> tour(Context& context, const std::string& folder) {
   say(context,
-      "1. A small training, as newcomers write it. How much of this machine does it use, and why "
-      "not more?   mfu run --explain -- python demo.py");
+      "1. A small training, as a newcomer would write it. How much of this machine does it use, "
+      "and why not more?   mfu run --explain -- python demo.py");
   Training before = MFU_TRY(train(context, folder + "/before", false));
   say(context,
-      "2. What was found is changed: rows are made once, offline; the optimizer gets fused=True.");
+      "2. The advice is followed: rows are made once, before training; the optimizer gets "
+      "fused=True.");
   Training after = MFU_TRY(train(context, folder + "/after", true));
   if (!before.report.step || !after.report.step) {
     return fail(ErrorCode::not_found, "the training took no step that can be compared");
@@ -62,7 +63,7 @@ Result<int> tour(Context& context, const std::string& folder) {
                               before.json, after.json, gain));
     return kGood;
   }
-  say(context, "3. Better?");
+  say(context, "3. Is it faster?");
   context.print("   " + gain_text(before, after, gain));
   say(context,
       "Next: mfu run --explain -- your own program · mfu explain TRACE · mfu peak "
@@ -79,7 +80,7 @@ Result<int> demonstrate(Context& context) {
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
   if (done.has_value() || context.json()) return done;
-  // What keeps it from working is said; a machine without PyTorch still has a tour.
+  // The reason is printed. A machine without PyTorch still gets a short tour.
   context.print("   left out: " + done.error().message);
   Diagnostics diagnostics;
   Machine machine = detect_machine(context.catalog(), diagnostics);
@@ -94,12 +95,13 @@ Result<int> demonstrate(Context& context) {
 }  // namespace
 
 Command demo_command() {
-  CommandText text{"demo",
-                   "Why is a training slow, and what does changing it win?",
-                   "Runs a small training under mfu run --explain, says why it is slow, changes "
-                   "what was found, runs it again and shows what that won. Takes well under two "
-                   "minutes and needs PyTorch; nothing is downloaded.",
-                   {{"mfu demo", "the tour"}, {"mfu demo --json", "both runs and the gain"}}};
+  CommandText text{
+      "demo",
+      "Why is a training slow, and how much faster can it get?",
+      "Runs a small training under mfu run --explain, says why it is slow, follows the advice, "
+      "runs it again and shows how much faster it got. It takes well under two minutes, needs "
+      "PyTorch and downloads nothing.",
+      {{"mfu demo", "the tour"}, {"mfu demo --json", "both runs and the gain, for a script"}}};
   auto add = [](CLI::App&) {};
   return {std::move(text), add, [](Context& context) { return demonstrate(context); }};
 }

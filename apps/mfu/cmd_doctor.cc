@@ -15,7 +15,7 @@ Probe catalog_probe(const Context& context) {
   Result<Catalog> mine = Catalog::open(path);
   if (!mine.has_value())
     return {"catalogue", false, mine.error().message,
-            "mend the file, or unset the setting 'catalog'"};
+            "correct the file, or remove the setting 'catalog'"};
   return {"catalogue", true,
           fmt::format("{} devices built in, {} of your own", count, mine->devices().size()), ""};
 }
@@ -23,7 +23,7 @@ Probe catalog_probe(const Context& context) {
 Probe settings_probe(const Context& context) {
   if (!context.settings_problem().empty()) {
     return {"settings", false, context.settings_problem(),
-            "mend the file; until then every other command stops here"};
+            "correct the file; until then every other command stops with this error"};
   }
   return {"settings", true, settings_path(), ""};
 }
@@ -45,18 +45,19 @@ struct DoctorOptions {
 
 Result<int> run(Context& context, const DoctorOptions& options) {
   if (!options.retired && !options.command.empty()) {
-    return fail(ErrorCode::invalid_argument, "one argument too many: " + options.command.front());
+    return fail(ErrorCode::invalid_argument,
+                "there is one argument too many: " + options.command.front());
   }
   if (options.retired && options.command.empty()) {
     return fail(ErrorCode::invalid_argument,
-                "--retired goes with a command: mfu doctor --retired -- COMMAND");
+                "--retired needs a command: mfu doctor --retired -- COMMAND");
   }
   if (options.retired) return count_retired(context, options.command);
   if (options.selftest) return become_selftest(context, options.output);
   if (!options.output.empty()) {
-    return fail(ErrorCode::invalid_argument, "--output goes with --selftest");
+    return fail(ErrorCode::invalid_argument, "--output needs --selftest");
   }
-  Diagnostics diagnostics;  // the probes say the same at more length
+  Diagnostics diagnostics;  // not printed: the probes say the same in more detail
   Machine machine = detect_machine(context.catalog(), diagnostics);
   DoctorReport report;
   report.probes = machine.probes;
@@ -66,8 +67,7 @@ Result<int> run(Context& context, const DoctorOptions& options) {
   report.probes.push_back(cache_probe(machine));
   report.probes.push_back(
       {"GPU code", true,
-       "NVML, AMD SMI and ROCm SMI are tested against stand-ins that the tests build, not on "
-       "hardware",
+       "NVML, AMD SMI and ROCm SMI are tested with libraries that imitate them, not on hardware",
        ""});
   context.print(context.json() ? to_json(report) : to_text(report, context.style()));
   return kGood;
@@ -76,28 +76,28 @@ Result<int> run(Context& context, const DoctorOptions& options) {
 }  // namespace
 
 Command doctor_command() {
-  CommandText text{
-      "doctor",
-      "What works on this machine, and what mends the rest?",
-      "Looks for drivers, matrix libraries, PyTorch, hardware counters, settings and the "
-      "catalogue. Each "
-      "that does not work comes with the command that mends it; a machine without a GPU is fine. "
-      "--selftest runs known programs on the device that is here (FLOPs by hand, times by the "
-      "device's "
-      "own events, a profiled window) and says where mfu differs.",
-      {{"mfu doctor", "the whole list"},
-       {"mfu doctor --json", "for a script"},
-       {"mfu doctor --selftest --output selftest.json",
-        "hold mfu against known programs on this machine's device; attach the file to a report"}}};
+  CommandText text{"doctor",
+                   "What works on this machine, and how can the rest be fixed?",
+                   "Looks for drivers, matrix libraries, PyTorch, hardware counters, settings and "
+                   "the catalogue. Whatever does not work is shown with the command that fixes it. "
+                   "A machine without a GPU is fine.\n\n"
+                   "--selftest runs programs whose answer is known on this machine's device: FLOPs "
+                   "worked out by hand, times taken by the device's own events, a profiled window. "
+                   "It says where mfu differs.",
+                   {{"mfu doctor", "the whole list"},
+                    {"mfu doctor --json", "for a script"},
+                    {"mfu doctor --selftest --output selftest.json",
+                     "check mfu on this machine's device; attach the file to a bug report"}}};
   auto options = std::make_shared<DoctorOptions>();
   auto add = [options](CLI::App& app) {
     app.add_flag("--selftest", options->selftest,
-                 "Run known programs on the device that is here and check what mfu says of them; "
-                 "exit status 1 where a check failed");
-    app.add_option("--output", options->output, "With --selftest: also to this file")
+                 "Run programs whose answer is known and check what mfu says about them; exit with "
+                 "status 1 if a check failed");
+    app.add_option("--output", options->output,
+                   "With --selftest: also write the result to this file")
         ->type_name("PATH");
     app.add_flag("--retired", options->retired,
-                 "Run a command and say how many FLOPs the processor's own counters saw");
+                 "Run a command and print how many FLOPs the processor's own counters saw");
     app.add_option("COMMAND", options->command, "With --retired: the command, after --")
         ->type_name("COMMAND");
   };

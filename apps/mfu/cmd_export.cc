@@ -19,7 +19,7 @@ struct ExportOptions {
   ExportTargets targets;
 };
 
-// What `mfu run` counted, as a monitor would have reported it.
+// The steps that `mfu run` counted, in the form in which a monitor reports steps.
 Result<StepStream> counted_steps(Context& context, const ExportOptions& options) {
   RunSteps run = MFU_TRY(open_run(options.run));
   const RunRecord& record = run.record;
@@ -48,12 +48,13 @@ Result<StepStream> open_steps(Context& context, const ExportOptions& options) {
   Result<StepStream> counted = counted_steps(context, options);
   if (counted.has_value() || counted.error().code != ErrorCode::malformed) return counted;
   return fail(ErrorCode::not_found,
-              fmt::format("{} is no run directory: neither a monitor's (steps-*.json) nor one of "
-                          "mfu run (run.json)",
+              fmt::format("{} is not a run directory: it has neither a monitor's steps-*.json nor "
+                          "the run.json of mfu run",
                           options.run));
 }
 
-// `--jsonl` without a file takes the word behind it: where that is the run, it is the run.
+// `--jsonl` may stand without a file, and then takes the next word for its file. If that word is a
+// folder, it was meant as the run directory.
 void settle_words(ExportOptions& options) {
   for (std::string* file : {&options.jsonl, &options.csv}) {
     std::error_code error;
@@ -66,27 +67,28 @@ void settle_words(ExportOptions& options) {
 Result<void> check(const Context& context, const ExportOptions& options) {
   if (options.run.empty()) {
     return fail(ErrorCode::invalid_argument,
-                "name the run directory: mfu export RUN --tensorboard DIR");
+                "name a run directory, as in mfu export RUN --tensorboard DIR");
   }
   bool json = options.jsonl == kStdout, csv = options.csv == kStdout;
   if (json && csv) {
     return fail(ErrorCode::invalid_argument,
-                "--jsonl and --csv cannot both go to standard output: name a file for one");
+                "--jsonl and --csv cannot both go to standard output. Name a file for one of them");
   }
   if ((json || csv) && context.json()) {
     return fail(
         ErrorCode::invalid_argument,
-        "with --json standard output is the summary's: name a file behind --jsonl or --csv");
+        "with --json the summary goes to standard output. Name a file after --jsonl or --csv");
   }
   if (!options.jsonl.empty() && !options.log.empty()) {
-    return fail(ErrorCode::invalid_argument, "--jsonl and --training-log write the same: name one");
+    return fail(ErrorCode::invalid_argument,
+                "--jsonl and --training-log write the same lines. Give only one");
   }
   const ExportTargets& files = options.targets;
   if (options.jsonl.empty() && options.log.empty() && options.csv.empty() &&
       files.tensorboard.empty() && files.prometheus.empty()) {
     return fail(ErrorCode::invalid_argument,
-                "what to? --jsonl, --csv, --training-log FILE, --tensorboard DIR, --prometheus "
-                "FILE; mfu export --help says more");
+                "say what to write: --jsonl, --csv, --training-log FILE, --tensorboard DIR or "
+                "--prometheus FILE. See mfu export --help");
   }
   return {};
 }
@@ -117,18 +119,20 @@ Result<int> run(Context& context, ExportOptions options) {
 }
 
 CommandText export_text() {
-  return {"export",
-          "A run directory as a log, a table, TensorBoard's files",
-          "Writes the steps of a run directory out: those that a monitor logged in the loop, "
-          "also where its process was killed and its own files end too early; else those that "
-          "mfu run counted. The same steps give the same lines as while the run went on.\n\n"
-          "Without a file, --jsonl and --csv go to standard output. A file that is there is only "
-          "replaced with --force. Where there are several ranks, TensorBoard gets a folder each.",
-          {{"mfu export outputs --training-log training_log.json --tensorboard board",
-            "what a killed run left behind, whole"},
-           {"mfu export run --jsonl | jq '.[\"perf/mfu\"]'", "one object a step"},
-           {"mfu export mfu-runs/train-1 --csv steps.csv --device h100-sxm",
-            "what mfu run counted, against that peak"}}};
+  return {
+      "export",
+      "How do I get a run into a log, a table or TensorBoard?",
+      "Writes out the steps of a run directory. These are the steps that a monitor logged, all of "
+      "them even if its process was killed and its own files end too early. If there is no "
+      "monitor, they are the steps that mfu run counted. The lines are the same as the ones "
+      "written while the run went on.\n\n"
+      "If --jsonl or --csv has no file, it writes to standard output. An existing file is replaced "
+      "only with --force. If there are several ranks, TensorBoard gets one folder per rank.",
+      {{"mfu export outputs --training-log training_log.json --tensorboard board",
+        "every step of a run that was killed"},
+       {"mfu export run --jsonl | jq '.[\"perf/mfu\"]'", "one JSON object per step"},
+       {"mfu export mfu-runs/train-1 --csv steps.csv --device h100-sxm",
+        "what mfu run counted, against the peak of that device"}}};
 }
 
 }  // namespace
@@ -136,26 +140,29 @@ CommandText export_text() {
 Command export_command() {
   auto options = std::make_shared<ExportOptions>();
   auto add = [options](CLI::App& app) {
-    app.add_option("RUN", options->run, "Run directory, or a monitor's output folder")
+    app.add_option("RUN", options->run, "Run directory, or output folder of a monitor")
         ->type_name("RUN");
     auto file_or_stdout = [&app](const char* name, std::string& to, const char* meaning) {
       app.add_option(name, to, meaning)->type_name("FILE")->expected(0, 1)->default_str(kStdout);
     };
-    file_or_stdout("--jsonl", options->jsonl, "JSON Lines, one object a step");
-    file_or_stdout("--csv", options->csv, "A table, one row a step");
-    app.add_option("--training-log", options->log, "The documented training_log.json")
+    file_or_stdout("--jsonl", options->jsonl, "Write JSON Lines, one object per step");
+    file_or_stdout("--csv", options->csv, "Write a table, one row per step");
+    app.add_option("--training-log", options->log,
+                   "Write a training_log.json (docs/formats/training_log.md)")
         ->type_name("FILE");
-    app.add_option("--tensorboard", options->targets.tensorboard, "Event files for TensorBoard")
+    app.add_option("--tensorboard", options->targets.tensorboard,
+                   "Write event files for TensorBoard")
         ->type_name("DIR");
     app.add_option("--prometheus", options->targets.prometheus,
-                   "The newest step, for node_exporter's textfile collector")
+                   "Write the newest step for node_exporter's textfile collector")
         ->type_name("FILE");
-    app.add_flag("--force", options->targets.replace, "Replace files that are there");
-    app.add_option("--device", options->device, "Device whose peak counts (mfu run directories)")
+    app.add_flag("--force", options->targets.replace, "Replace files that exist");
+    app.add_option("--device", options->device,
+                   "For a directory of mfu run: compare with the peak of this device")
         ->type_name("NAME");
     app.add_option("--peak", options->peak, "Peak of one device in FLOP/s; wins over --device")
         ->type_name("FLOP_PER_S");
-    app.add_option("--dtype", options->type, "Hold all FLOPs against this type's peak")
+    app.add_option("--dtype", options->type, "Compare all FLOPs with the peak of this data type")
         ->type_name("TYPE");
   };
   return {export_text(), add, [options](Context& context) { return run(context, *options); }};

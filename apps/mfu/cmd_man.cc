@@ -55,16 +55,16 @@ Result<int> run(Context& context, const ManOptions& options) {
 Command man_command() {
   auto options = std::make_shared<ManOptions>();
   CommandText text{"man",
-                   "The manual pages",
-                   "Prints a manual page in roff, from the same text as --help; cmake --install "
-                   "puts them where man "
-                   "finds them.",
-                   {{"mfu man peak | man -l -", "read one without installing"},
-                    {"mfu man --folder DIR", "write them all"}}};
+                   "Print the manual pages",
+                   "Prints a manual page in roff, made from the same text as --help. cmake "
+                   "--install puts all pages where man finds them.",
+                   {{"mfu man peak | man -l -", "read a page without installing it"},
+                    {"mfu man --folder DIR", "write all pages into a folder"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("COMMAND", options->command, "Whose page; none: mfu's own")
+    app.add_option("COMMAND", options->command, "Command whose page to print (default: mfu itself)")
         ->type_name("COMMAND");
-    app.add_option("--folder", options->folder, "Write every page there")->type_name("DIR");
+    app.add_option("--folder", options->folder, "Write every page into this folder")
+        ->type_name("DIR");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

@@ -8,7 +8,7 @@ namespace mfu::app {
 namespace {
 
 struct PeakOptions {
-  std::vector<std::string> words;  // of the name, which may hold blanks
+  std::vector<std::string> words;  // the name, one word each: it may hold blanks
   bool list = false;
   bool measure = false;
   double seconds = 8;
@@ -21,7 +21,7 @@ Result<std::vector<Precision>> precisions_of(const std::vector<std::string>& nam
   return precisions;
 }
 
-// PyTorch's figures go to the device of the same name; its "cpu" is the processor.
+// Adds what PyTorch measured to the device of the same name. PyTorch's "cpu" is the processor.
 void add_torch(std::vector<Ceiling> measured, const Machine& machine,
                std::vector<std::optional<Ceiling>>& ceilings) {
   for (Ceiling& each : measured) {
@@ -72,7 +72,7 @@ std::vector<std::optional<Ceiling>> measure_all(const Context& context, const Ma
     if (!ceiling) continue;
     Result<void> stored = store_ceiling(*ceiling);
     if (!stored.has_value())
-      context.warn(stored.error().message + " (the ceiling is shown, not kept)");
+      context.warn(stored.error().message + " (the ceiling is shown but not stored)");
   }
   return ceilings;
 }
@@ -110,14 +110,14 @@ Result<int> show_devices(Context& context, const std::string& name) {
 Result<int> run(Context& context, const PeakOptions& options) {
   std::string name = fmt::format("{}", fmt::join(options.words, " "));
   if (!(options.seconds > 0 && options.seconds <= 3600)) {
-    return fail(ErrorCode::invalid_argument, "--seconds: above 0 and at most 3600 was expected");
+    return fail(ErrorCode::invalid_argument, "--seconds must be above 0 and at most 3600");
   }
   if (!options.types.empty() && !options.measure) {
-    return fail(ErrorCode::invalid_argument, "--dtype goes with --measure");
+    return fail(ErrorCode::invalid_argument, "--dtype needs --measure");
   }
   if (!name.empty() && options.measure) {
     return fail(ErrorCode::invalid_argument,
-                "--measure measures this machine's own devices: leave the name out");
+                "--measure measures the devices of this machine. Leave the name out");
   }
   if (!name.empty() || options.list) return show_devices(context, name);
   return show_machine(context, options);
@@ -130,33 +130,32 @@ Command peak_command() {
   CommandText text{
       "peak",
       "What could this hardware do?",
-      "Peaks by data type, each with its source: of this machine's devices, or of the devices that "
-      "NAME fits. A name "
-      "resolves as drivers print it; one that fits several forms (h100) lists them all; an unknown "
-      "one has no peak "
-      "and gets no guess.\n\n"
-      "The peak of an MFU is the dense one for the type the matmuls run in, of one device as its "
-      "driver counts "
-      "devices. A processor's is cores × FLOP per cycle × measured clock.\n\n"
-      "With --measure: the ceiling, the best rate a matrix multiply really reaches here, by "
-      "OpenBLAS, oneDNN and "
-      "PyTorch, and the memory's by triad. It is kept and shown beside the peak from then on.",
-      {{"mfu peak", "this machine's devices"},
-       {"mfu peak \"NVIDIA H100 80GB HBM3\"", "one device by its driver's name"},
-       {"mfu peak h100", "every form of the H100"},
+      "Shows peaks by data type, each with its source: for the devices of this machine, or for "
+      "those that match NAME. Give a name as the driver prints it. A name that matches several "
+      "variants (h100) lists them all. An unknown name gets no peak: mfu does not guess.\n\n"
+      "MFU is measured against the dense peak of the data type in which the matmuls run, for one "
+      "device as the driver counts devices. The peak of a processor is cores × FLOP per cycle × "
+      "measured clock.\n\n"
+      "With --measure you also get the ceiling: the best rate that a matrix multiply really "
+      "reaches on this machine, with OpenBLAS, oneDNN and PyTorch, and the memory bandwidth that a "
+      "triad reaches. It is stored, and from then on shown beside the peak.",
+      {{"mfu peak", "the devices of this machine"},
+       {"mfu peak \"NVIDIA H100 80GB HBM3\"", "one device, by the name its driver gives"},
+       {"mfu peak h100", "every variant of the H100"},
        {"mfu peak --measure", "what this machine really reaches"},
-       {"mfu peak --list --json", "the whole catalogue for a script"},
+       {"mfu peak --list --json", "the whole catalogue, for a script"},
        {"mfu peak --catalog mine.csv \"ACME Z9\"",
         "a device of your own (docs/formats/catalog.md)"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("NAME", options->words, "Device to look up; none: this machine's")
+    app.add_option("NAME", options->words,
+                   "Device to look up (default: the devices of this machine)")
         ->type_name("NAME");
-    app.add_flag("--list", options->list, "Every device of the catalogue");
+    app.add_flag("--list", options->list, "Show every device of the catalogue");
     app.add_flag("--measure", options->measure, "Measure the ceiling of this machine's devices");
     app.add_option("--seconds", options->seconds,
-                   "About how long --measure may take on the processor (default 8)")
+                   "With --measure: about how long the processor is measured (default 8)")
         ->type_name("S");
-    app.add_option("--dtype", options->types, "Only these data types, with --measure")
+    app.add_option("--dtype", options->types, "With --measure: only these data types")
         ->type_name("TYPE")
         ->delimiter(',')
         ->allow_extra_args(false);

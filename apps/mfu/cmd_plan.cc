@@ -21,17 +21,19 @@ struct PlanOptions {
   double bytes_per_parameter = 16;
 };
 
-// The MFU of a run that is known by its tokens a second and device, or the one given, or 40%.
+// The MFU to plan with: worked out from --known-rate, else the one given, else 40%.
 Result<Fraction> expected_mfu(const PlanOptions& options, FlopRate peak,
                               std::vector<std::string>& assumptions) {
   if (options.known_rate.empty())
     return parse_share(options.mfu.empty() ? "40%" : options.mfu, "--mfu");
   if (!options.mfu.empty()) {
-    return fail(ErrorCode::invalid_argument, "--mfu and --known-rate say the same thing: give one");
+    return fail(ErrorCode::invalid_argument,
+                "--mfu and --known-rate say the same thing. Give only one");
   }
   if (options.model.paths.empty() && !options.model.by_shape()) {
-    return fail(ErrorCode::invalid_argument,
-                "--known-rate needs the model it was measured on: a config.json or a shape");
+    return fail(
+        ErrorCode::invalid_argument,
+        "--known-rate needs the model that it was measured on. Name a config.json or give a shape");
   }
   double rate = MFU_TRY(parse_amount(options.known_rate, "--known-rate"));
   Diagnostics diagnostics;
@@ -41,35 +43,36 @@ Result<Fraction> expected_mfu(const PlanOptions& options, FlopRate peak,
   FlopNeed need = MFU_TRY(flop_per_step(model, work));
   double flop_per_token = need.model_flop.to_double() / static_cast<double>(need.tokens);
   assumptions.push_back(
-      fmt::format("a run at {} tokens a second and device is known", options.known_rate));
+      fmt::format("a run reached {} tokens per second and device", options.known_rate));
   Fraction mfu = of_peak({rate * flop_per_token}, peak);
   if (mfu.value > 1) {
     return fail(
         ErrorCode::invalid_argument,
-        fmt::format("--known-rate {} is {:.0f}% of the peak, which cannot be. Suspect: the rate is "
-                    "of several devices, or the peak of another type or form",
-                    options.known_rate, mfu.value * 100));
+        fmt::format(
+            "--known-rate {} is {:.0f}% of the peak, which is impossible. Perhaps the rate is that "
+            "of several devices, or the peak belongs to another data type or variant",
+            options.known_rate, mfu.value * 100));
   }
   return mfu;
 }
 
-// All tokens at the FLOPs of one token of the step: whole steps up to rounding.
+// FLOPs of one token of the step × tokens. A last step that is not full counts in proportion.
 Result<FlopCount> total_of(const PlanOptions& options, PlanInput& input,
                            std::vector<std::string>& assumptions) {
   bool named = !options.model.paths.empty() || options.model.by_shape();
   if (!options.flop.empty() && (!options.tokens.empty() || (named && options.known_rate.empty()))) {
     return fail(ErrorCode::invalid_argument,
-                "--flop is the whole work: leave model and --tokens out");
+                "--flop already is the whole work. Leave the model and --tokens out");
   }
   if (!options.flop.empty()) {
     double amount = MFU_TRY(parse_amount(options.flop, "--flop"));
-    if (amount > 1e37) return fail(ErrorCode::invalid_argument, "--flop: at most 1e37");
+    if (amount > 1e37) return fail(ErrorCode::invalid_argument, "--flop must be at most 1e37");
     return FlopCount::from_wide(static_cast<Uint128>(amount));
   }
   if (options.tokens.empty() || (options.model.paths.empty() && !options.model.by_shape())) {
-    return fail(ErrorCode::invalid_argument,
-                "what is to be trained? Give a config.json or shape with --tokens, or the FLOPs "
-                "with --flop");
+    return fail(
+        ErrorCode::invalid_argument,
+        "say what to train: a config.json or a shape with --tokens, or the FLOPs with --flop");
   }
   Diagnostics diagnostics;
   ModelSpec model = MFU_TRY(
@@ -103,14 +106,13 @@ Result<int> run(Context& context, const PlanOptions& options) {
     input.devices = devices;
     report.plans.push_back(MFU_TRY(plan_run(input)));
   }
-  report.assumptions.push_back(
-      fmt::format("the MFU holds at every number of devices; state = {:g} bytes a parameter "
-                  "(weights, gradients, "
-                  "optimizer) spread over all devices, activations not in it",
-                  options.bytes_per_parameter));
+  report.assumptions.push_back(fmt::format(
+      "the MFU is the same at every number of devices; training state is {:g} bytes per parameter "
+      "(weights, gradients, optimizer), spread over all devices, without activations",
+      options.bytes_per_parameter));
   if (options.watts)
     report.assumptions.push_back(
-        fmt::format("{:g} W a device, without hosts, network and cooling", *options.watts));
+        fmt::format("{:g} W per device, without hosts, network and cooling", *options.watts));
   context.print(context.json() ? to_json(report) : to_text(report, context.style()));
   return kGood;
 }
@@ -122,38 +124,38 @@ Command plan_command() {
   CommandText text{
       "plan",
       "How many devices, days and dollars?",
-      "Turns FLOPs into device-hours, days, cost, energy and memory for training states, at an MFU "
-      "you expect or know "
-      "from a run.",
+      "Turns FLOPs into device-hours, days, cost, energy and memory for the training state, at an "
+      "MFU that you expect or know from a run.",
       {{"mfu plan llama-3.1-8b/ --seq 8192 --tokens 15e12 --device \"NVIDIA H100 80GB HBM3\" "
         "--devices 512,1024,2048 --price 2.5",
-        "what-if table"},
+        "a table for three sizes of the job"},
        {"mfu plan --flop 3.8e25 --mfu 41% --device \"NVIDIA H100 80GB HBM3\" --devices 16384",
-        "a known total"}}};
+        "a job whose total FLOPs are known"}}};
   auto add = [options](CLI::App& app) {
     options->model.add_to(app, false);
     options->step.add_to(app);
-    app.add_flag("--mtp", options->step.work.mtp, "Multi-token-prediction layers run too");
+    app.add_flag("--mtp", options->step.work.mtp, "Count the multi-token-prediction layers too");
     options->device.add_to(app);
-    app.add_option("--tokens", options->tokens, "Tokens in all (15e12, 15T)")->type_name("N");
-    app.add_option("--flop", options->flop, "FLOPs in all, instead of a model and tokens")
+    app.add_option("--tokens", options->tokens, "Tokens to train on, in total (15e12, 15T)")
+        ->type_name("N");
+    app.add_option("--flop", options->flop, "FLOPs in total, instead of a model and --tokens")
         ->type_name("N");
     app.add_option("--mfu", options->mfu, "MFU to expect (default 40%)")->type_name("SHARE");
     app.add_option("--known-rate", options->known_rate,
-                   "Tokens a second and device of a run of this model, instead of an MFU")
+                   "Tokens per second and device of a known run of this model, instead of --mfu")
         ->type_name("N");
-    app.add_option("--devices", options->devices, "How many, several apart by commas")
+    app.add_option("--devices", options->devices, "Number of devices; several numbers with commas")
         ->type_name("N,N")
         ->delimiter(',')
         ->check(whole_number());
-    app.add_option("--price", options->price, "Of a device-hour")
+    app.add_option("--price", options->price, "Price of one device-hour")
         ->type_name("X")
         ->check(CLI::PositiveNumber);
-    app.add_option("--watts", options->watts, "Of a device")
+    app.add_option("--watts", options->watts, "Power of one device, in watts")
         ->type_name("W")
         ->check(CLI::PositiveNumber);
     app.add_option("--bytes-per-parameter", options->bytes_per_parameter,
-                   "Of training state (default 16: bf16 with Adam in fp32)")
+                   "Bytes of training state per parameter (default 16: bf16 with Adam in fp32)")
         ->type_name("X");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};

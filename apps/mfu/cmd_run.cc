@@ -27,14 +27,14 @@ struct RunOptions {
   std::string directory, json_file, device, peak, type, model, step_marker, warmup, formulas;
   RunAsked asked;
   std::string listen;
-  std::string drain;  // a region folder: carry an observed process's counts, run nothing
+  std::string drain;  // a region folder: store what is counted there, and run no command
 };
 
-// What can be refused is refused before the command starts.
+// The checked options. A wrong option is refused before the command starts.
 struct Prepared {
   RunQuestion question;
   std::string device, asked;
-  std::string formulas;  // as processes read them: a mark after each field and each formula
+  std::string formulas;  // for the processes: \x1f between fields, \x1e after each formula
   std::chrono::milliseconds grace{};
 };
 
@@ -85,35 +85,35 @@ Environment environment_of(const RunPlaces& places, const RunOptions& options,
   std::string inject = inject_folder();
   if (inject.empty()) {
     context.warn(
-        "the Python part of mfu is not beside this program, so nothing will be counted: "
-        "name the folder of the package mfu with MFU_PYTHON_DIR");
+        "the Python package mfu was not found beside this program, so nothing will be counted. Set "
+        "MFU_PYTHON_DIR to the folder of the package");
     return environment;
   }
   const char* before = std::getenv("PYTHONPATH");
   std::string rest = before == nullptr || *before == 0 ? "" : ":" + std::string(before);
   environment["PYTHONPATH"] = inject + rest;
   environment["MFU_INJECT_DIR"] = inject;
-  // For a process that lost its environment and finds this launcher among its ancestors
-  // (python/_openmfu_start.py).
+  // A process that lost its environment reads it from here, if this launcher is among its
+  // ancestors (python/_openmfu_start.py).
   std::ofstream file(places.region_folder + "/environment", std::ios::binary);
   for (const auto& [name, value] : environment) file << name << '=' << value << '\0';
   return environment;
 }
 
-// Nothing happened: nothing is left behind.
+// The command did not start, so the run leaves no files behind.
 void discard(const RunPlaces& places) {
   std::error_code ignored;
   std::filesystem::remove_all(places.region_folder, ignored);
   std::filesystem::remove_all(places.spare_folder, ignored);
   std::filesystem::remove(places.file, ignored);
-  std::filesystem::remove(places.directory, ignored);  // where it is empty
+  std::filesystem::remove(places.directory, ignored);  // only if it is empty
 }
 
 Result<void> write_text(const std::string& path, const std::string& text) {
   std::ofstream file(path, std::ios::trunc);
   file << text << '\n';
   file.close();
-  if (!file) return fail(ErrorCode::io, fmt::format("{}: cannot be written", path));
+  if (!file) return fail(ErrorCode::io, fmt::format("cannot write {}", path));
   return {};
 }
 
@@ -123,8 +123,8 @@ RunReport make_report(Context& context, const RunRecord& record, Prepared& prepa
   return report_run(record, prepared.question);
 }
 
-// What a person gets goes to standard error; standard output is the program's, and the last line
-// there ours with --json.
+// The summary for people goes to standard error. Standard output belongs to the program; with
+// --json we add one last line to it.
 void tell(Context& context, const RunOptions& options, const RunPlaces& places,
           const RunReport& report) {
   std::string json = to_json(report);
@@ -181,12 +181,12 @@ Result<int> launch(Context& context, const RunOptions& options) {
   RunEnd end = command.finish([&watch] { watch.pause(); });
   std::optional<RunRecord> record = watch.stop();
   if (!record) {
-    context.warn(fmt::format("{}: the disk does not answer; what was counted is still in {}",
+    context.warn(fmt::format("{}: the disk does not answer. What was counted is still in {}",
                              places.directory, places.region_folder));
     std::fflush(stdout);
     std::_Exit(end.status);
   }
-  // Only now: others may take a launcher that has ended for one whose files are whole.
+  // Not earlier: other launchers take "has ended" to mean that all files are complete.
   Result<void> closed = close_run(places, end);
   if (!closed.has_value()) context.warn(closed.error().message);
   record->run.command = options.command;
@@ -212,14 +212,15 @@ Result<int> launch(Context& context, const RunOptions& options) {
   return report.stopped_after_steps ? 0 : end.status;
 }
 
-// For a process that observes itself, without a launcher: until all its processes are gone.
+// Serves a process that observes itself and has no launcher. Returns when all its processes have
+// ended.
 Result<int> drain(Context& context, const RunOptions& options) {
   if (options.directory.empty()) {
-    return fail(ErrorCode::invalid_argument, "--drain goes with --dir");
+    return fail(ErrorCode::invalid_argument, "--drain needs --dir");
   }
   RunPlaces places = places_of_launch(options.directory, options.drain);
   RunRecord record = drain_to_the_end(places);
-  static_cast<void>(close_run(places).has_value());  // no file, no end
+  static_cast<void>(close_run(places).has_value());  // fails only if there is no file to close
   auto text = [&](const RunRecord& each) {
     Prepared prepared;
     return to_json(make_report(context, each, prepared));
@@ -233,7 +234,8 @@ Result<int> drain(Context& context, const RunOptions& options) {
 Result<int> run(Context& context, const RunOptions& options) {
   if (!options.drain.empty()) return drain(context, options);
   if (options.command.empty()) {
-    return fail(ErrorCode::invalid_argument, "no command: mfu run [options] -- python train.py");
+    return fail(ErrorCode::invalid_argument,
+                "name a command to run, as in mfu run -- python train.py");
   }
   return launch(context, options);
 }
@@ -243,24 +245,25 @@ CommandText run_text() {
       "run",
       "What is the MFU of my program?",
       "Runs COMMAND unchanged and counts what its PyTorch processes compute: every matmul-class "
-      "operator, by data type, at no cost that can be measured. Works through python, python -m, "
-      "console scripts, torchrun, accelerate, and worker processes by fork and spawn. Its "
-      "terminal, input, output, signals and exit status are its own.\n\n"
-      "A step ends where an optimizer step ends. On a terminal a line shows the last steps; at "
-      "the end a summary goes to standard error: MFU and HFU with the peak behind them, where "
-      "step time went, what was not counted, the ranks side by side, and what to change first. "
-      "The run directory keeps every step (docs/formats/run.md) and summary.json.\n\n"
-      "MFU is model FLOPs (recomputation left out) over step time and the dense peak of the "
-      "devices, warm-up steps left out. Ranks that share one processor are one device.",
+      "operator, by data type, at a cost too small to measure. It works with python, python -m, "
+      "console scripts, torchrun, accelerate and worker processes started by fork or spawn. The "
+      "command keeps its terminal, input, output, signals and exit status.\n\n"
+      "A step ends where an optimizer step ends. On a terminal, one line shows the latest steps. "
+      "At the end a summary goes to standard error: MFU and HFU with their peak, where the time of "
+      "a step went, what was not counted, the ranks side by side, and what to change first. The "
+      "run directory keeps every step (docs/formats/run.md) and summary.json.\n\n"
+      "MFU is the model's FLOPs (without recomputation) divided by step time and by the dense peak "
+      "of the devices. Warm-up steps are left out. Ranks that share a processor count as one "
+      "device.",
       {{"mfu run -- python train.py", "the MFU of a training program"},
        {"mfu run -- torchrun --nproc-per-node 8 train.py", "all ranks, one summary"},
-       {"srun mfu run -- python train.py", "one launcher a task, one run, one summary"},
+       {"srun mfu run -- python train.py", "one launcher per task, but one run and one summary"},
        {"mfu run --dir /shared/run -- torchrun --nnodes 2 … train.py",
-        "the same on every node: one run"},
+        "the same command on every node makes one run"},
        {"mfu run --dir runs/a --json-file a.json -- python train.py --lr 1e-3",
-        "kept where you say, and for a script"},
-       {"mfu run --explain -- python train.py", "and why: three steps are profiled and explained"},
-       {"mfu run --steps 20 -- python train.py", "twenty steps are enough"},
+        "choose the run directory, and write a file for a script"},
+       {"mfu run --explain -- python train.py", "also say why: profile and explain three steps"},
+       {"mfu run --steps 20 -- python train.py", "stop after twenty steps"},
        {"mfu run --step-marker generate -- python serve.py",
         "a program without an optimizer: a step is a range of that name"}}};
 }
@@ -270,35 +273,38 @@ CommandText run_text() {
 Command run_command() {
   auto options = std::make_shared<RunOptions>();
   auto add = [options](CLI::App& app) {
-    app.add_option("COMMAND", options->command, "The command, after --")->type_name("COMMAND");
+    app.add_option("COMMAND", options->command, "The command to run, after --")
+        ->type_name("COMMAND");
     app.add_option("--dir", options->directory,
-                   "Run directory (default: ./mfu-runs/, by program and time)")
+                   "Run directory (default: a folder in ./mfu-runs/ named after program and time)")
         ->type_name("DIR");
-    app.add_option("--json-file", options->json_file, "The JSON object, alone, to this file")
+    app.add_option("--json-file", options->json_file, "Write the JSON summary to this file")
         ->type_name("PATH");
     app.add_option("--device", options->device,
-                   "Device whose peak counts, where the program does not say it right")
+                   "Compare with the peak of this device (default: the one the program runs on)")
         ->type_name("NAME");
     app.add_option("--peak", options->peak, "Peak of one device in FLOP/s; wins over --device")
         ->type_name("FLOP_PER_S");
-    app.add_option("--dtype", options->type, "Hold all FLOPs against this type's peak")
+    app.add_option("--dtype", options->type, "Compare all FLOPs with the peak of this data type")
         ->type_name("TYPE");
     app.add_option("--model", options->model,
-                   "config.json: attention that runs as plain matmuls counts by its exact area")
+                   "config.json of the model: attention that runs as plain matmuls is then counted "
+                   "by its exact area")
         ->type_name("CONFIG");
-    app.add_option("--step-marker", options->step_marker,
-                   "Name of the record_function range that ends a step, where no optimizer does")
+    app.add_option(
+           "--step-marker", options->step_marker,
+           "For a program without an optimizer: name of the record_function range that is a step")
         ->type_name("NAME");
     app.add_option("--formulas", options->formulas,
                    "YAML with FLOP formulas for operators and Triton kernels (docs/coverage.md)")
         ->type_name("FILE");
     app.add_option("--warmup", options->warmup,
-                   "First steps of each rank to leave out (default: found out)")
+                   "Steps to ignore at the start of each rank (default: detected from step times)")
         ->type_name("N");
     options->asked.add_to(app);
     app.add_option("--listen", options->listen,
-                   "Serve /metrics for Prometheus while it runs; beyond loopback with the token "
-                   "in MFU_METRICS_TOKEN")
+                   "Serve /metrics for Prometheus while the command runs; an address other than "
+                   "loopback needs a token in MFU_METRICS_TOKEN")
         ->type_name("HOST:PORT");
     app.add_option("--drain", options->drain, "")->group("");
   };

@@ -23,7 +23,7 @@ std::vector<Words> words_of(const std::vector<Command>& commands, const CLI::App
   return all;
 }
 
-// Inside single quotes of a shell.
+// Puts the text into single quotes for a shell.
 std::string shell_quoted(std::string_view text) {
   std::string safe = "'";
   for (char letter : text) safe += letter == '\'' ? std::string("'\\''") : std::string(1, letter);

@@ -15,8 +15,8 @@ namespace mfu::app {
 
 namespace {
 
-// A text classifier. As newcomers have it: rows are made one by one in Python, inside the training
-// process, and the optimizer walks over its tensors.
+// A text classifier as a newcomer would write it: rows are made one by one in Python, inside the
+// training process, and the optimizer updates one tensor after the other.
 constexpr const char* kProgram = R"(
 import sys
 try:
@@ -97,7 +97,7 @@ Result<RunRecord> run_training(const DemoRun& run) {
   std::string what =
       ended && WEXITSTATUS(status) == kNoTorch ? "has no PyTorch" : "could not train a small model";
   return fail(ErrorCode::not_found,
-              fmt::format("{} {}: set MFU_PYTHON or --python to an interpreter that has PyTorch",
+              fmt::format("{} {}. Set MFU_PYTHON or --python to an interpreter that has PyTorch",
                           run.python, what));
 }
 

@@ -10,12 +10,12 @@ namespace mfu::app {
 struct DemoRun {
   std::string folder;    // the run directory
   std::string python;    // interpreter that has PyTorch
-  bool changed = false;  // with what was advised
-  bool shown = true;     // its summary goes to standard output
+  bool changed = false;  // whether the advice is followed
+  bool shown = true;     // whether its summary goes to standard output
 };
 
-// Runs it and reads what it left. `not_found` where there is no PyTorch; the message says how to
-// name one.
+// Runs the training and reads its run directory. Fails with `not_found` if there is no PyTorch; the
+// message says how to name an interpreter that has it.
 Result<RunRecord> run_training(const DemoRun& run);
 
 }  // namespace mfu::app

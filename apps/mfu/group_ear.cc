@@ -38,7 +38,7 @@ GroupEar::GroupEar(const sigset_t& signals) {
   pid_t self = getpid();
   child_ = fork();
   if (child_ == 0) {
-    // Whoever waits for the end of our output must not wait for this process.
+    // Otherwise a reader of our output would wait for this process to end as well.
     close(STDIN_FILENO);
     close(STDOUT_FILENO);
     close(STDERR_FILENO);

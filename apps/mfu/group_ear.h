@@ -1,6 +1,6 @@
-// Tells a signal that was sent to us alone from one that was sent to all of our process group (or
-// of a cgroup): a process of our own beside us hears the second kind too. The command has heard it
-// then, and must not get it twice.
+// Tells a signal that was sent to us alone from one that was sent to our whole process group or
+// cgroup. A small process of our own, in the same group, receives only the second kind. The command
+// has then received it too, and must not get it twice.
 #pragma once
 
 #include <signal.h>
@@ -10,13 +10,13 @@ namespace mfu::app {
 
 class GroupEar {
  public:
-  // Starts the process. Call before there are threads.
+  // Starts the small process. Call it before there are threads.
   explicit GroupEar(const sigset_t& signals);
   ~GroupEar();
   GroupEar(const GroupEar&) = delete;
   GroupEar& operator=(const GroupEar&) = delete;
 
-  // Whether the others heard it as well. Waits a moment for the answer.
+  // Whether the whole group received this signal. Waits up to 100 ms for the answer.
   bool heard(const siginfo_t& info);
 
  private:

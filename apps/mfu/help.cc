@@ -9,7 +9,7 @@ namespace mfu::app {
 
 namespace {
 
-// CLI11 keeps a fixed set of values in the type's name: "WHEN:{auto,always,never}".
+// CLI11 keeps the allowed values of an option in its type name: "WHEN:{auto,always,never}".
 std::pair<std::string, std::vector<std::string>> value_and_choices(const CLI::Option& option) {
   std::string type = option.get_type_name();
   std::vector<std::string> choices;
@@ -25,7 +25,7 @@ std::pair<std::string, std::vector<std::string>> value_and_choices(const CLI::Op
   return {type.substr(0, open), choices};
 }
 
-// Code points, not bytes: what a column is.
+// Counts code points, because a terminal column holds one of them, not one byte.
 std::size_t columns_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char letter) {
     return (static_cast<unsigned char>(letter) & 0xC0) != 0x80;
@@ -59,8 +59,8 @@ std::string paragraphs(const std::string& text, const TextStyle& style) {
   return whole;
 }
 
-// A command that is wider than the terminal, as a shell takes it: broken between words, outside
-// quotes.
+// Breaks a command that is wider than the terminal so that a shell still takes it: between words,
+// outside quotes, with a backslash.
 std::string command_lines(const std::string& command, std::size_t width) {
   constexpr std::size_t kIndent = 6;
   std::string text;
@@ -127,7 +127,7 @@ std::string root_help(const std::vector<Command>& commands, const CLI::App& root
             wrapped(command.text.summary, style.width, 14) + "\n";
   }
   text += "\n" + heading("Options of every command", style) + option_lines(options_of(root), style);
-  text += "\nmfu COMMAND --help says more, with examples. Start with: mfu demo\n";
+  text += "\nmfu COMMAND --help explains a command, with examples. Start with: mfu demo\n";
   return text;
 }
 

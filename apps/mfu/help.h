@@ -1,5 +1,5 @@
-// The words of --help, from one description of the commands; the man pages and completions say the
-// same.
+// Makes the text of --help, of the man pages and of shell completions, all from one description of
+// the commands.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ struct OptionText {
   bool positional = false;
 };
 
-// Of that app alone, not of the one above it; hidden ones are left out.
+// The options of that app alone, without those of its parent. Hidden options are left out.
 std::vector<OptionText> options_of(const CLI::App& app);
 
 std::string usage_line(const CommandText& text, const CLI::App& app);

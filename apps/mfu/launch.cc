@@ -22,7 +22,7 @@ namespace {
 constexpr int kForwarded[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM, SIGUSR1,
                               SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 
-// What the command must have had before we changed anything.
+// The signal mask and the ignored signals before we changed anything; the command gets these.
 sigset_t first_mask;
 sigset_t first_ignored;
 
@@ -53,8 +53,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-// A signal that a process sent to us alone; the terminal sends its own to all of a group, the
-// command among it.
+// Whether a process sent this signal. The terminal sends its own signals to the whole group, so the
+// command has received those.
 bool sent_to_us(const siginfo_t& info) {
   return info.si_code <= 0;
 }
@@ -64,7 +64,7 @@ void hand_on(int child, GroupEar& ear, const siginfo_t& info,
   if (sent_to_us(info) && !ear.heard(info)) kill(child, info.si_signo);
   if (info.si_signo != SIGTSTP) return;
   before_stop();
-  raise(SIGSTOP);  // the shell sees us stop, as it sees the command
+  raise(SIGSTOP);  // so that the shell sees us stop too
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ std::optional<NotStarted> Launch::start(const std::vector<std::string>& command,
                                        "before it?",
                                        command[0])};
   }
-  return NotStarted{126, fmt::format("{}: cannot be run: {}", command[0], std::strerror(error))};
+  return NotStarted{126, fmt::format("cannot run {}: {}", command[0], std::strerror(error))};
 }
 
 RunEnd Launch::finish(const std::function<void()>& before_stop) {

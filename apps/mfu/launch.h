@@ -1,5 +1,5 @@
-// A command run as if we were not there: its terminal, input, output, signals and exit status are
-// its own.
+// Runs a command as if we were not there: it keeps its terminal, input, output, signals and exit
+// status.
 #pragma once
 
 #include <mfu/record.h>
@@ -14,7 +14,7 @@
 
 namespace mfu::app {
 
-// Set in the command's environment, beside what is there.
+// Variables to set in the command's environment, in addition to ours.
 using Environment = std::map<std::string, std::string>;
 
 // A command that could not be started.
@@ -27,19 +27,19 @@ class GroupEar;
 
 class Launch {
  public:
-  // From here on this thread, and those it starts, leave signals to finish().
+  // Blocks signals in this thread and in those that it starts later. finish() handles them.
   Launch();
   ~Launch();
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
 
-  // None: it runs.
+  // Starts the command. Returns nothing if it runs.
   std::optional<NotStarted> start(const std::vector<std::string>& command,
                                   const Environment& environment);
 
-  // Waits, handing on the signals that are sent to us alone; those of the terminal, and those sent
-  // to our whole group, reach the command by themselves. `before_stop` is called before a Ctrl-Z
-  // stops us too.
+  // Waits until the command ends and passes on the signals that are sent to us alone. Signals from
+  // the terminal or to our whole group reach the command without us. `before_stop` is called before
+  // Ctrl-Z stops this process.
   RunEnd finish(const std::function<void()>& before_stop);
 
   int pid() const { return child_; }
@@ -49,8 +49,9 @@ class Launch {
   std::unique_ptr<GroupEar> ear_;
 };
 
-// The folder of sitecustomize.py that goes before PYTHONPATH: in $MFU_PYTHON_DIR, beside this
-// program in a build tree, an installation or a wheel. Empty: not there.
+// The folder with our sitecustomize.py, which goes first on PYTHONPATH. It is looked for in
+// $MFU_PYTHON_DIR, then beside this program in a wheel, a build tree or an installation. Empty if
+// it is nowhere.
 std::string inject_folder();
 
 }  // namespace mfu::app

@@ -17,7 +17,7 @@ using std::chrono::steady_clock;
 
 constexpr auto kAskEvery = std::chrono::milliseconds(100);
 
-// Whom the launcher asked; none: it has not answered yet.
+// The processes that the launcher asked. None if it has not answered yet.
 std::optional<std::set<std::uint64_t>> asked_of(const std::string& path) {
   std::ifstream file(path);
   if (!file) return std::nullopt;
@@ -33,17 +33,17 @@ bool has_ended(const RunRecord& run) {
 std::string why_nothing(const std::string& directory) {
   Result<RunRecord> run = read_run(directory);
   if (!run.has_value()) return "";
-  if (has_ended(*run)) return "the program ended meanwhile";
+  if (has_ended(*run)) return "the program has ended meanwhile";
   for (const ProcessRecord& each : run->processes) {
     const std::string* said = each.fact("explain");
     if (said == nullptr) continue;
     if (*said == "own_profiler") return "the program uses torch's profiler itself";
     if (said->starts_with("failed: ")) return said->substr(8);
   }
-  return "no step came to its end";
+  return "no step has ended yet";
 }
 
-// New windows of these processes, once all have one.
+// The new windows of these processes. Empty until every process has one.
 std::vector<ProfiledWindow> windows_since(const std::string& directory,
                                           const std::set<std::string>& before,
                                           const std::set<std::uint64_t>& pids) {
@@ -82,7 +82,8 @@ Result<std::vector<ProfiledWindow>> ask_for_windows(const LiveQuestion& question
   RunRecord run = MFU_TRY(read_run(directory));
   if (has_ended(run)) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: this run has ended; --live asks one that runs", directory));
+                fmt::format("{}: this run has ended, and --live needs one that is still running",
+                            directory));
   }
   std::set<std::string> before;
   for (const ProfiledWindow& each : read_windows(directory)) {
@@ -95,7 +96,7 @@ Result<std::vector<ProfiledWindow>> ask_for_windows(const LiveQuestion& question
   {
     std::ofstream file(path + ".part");
     file << question.steps << '\n';
-    if (!file.flush()) return fail(ErrorCode::io, fmt::format("{}: cannot be written", path));
+    if (!file.flush()) return fail(ErrorCode::io, fmt::format("cannot write {}", path));
   }
   std::filesystem::rename(path + ".part", path, error);
   auto until = steady_clock::now() + question.patience;

@@ -1,5 +1,5 @@
-// A window of a program that runs, asked for from outside: a file in the run directory, which the
-// launcher carries to the program. No signal, no port.
+// Asks a running program, from outside, to profile a few steps. The question is a file in the run
+// directory, and the launcher passes it on to the program. No signal and no port is used.
 #pragma once
 
 #include <mfu/mfu.h>
@@ -9,11 +9,13 @@
 
 namespace mfu::app {
 
-// The launcher's side: takes what lies there, asks the processes, and says whom it asked.
+// The launcher's side: takes the questions in the directory, asks the processes, and writes down
+// which processes it asked.
 void carry_requests(const std::string& directory, Drainer& drainer);
 
-// The other side: asks, and waits for the windows. `invalid_argument` where the run has ended,
-// `not_found` where nobody answers in time, with the reason as far as it is known.
+// The asking side: asks, and waits for the windows. Fails with `invalid_argument` if the run has
+// ended, and with `not_found` if nobody answers in time; the message gives the reason if it is
+// known.
 struct LiveQuestion {
   std::string directory;
   std::uint64_t steps = 3;

@@ -6,8 +6,8 @@ namespace mfu::app {
 
 namespace {
 
-// Roff takes a leading dot or quote as a request, a backslash as an escape, a bare hyphen as a
-// dash.
+// In roff a leading dot or quote starts a request, a backslash starts an escape and a bare hyphen
+// is a dash. This escapes all of them.
 std::string roff(std::string_view text) {
   std::string safe;
   bool line_start = true;
@@ -43,9 +43,8 @@ std::string options_section(std::string_view heading, const CLI::App& app) {
 }
 
 constexpr const char* kStatus =
-    ".SH EXIT STATUS\n0 good; 1 a threshold was not met or a comparison came out worse; 2 misuse "
-    "or bad input; "
-    "70 a bug of ours.\n";
+    ".SH EXIT STATUS\n0: success. 1: a threshold was not met, or a comparison came out worse. 2: "
+    "wrong use or bad input. 70: a bug in mfu.\n";
 
 }  // namespace
 
@@ -62,9 +61,9 @@ std::string root_manual(const std::vector<Command>& commands, const CLI::App& ro
     text += fmt::format(".TP\n\\fB{}\\fR\n{}\n", roff(key.environment), roff(key.meaning));
   }
   text +=
-      ".SH FILES\n.TP\n$XDG_CONFIG_HOME/mfu/config.yaml\nsettings; mfu config show \\-\\-origin "
-      "says what holds "
-      "and why\n.TP\n$XDG_CACHE_HOME/mfu/ceilings.json\nmeasured ceilings\n";
+      ".SH FILES\n.TP\n$XDG_CONFIG_HOME/mfu/config.yaml\nSettings. mfu config show \\-\\-origin "
+      "shows each value and where it comes from.\n.TP\n$XDG_CACHE_HOME/mfu/ceilings.json\nMeasured "
+      "ceilings.\n";
   return text + kStatus;
 }
 

@@ -25,7 +25,7 @@ Result<std::uint64_t> parse_whole(const std::string& text, const std::string& wh
   auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (problem != std::errc() || stop != text.data() + text.size()) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: '{}' where a whole number was expected", what, text));
+                fmt::format("{}: '{}' is not a whole number", what, text));
   }
   return number;
 }
@@ -43,9 +43,8 @@ Result<double> parse_amount(const std::string& text, const std::string& what) {
                  : unit == "T"                ? 1e12
                                               : 0;
   if (problem != std::errc() || scale == 0 || !std::isfinite(number) || number <= 0) {
-    return fail(
-        ErrorCode::invalid_argument,
-        fmt::format("{}: '{}' where a number above 0 was expected (15e12, 70B)", what, text));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: '{}' is not a number above 0, such as 15e12 or 70B", what, text));
   }
   return number * scale;
 }
@@ -54,9 +53,8 @@ Result<std::uint64_t> parse_whole_amount(const std::string& text, const std::str
                                          double most) {
   double number = MFU_TRY(parse_amount(text, what));
   if (number < 1 || number > most || number != std::floor(number)) {
-    return fail(
-        ErrorCode::invalid_argument,
-        fmt::format("{}: '{}' where a whole number from 1 to {:g} was expected", what, text, most));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: '{}' is not a whole number from 1 to {:g}", what, text, most));
   }
   return static_cast<std::uint64_t>(number);
 }
@@ -65,7 +63,7 @@ CLI::Validator whole_number() {
   auto check = [](std::string& text) -> std::string {
     bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
     bool good = digits && text.size() < 16 && text.find_first_not_of('0') != std::string::npos;
-    return good ? "" : "'" + text + "' where a whole number from 1 on was expected";
+    return good ? "" : "'" + text + "' is not a whole number above 0";
   };
   return CLI::Validator(check, "");
 }
@@ -75,51 +73,62 @@ Result<Fraction> parse_share(const std::string& text, const std::string& what) {
   std::string digits = percent ? text.substr(0, text.size() - 1) : text;
   Result<double> number = parse_amount(digits, what);
   if (!number.has_value()) {
-    return fail(
-        ErrorCode::invalid_argument,
-        fmt::format("{}: '{}' where a share such as 45.2% or 0.452 was expected", what, text));
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: '{}' is not a share, such as 45.2% or 0.452", what, text));
   }
   return Fraction{percent ? *number / 100 : *number};
 }
 
 void ModelOptions::add_to(CLI::App& app, bool several) {
-  app.add_option("CONFIG", paths, "config.json, a folder holding one, .safetensors, index or .gguf")
+  app.add_option(
+         "CONFIG", paths,
+         "config.json or a folder that has one; or a .safetensors file, its index or a .gguf")
       ->type_name("CONFIG")
       ->expected(0, several ? 1 << 20 : 1);
   app.add_option("--architecture", architecture,
-                 "Class to count instead of the config's architectures[0]")
+                 "Class of the model to count, instead of the config's architectures[0]")
       ->type_name("NAME");
-  app.add_option("--set", overrides, "Another value for a config field")
+  app.add_option("--set", overrides, "Use another value for a field of the config")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--assume", assume, "Read a type that is not known as this one, by its fields")
+  app.add_option("--assume", assume,
+                 "Read the fields of an unknown model type as those of this type")
       ->type_name("TYPE");
-  app.add_option("--layers", shape.layers, "A model by its shape, without a config: layers")
+  app.add_option("--layers", shape.layers, "Shape of a model without a config: number of layers")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--hidden", shape.hidden, "… width")->type_name("N")->check(whole_number());
-  app.add_option("--heads", shape.heads, "… query heads")->type_name("N")->check(whole_number());
-  app.add_option("--kv-heads", shape.kv_heads, "… key and value heads (default: heads)")
+  app.add_option("--hidden", shape.hidden, "Shape: hidden size")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--head-dim", shape.head_dim, "… width of a head (default: width / heads)")
+  app.add_option("--heads", shape.heads, "Shape: query heads")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--ffn", shape.ffn, "… width of the MLP (default: 4 × width)")
+  app.add_option("--kv-heads", shape.kv_heads, "Shape: key and value heads (default: --heads)")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--mlp", mlp, "… kind of MLP")
+  app.add_option("--head-dim", shape.head_dim,
+                 "Shape: size of a head (default: --hidden / --heads)")
+      ->type_name("N")
+      ->check(whole_number());
+  app.add_option("--ffn", shape.ffn, "Shape: size of the MLP (default: 4 × --hidden)")
+      ->type_name("N")
+      ->check(whole_number());
+  app.add_option("--mlp", mlp, "Shape: kind of MLP")
       ->type_name("KIND")
       ->check(CLI::IsMember({"gated", "plain"}));
-  app.add_option("--vocab", shape.vocab, "… vocabulary")->type_name("N")->check(whole_number());
-  app.add_flag("--tied", shape.tied, "… head and embedding are one matrix");
-  app.add_option("--experts", shape.experts, "… experts a layer")
+  app.add_option("--vocab", shape.vocab, "Shape: size of the vocabulary")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--experts-per-token", shape.experts_per_token, "… experts a token visits")
+  app.add_flag("--tied", shape.tied, "Shape: embedding and output head share one matrix");
+  app.add_option("--experts", shape.experts, "Shape: experts per layer")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--params", parameters, "Published parameter count, for conventions written in N")
+  app.add_option("--experts-per-token", shape.experts_per_token,
+                 "Shape: experts that each token uses")
+      ->type_name("N")
+      ->check(whole_number());
+  app.add_option("--params", parameters,
+                 "Published number of parameters, for conventions that count with N")
       ->type_name("N");
 }
 
@@ -141,7 +150,7 @@ Result<ConfigOptions> ModelOptions::config() const {
     std::size_t cut = pair.find('=');
     if (cut == std::string::npos || cut == 0) {
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("--set {}: KEY=VALUE was expected", pair));
+                  fmt::format("--set {}: write it as KEY=VALUE", pair));
     }
     options.overrides.emplace_back(pair.substr(0, cut), pair.substr(cut + 1));
   }
@@ -157,33 +166,34 @@ Result<std::optional<std::uint64_t>> ModelOptions::published_parameters() const 
 }
 
 void StepOptions::add_to(CLI::App& app) {
-  app.add_option("--phase", phase, "What kind of step")
+  app.add_option("--phase", phase, "Kind of step")
       ->type_name("PHASE")
       ->check(CLI::IsMember({"train", "forward", "prefill", "decode"}));
-  app.add_option("--batch", work.batch, "Sequences (default 1)")
+  app.add_option("--batch", work.batch, "Sequences in the step (default 1)")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--seq", work.sequence, "New tokens of each (default 2048; decode 1)")
+  app.add_option("--seq", work.sequence, "New tokens per sequence (default 2048; for decode 1)")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--context", work.context, "Tokens of each already in the cache")
+  app.add_option("--context", work.context, "Tokens per sequence that are already in the cache")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
   app.add_option("--encoder-seq", work.encoder_sequence,
-                 "Encoder tokens of each, for encoder-decoder models")
+                 "Encoder tokens per sequence, for encoder-decoder models")
       ->type_name("N")
       ->check(whole_number());
-  app.add_option("--lengths", lengths, "Packed or ragged lengths, instead of batch and seq")
+  app.add_option("--lengths", lengths,
+                 "Lengths of packed or ragged sequences, instead of --batch and --seq")
       ->type_name("N,N,…");
-  app.add_option("--images", work.images, "Pictures in all")
+  app.add_option("--images", work.images, "Images in the step, in total")
       ->type_name("N")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-  app.add_option("--image-grid", grid, "Patches of a picture before merging, as image_grid_thw")
+  app.add_option("--image-grid", grid, "Patches of an image before merging, as in image_grid_thw")
       ->type_name("T,H,W");
-  app.add_option("--recompute", recompute, "What the backward pass runs again")
+  app.add_option("--recompute", recompute, "What the backward pass computes again")
       ->type_name("POLICY")
       ->check(CLI::IsMember({"none", "selective", "full"}));
-  app.add_option("--mla", mla, "Latent attention: absorbed in decode by default")
+  app.add_option("--mla", mla, "Form of latent attention (auto: absorbed in decode)")
       ->type_name("FORM")
       ->check(CLI::IsMember({"auto", "expanded", "absorbed"}));
 }
@@ -198,7 +208,8 @@ Result<Workload> StepOptions::workload() const {
   if (work.sequence == 0) asked.sequence = asked.phase == Phase::decode ? 1 : 2048;
   if (!lengths.empty()) {
     if (work.batch != 1 || work.sequence != 0) {
-      return fail(ErrorCode::invalid_argument, "--lengths stands instead of --batch and --seq");
+      return fail(ErrorCode::invalid_argument,
+                  "--lengths replaces --batch and --seq. Leave those out");
     }
     for (const std::string& part : comma_parts(lengths))
       asked.lengths.push_back(MFU_TRY(parse_whole(part, "--lengths")));
@@ -206,7 +217,7 @@ Result<Workload> StepOptions::workload() const {
   if (!grid.empty()) {
     std::vector<std::string> sides = comma_parts(grid);
     if (sides.size() != 3)
-      return fail(ErrorCode::invalid_argument, "--image-grid: T,H,W was expected");
+      return fail(ErrorCode::invalid_argument, "--image-grid: write it as T,H,W");
     asked.grid.frames = MFU_TRY(parse_whole(sides[0], "--image-grid"));
     asked.grid.height = MFU_TRY(parse_whole(sides[1], "--image-grid"));
     asked.grid.width = MFU_TRY(parse_whole(sides[2], "--image-grid"));
@@ -215,9 +226,10 @@ Result<Workload> StepOptions::workload() const {
 }
 
 void DeviceOptions::add_to(CLI::App& app) {
-  app.add_option("--device", device, "Device whose peak counts, as its driver names it")
+  app.add_option("--device", device,
+                 "Compare with the peak of this device, named as its driver names it")
       ->type_name("NAME");
-  app.add_option("--dtype", type, "Type the matmuls run in (default bf16)")->type_name("TYPE");
+  app.add_option("--dtype", type, "Data type of the matmuls (default bf16)")->type_name("TYPE");
   app.add_option("--peak", peak, "Peak of one device in FLOP/s; wins over --device")
       ->type_name("N");
 }
@@ -228,7 +240,8 @@ Result<Precision> parse_type(const std::string& text) {
   std::vector<std::string_view> names;
   for (Precision each : all_precisions()) names.push_back(name_of(each));
   return fail(ErrorCode::invalid_argument,
-              fmt::format("--dtype {}: one of {} was expected", text, fmt::join(names, " ")));
+              fmt::format("--dtype {}: there is no such type. Give one of {}", text,
+                          fmt::join(names, " ")));
 }
 
 Result<FlopRate> parse_peak(const std::string& text) {
@@ -246,12 +259,11 @@ Result<DeviceOptions::Against> DeviceOptions::against(const Catalog& catalog) co
   if (found.peak.rate) return found;
   if (device.empty()) {
     return fail(ErrorCode::invalid_argument,
-                "no peak, no utilization: give --device NAME, or --peak FLOP_PER_S");
+                "a utilization needs a peak. Give --device NAME or --peak FLOP_PER_S");
   }
-  return fail(ErrorCode::not_found,
-              fmt::format("{} has no peak for {} in the catalogue, nor for a wider type; give "
-                          "--peak, or another --dtype",
-                          found.device.name, type));
+  return fail(ErrorCode::not_found, fmt::format("the catalogue has no peak of {} for {}, nor for a "
+                                                "wider type. Give --peak, or another --dtype",
+                                                found.device.name, type));
 }
 
 }  // namespace mfu::app

@@ -12,7 +12,7 @@
 
 namespace mfu::app {
 
-// A config.json or a shape.
+// Which model: a config.json or a shape.
 struct ModelOptions {
   std::vector<std::string> paths;
   std::string architecture;
@@ -30,7 +30,7 @@ struct ModelOptions {
   Result<std::optional<std::uint64_t>> published_parameters() const;
 };
 
-// One step of it.
+// Which step of that model.
 struct StepOptions {
   std::string phase = "train";
   std::string recompute = "none";
@@ -43,7 +43,7 @@ struct StepOptions {
   Result<Workload> workload() const;
 };
 
-// What it runs on, and how fast.
+// On which device it runs, and what its peak is.
 struct DeviceOptions {
   std::string device;
   std::string type = "bf16";
@@ -52,26 +52,27 @@ struct DeviceOptions {
   void add_to(CLI::App& app);
   bool given() const { return !device.empty() || !peak.empty(); }
   struct Against {
-    Device device;    // without one, only its name
-    ChosenPeak peak;  // has a rate
+    Device device;    // only a name if --peak was given without --device
+    ChosenPeak peak;  // always has a rate
   };
-  // --peak wins over --device. Refused: a device that has no peak for the type, nor for a wider
-  // one, and a name that fits several.
+  // --peak wins over --device. Fails if the device has no peak for the type nor for a wider one,
+  // and if the name matches several devices.
   Result<Against> against(const Catalog& catalog) const;
 };
 
-// --dtype and --peak.
+// The values of --dtype and --peak.
 Result<Precision> parse_type(const std::string& text);
 Result<FlopRate> parse_peak(const std::string& text);
 
-// "45.2%", "0.452" -> 0.452; counts with exponents ("15e12") and k, M, B, T.
+// parse_share: "45.2%" and "0.452" are 0.452. parse_amount: a number above 0, also with an exponent
+// ("15e12") or with k, M, B, G or T. `what` is the option, for the message.
 Result<Fraction> parse_share(const std::string& text, const std::string& what);
 Result<double> parse_amount(const std::string& text, const std::string& what);
-// The same where only a whole number from 1 to `most` makes sense.
+// Like parse_amount, for whole numbers from 1 to `most`.
 Result<std::uint64_t> parse_whole_amount(const std::string& text, const std::string& what,
                                          double most);
 
-// An option that takes a whole number from 1 on: CLI11 alone would take -1 for 2^64 - 1.
+// Accepts whole numbers above 0. Without it CLI11 would read -1 as 2^64 - 1.
 CLI::Validator whole_number();
 
 }  // namespace mfu::app

@@ -25,7 +25,7 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::show(Fraction done, std::string_view what) {
   if (!terminal_) {
-    // In a log a line is there for good: few, and none for what is soon over.
+    // Lines in a log stay, so there are few of them, and none for quick work.
     auto now = std::chrono::steady_clock::now();
     if (now - last_ < kLineEvery) return;
     last_ = now;

@@ -1,5 +1,4 @@
-// Progress on standard error: a bar on a terminal; elsewhere a line every ten seconds, and so none
-// for what is quick.
+// Shows progress on standard error: a bar on a terminal, elsewhere one line every ten seconds.
 #pragma once
 
 #include <mfu/units.h>
@@ -13,7 +12,7 @@ namespace mfu::app {
 class ProgressBar {
  public:
   explicit ProgressBar(std::string title);
-  ~ProgressBar();  // leaves the line clean
+  ~ProgressBar();  // clears the line
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 

@@ -12,11 +12,12 @@ namespace mfu::app {
 
 namespace {
 
-constexpr double kMostSteps = 255;  // of one window: a byte of the request
+constexpr double kMostSteps = 255;  // steps of one window: the request keeps them in a byte
 
 Result<std::uint64_t> count_of(const std::string& text, const char* option, double most) {
   std::uint64_t count = MFU_TRY(parse_whole_amount(text, option, most));
-  if (count == 0) return fail(ErrorCode::invalid_argument, fmt::format("{} 0: at least 1", option));
+  if (count == 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} must be at least 1", option));
   return count;
 }
 
@@ -43,32 +44,34 @@ Result<std::chrono::milliseconds> parse_patience(const std::string& text, const 
   double scale = unit.empty() || unit == "s" ? 1e3 : unit == "ms" ? 1 : unit == "m" ? 6e4 : 0;
   if (end == text.c_str() || scale == 0 || !(number >= 0) || number * scale > 1e9) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{} {}: give a time, like 10s or 500ms", what, text));
+                fmt::format("{} {}: give a time, such as 10s or 500ms", what, text));
   }
   return std::chrono::milliseconds(std::llround(number * scale));
 }
 
 void RunAsked::add_to(CLI::App& app) {
-  app.add_option("--steps", steps, "End the command after N steps of each rank")->type_name("N");
-  app.add_flag("--explain{3}", explain,
-               "Also say why: profile N steps (--explain=N, default 3) after warm-up and explain "
-               "them");
+  app.add_option("--steps", steps, "Stop the command after N steps of each rank")->type_name("N");
+  app.add_flag(
+      "--explain{3}", explain,
+      "Also say why: profile N steps after warm-up and explain them (--explain=N, default 3)");
   app.add_option("--explain-after", after,
-                 "With --explain: after that many steps (default: when they have become alike)")
+                 "With --explain: begin after this step (default: when step times have settled)")
       ->type_name("STEP");
-  app.add_option("--explain-ranks", ranks, "With --explain: these ranks (default: the first 8)")
+  app.add_option("--explain-ranks", ranks,
+                 "With --explain: profile these ranks, such as 0,3 or 0-7 (default: the first 8)")
       ->type_name("LIST");
-  app.add_flag("--stacks", stacks, "With --explain: lines of Python too, at a higher price");
-  app.add_option("--grace", grace,
-                 "With --steps: how long its processes may take to end before they are killed "
-                 "(default 10s)")
+  app.add_flag("--stacks", stacks,
+               "With --explain: also record lines of Python code, which slows the profiled steps");
+  app.add_option(
+         "--grace", grace,
+         "With --steps: how long processes may take to end before they are killed (default 10s)")
       ->type_name("TIME");
 }
 
 Result<std::string> RunAsked::text() const {
   std::string text;
   if (!grace.empty() && steps.empty()) {
-    return fail(ErrorCode::invalid_argument, "--grace goes with --steps");
+    return fail(ErrorCode::invalid_argument, "--grace needs --steps");
   }
   if (!steps.empty()) {
     text += fmt::format(" stop={}", MFU_TRY(count_of(steps, "--steps", 1e15)));
@@ -76,7 +79,7 @@ Result<std::string> RunAsked::text() const {
   bool more = !after.empty() || !ranks.empty() || stacks;
   if (more && !explains()) {
     return fail(ErrorCode::invalid_argument,
-                "--explain-after, --explain-ranks and --stacks go with --explain");
+                "--explain-after, --explain-ranks and --stacks need --explain");
   }
   if (explains()) {
     std::uint64_t count = MFU_TRY(count_of(explain, "--explain", kMostSteps));
@@ -89,7 +92,7 @@ Result<std::string> RunAsked::text() const {
   if (!ranks.empty()) {
     if (!names_ranks(ranks)) {
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("--explain-ranks {}: give numbers, like 0,3 or 0-7", ranks));
+                  fmt::format("--explain-ranks {}: give numbers, such as 0,3 or 0-7", ranks));
     }
     text += " ranks=" + ranks;
   }

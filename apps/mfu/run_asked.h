@@ -1,5 +1,5 @@
-// What `mfu run` may ask of the command beyond counting: to end after so many steps, and to explain
-// some of them.
+// What `mfu run` can ask of the command besides counting: to stop after some steps, and to profile
+// some steps so that they can be explained.
 #pragma once
 
 #include <mfu/result.h>
@@ -17,14 +17,14 @@ struct RunAsked {
 
   void add_to(CLI::App& app);
 
-  // What the observed processes are told (MFU_EXPLAIN); empty: nothing is asked.
+  // The value of MFU_EXPLAIN for the observed processes. Empty if nothing is asked of them.
   Result<std::string> text() const;
   Result<std::chrono::milliseconds> patience() const;
   bool explains() const { return !explain.empty(); }
   bool stops() const { return !steps.empty(); }
 };
 
-// "10s", "500ms", "2m"; a bare number is seconds. `what`: the option, for the message.
+// Reads "10s", "500ms" or "2m". A bare number is seconds. `what` is the option, for the message.
 Result<std::chrono::milliseconds> parse_patience(const std::string& text, const std::string& what);
 
 }  // namespace mfu::app

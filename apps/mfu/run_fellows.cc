@@ -23,7 +23,7 @@ std::string file_name(const RunPlaces& places) {
   return std::filesystem::path(places.file).filename().string();
 }
 
-// None where its file cannot be read.
+// This launcher's own entry. None if its file cannot be read.
 std::optional<Launcher> myself(const RunPlaces& places, const std::vector<Launcher>& launchers) {
   for (const Launcher& each : launchers) {
     if (each.file == file_name(places)) return each;
@@ -31,7 +31,7 @@ std::optional<Launcher> myself(const RunPlaces& places, const std::vector<Launch
   return std::nullopt;
 }
 
-// Killed, and nothing took its place: it will never print.
+// Whether this launcher was killed or replaced. It will never print.
 bool is_lost(const Launcher& each) {
   return each.superseded || (each.over && !each.ended);
 }
@@ -46,7 +46,7 @@ std::optional<std::uint32_t> lowest_rank(const RunRecord& record, bool own,
   return lowest;
 }
 
-// The one of the lowest rank prints; where ranks are not known, the one that came first.
+// The launcher of the lowest rank prints. If ranks are not known, the one that started first does.
 bool is_first(const RunRecord& record, const Launcher& me, const std::vector<Launcher>& launchers) {
   std::set<std::string> lost_hosts;
   bool tasks = me.task.has_value();

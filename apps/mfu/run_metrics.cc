@@ -10,7 +10,7 @@ namespace mfu::app {
 
 namespace {
 
-// What the server's thread reads and the watch's writes.
+// The page that the watching thread writes and the server's thread reads.
 struct Page {
   std::mutex mutex;
   std::string text;

@@ -1,4 +1,4 @@
-// `mfu run --listen`: what this launcher's ranks do, over HTTP, for Prometheus to fetch.
+// `mfu run --listen`: serves the state of this launcher's ranks over HTTP, for Prometheus.
 #pragma once
 
 #include <mfu/result.h>
@@ -11,16 +11,16 @@ namespace mfu::app {
 
 class RunMetrics {
  public:
-  // Listens at once, on a thread of its own; beyond loopback requests need $MFU_METRICS_TOKEN.
-  // Tasks of one machine take ports one after another. `invalid_argument` and `io` as
-  // Server::listen().
+  // Listens at once, on its own thread. On an address other than loopback, requests must carry the
+  // token of $MFU_METRICS_TOKEN. Tasks of one machine use consecutive ports. Fails with
+  // `invalid_argument` or `io`, as Server::listen() does.
   static Result<std::unique_ptr<RunMetrics>> listen(const std::string& where, std::string run);
   ~RunMetrics();
   RunMetrics(const RunMetrics&) = delete;
   RunMetrics& operator=(const RunMetrics&) = delete;
 
   std::string url() const;
-  // What /metrics answers from now on.
+  // Replaces what /metrics answers.
   void update(const RunRecord& recent, const RunReport& report, const RunQuestion& question);
 
  private:

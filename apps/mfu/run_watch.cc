@@ -27,7 +27,7 @@ constexpr auto kDrainEvery = std::chrono::milliseconds(100);
 constexpr auto kShowEvery = std::chrono::seconds(1);
 constexpr auto kPatience = std::chrono::seconds(10);
 
-// The program draws on the terminal by itself (tqdm, rich, curses): two would disturb each other.
+// Whether the program itself draws on the terminal (tqdm, rich, curses). Our line would disturb it.
 bool draws_itself(const RunRecord& recent) {
   return std::any_of(recent.processes.begin(), recent.processes.end(),
                      [](const ProcessRecord& each) { return each.fact("draws") != nullptr; });
@@ -55,7 +55,7 @@ struct RunWatch::State {
   std::shared_ptr<RunMetrics> metrics;
   std::string host;
   StatusRow line;
-  bool hidden = false;  // for good: the program draws by itself
+  bool hidden = false;  // stays true once the program draws on the terminal
   bool on_terminal = false;
   steady_clock::time_point shown{};
 
@@ -80,7 +80,7 @@ void RunWatch::State::serve(RunRecord recent) {
 
 void RunWatch::State::know_device(const RunRecord& recent) {
   if (device_known || recent.processes.empty()) return;
-  // The processor's peak was measured while nothing ran; measuring it now would disturb.
+  // The processor's peak was measured before the program ran. Measuring it now would slow it down.
   const std::string* said = recent.processes[0].fact("device");
   bool on_processor = device.empty() && (said == nullptr || said->starts_with("cpu"));
   if (on_processor) {
@@ -108,7 +108,7 @@ void RunWatch::State::show() {
   });
   if (recent.processes.empty() || hidden) return;
   for (ProcessRecord& each : recent.processes) {
-    // The first step pays for everything that happens once.
+    // The first step includes everything that happens only once.
     if (each.steps.size() > 1 && each.steps[0].sequence == 0) each.steps.erase(each.steps.begin());
   }
   know_device(recent);
@@ -136,7 +136,7 @@ void RunWatch::State::work() {
   }
   lock.unlock();
   line.clear();
-  {  // the drainer carries it to the run directory, as what processes noted themselves
+  {  // the drainer stores this in the run directory, like the notes of processes
     std::ofstream note;
     for (const std::string& sentence : unobserved.sentences()) {
       if (!note.is_open()) note.open(region_folder + "/note-launcher.txt");
@@ -147,7 +147,7 @@ void RunWatch::State::work() {
   RunRecord all = drainer.record();
   for (const std::string& problem : drainer.problems()) {
     all.partial = true;
-    all.notes.push_back(problem + " (the summary has all of it, the run directory does not)");
+    all.notes.push_back(problem + " (the summary is complete, the run directory is not)");
   }
   lock.lock();
   record = std::move(all);
@@ -164,7 +164,7 @@ RunWatch::RunWatch(const RunPlaces& places, const RunQuestion& question, const s
   }
   state_->on_terminal = stderr_is_terminal();
   if (state_->on_terminal || state_->metrics) state_->processor = detect_cpu();
-  state_->question.warmup = 0;  // the last steps are past it
+  state_->question.warmup = 0;  // only the latest steps are shown, and they are past warm-up
   std::thread([state = state_] { state->work(); }).detach();
 }
 
@@ -182,7 +182,7 @@ void RunWatch::pause() {
 std::optional<RunRecord> RunWatch::stop() {
   std::unique_lock lock(state_->mutex);
   state_->stopping = true;
-  state_->line.clear();  // also where the thread waits for a disk
+  state_->line.clear();  // here too, because the thread may be waiting for a disk
   state_->changed.notify_all();
   state_->changed.wait_for(lock, kPatience, [&] { return state_->done; });
   return state_->done ? std::move(state_->record) : std::nullopt;
@@ -190,7 +190,7 @@ std::optional<RunRecord> RunWatch::stop() {
 
 RunRecord drain_to_the_end(const RunPlaces& places) {
   Drainer drainer(places);
-  // A process that just begins may have no region yet.
+  // A process that has just started may have no region yet.
   constexpr int kQuietRounds = 30;
   for (int quiet = 0; quiet < kQuietRounds;) {
     quiet = drainer.drain() ? 0 : quiet + 1;

@@ -1,4 +1,4 @@
-// Beside a running command: carries counts to the run directory and shows a line on a terminal.
+// Watches a running command: stores its counts in the run directory and shows a line on a terminal.
 #pragma once
 
 #include <mfu/record.h>
@@ -15,30 +15,29 @@ class RunMetrics;
 
 class RunWatch {
  public:
-  // Begins at once, in a thread of its own.
-  // `metrics`, where there is one, is told once a second.
+  // Begins at once, on its own thread. `metrics` may be null; else it is updated once a second.
   RunWatch(const RunPlaces& places, const RunQuestion& question, const std::string& device,
            const Catalog& catalog, std::shared_ptr<RunMetrics> metrics);
   ~RunWatch();
   RunWatch(const RunWatch&) = delete;
   RunWatch& operator=(const RunWatch&) = delete;
 
-  // Called ten times a second, on the watching thread, with what is known by then.
+  // `look` is called ten times a second, on the watching thread.
   void each_round(std::function<void(Drainer&)> look);
 
-  // Gives the terminal back; the line comes again by itself.
+  // Clears the line. It comes back with the next update.
   void pause();
 
-  // Carries the rest and hands over what the run left. None: the disk gave no answer for ten
-  // seconds, and the thread still waits for it.
+  // Stores the rest and returns everything that was counted. None if the disk did not answer for
+  // ten seconds; the thread still waits for it then.
   std::optional<RunRecord> stop();
 
  private:
   struct State;
-  std::shared_ptr<State> state_;  // with the thread, which may outlive us where a disk hangs
+  std::shared_ptr<State> state_;  // shared with the thread, which outlives us if a disk hangs
 };
 
-// Until no observed process of these places is alive.
+// Stores counts until no observed process of these places is alive, and returns all of them.
 RunRecord drain_to_the_end(const RunPlaces& places);
 
 }  // namespace mfu::app

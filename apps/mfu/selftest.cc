@@ -31,19 +31,18 @@ Result<int> become_selftest(Context& context, const std::string& output) {
   fs::path script = fs::path(inject_folder()).parent_path() / "_selftest.py";
   if (!fs::exists(script, ignored)) {
     return fail(ErrorCode::not_found,
-                "the self-test is not installed with this program: it is "
-                "part of the Python package (MFU_PYTHON_DIR names its folder)");
+                "the self-test is part of the Python package mfu, which was not found beside this "
+                "program. Set MFU_PYTHON_DIR to the folder of the package");
   }
   std::string self = fs::read_symlink("/proc/self/exe", ignored);
-  const char* named = std::getenv("MFU_SELFTEST_SUBJECT");  // its own tests put a broken one here
+  const char* named = std::getenv("MFU_SELFTEST_SUBJECT");  // our tests name a broken mfu here
   std::vector<std::string> command = {context.python(), script, "--mfu", named ? named : self};
   if (!output.empty()) command.insert(command.end(), {"--output", output});
   if (context.json()) command.emplace_back("--json");
   std::vector<char*> words = words_of(command);
   ::execvp(words[0], words.data());
-  return fail(
-      ErrorCode::io,
-      fmt::format("{} could not be started: give --python PATH or MFU_PYTHON", context.python()));
+  return fail(ErrorCode::io, fmt::format("cannot start {}. Give --python PATH or set MFU_PYTHON",
+                                         context.python()));
 }
 
 Result<int> count_retired(Context& context, const std::vector<std::string>& command) {
@@ -51,7 +50,7 @@ Result<int> count_retired(Context& context, const std::vector<std::string>& comm
   std::vector<char*> words = words_of(command);
   pid_t child = 0;
   if (::posix_spawnp(&child, words[0], nullptr, nullptr, words.data(), environ) != 0) {
-    return fail(ErrorCode::not_found, fmt::format("{} could not be started", command[0]));
+    return fail(ErrorCode::not_found, fmt::format("cannot start {}", command[0]));
   }
   int status = 0;
   ::waitpid(child, &status, 0);

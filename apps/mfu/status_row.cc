@@ -18,14 +18,14 @@ namespace {
 
 constexpr unsigned short kFewestRows = 4, kFewestColumns = 20;
 
-// What gives the terminal back, ready for a signal handler, which may not make text; size 0: there
-// is nothing to give back.
+// The escape codes that give the terminal back. They are kept ready because a signal handler may
+// not make text. Size 0 means that there is nothing to give back.
 char restore_text[64];
 std::atomic<std::size_t> restore_size = 0;
 
 void put(std::string_view text) {
-  // One write: what the program prints meanwhile comes before or behind it. On a terminal that is
-  // gone it is not worth a word.
+  // One write call, so that the program's output cannot fall in between. If the terminal is gone,
+  // the error does not matter.
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
@@ -34,7 +34,7 @@ void restore() {
   if (size > 0) put({restore_text, size});
 }
 
-struct sigaction abort_before = {};  // what main() arranged: it says that this is a bug of ours
+struct sigaction abort_before = {};  // the handler of main(), which reports a bug in mfu
 
 void on_crash(int number) {
   restore();
@@ -65,7 +65,7 @@ winsize window() {
   return size;
 }
 
-// Somebody reads key by key, and so draws by itself.
+// Whether a program reads the terminal key by key. Such a program draws on the screen itself.
 bool read_by_key() {
   termios mode = {};
   return ::tcgetattr(STDERR_FILENO, &mode) == 0 && (mode.c_lflag & ICANON) == 0;
@@ -75,7 +75,7 @@ bool in_foreground() {
   return ::tcgetpgrp(STDERR_FILENO) == ::getpgrp();
 }
 
-// ESC 7 and ESC 8 keep the cursor and its colours: setting the scroll region moves it.
+// ESC 7 and ESC 8 save and restore the cursor, because setting the scroll region moves it.
 std::string region(unsigned short rows) {
   return fmt::format("\0337\033[1;{}r\0338", rows);
 }
@@ -129,7 +129,7 @@ void StatusRow::clear() {
 void StatusRow::draw() {
   if (!able_ || !in_foreground()) return;
   if (read_by_key()) {
-    release(false);  // the row is the other program's now: only the margins go
+    release(false);  // the row belongs to the other program: only undo the scroll region
     return;
   }
   winsize now = window();
@@ -139,13 +139,13 @@ void StatusRow::draw() {
   }
   std::string out;
   if (rows_ == 0) {
-    out += "\033D\033[1A";  // a free row below, the cursor in its column
+    out += "\033D\033[1A";  // makes a free row below and keeps the cursor in its column
   } else if (rows_ != now.ws_row && rows_ < now.ws_row) {
-    out += erased_row(rows_);  // where it stood before the window grew
+    out += erased_row(rows_);  // the row of our line before the window grew
   }
   rows_ = now.ws_row;
   columns_ = now.ws_col;
-  // Each time anew: the program may have cleared the screen or reset the terminal.
+  // Set it each time, because the program may have cleared the screen or reset the terminal.
   out += region(static_cast<unsigned short>(rows_ - 1));
   out += fmt::format("\0337\033[{};1H\033[0m\033[2K{}\0338", rows_,
                      cut(text_, static_cast<std::size_t>(columns_) - 1));

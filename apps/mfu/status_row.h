@@ -1,6 +1,6 @@
-// The last row of the terminal that standard error is, kept for a line of ours: what the program
-// prints scrolls above it (DECSTBM, as apt's progress does). The terminal is given back on every
-// way out but SIGKILL: by clear(), at exit, and by a handler for the signals of a crash.
+// Keeps the last row of the terminal for one line of ours. What the program prints scrolls above it
+// (DECSTBM, as apt does for its progress). The terminal is given back by clear(), at exit, and by a
+// signal handler after a crash; only SIGKILL leaves it changed.
 #pragma once
 
 #include <mutex>
@@ -15,13 +15,13 @@ class StatusRow {
   StatusRow(const StatusRow&) = delete;
   StatusRow& operator=(const StatusRow&) = delete;
 
-  // Shows the text; a window whose size has changed is laid out again. Nothing happens where there
-  // is no terminal, it is too small or cannot do it (TERM=dumb), we are in the background, or a
-  // program reads it key by key (an editor, a pager, curses), which then has the screen.
+  // Shows the text, in the window's current size. Does nothing if standard error is not a terminal,
+  // if the terminal is too small or too simple (TERM=dumb), if we are in the background, or if a
+  // program reads it key by key (an editor, a pager, curses).
   void show(const std::string& text);
-  // Where the window's size has changed, the line moves with it.
+  // Moves the line if the size of the window has changed.
   void refresh();
-  // Gives the row back; a later show() takes it again.
+  // Gives the row back. A later show() takes it again.
   void clear();
 
  private:
@@ -30,7 +30,7 @@ class StatusRow {
 
   std::mutex mutex_;
   bool able_ = false;
-  unsigned short rows_ = 0, columns_ = 0;  // laid out for; 0: not laid out
+  unsigned short rows_ = 0, columns_ = 0;  // size of the window when we drew; 0: nothing drawn
   std::string text_;
 };
 

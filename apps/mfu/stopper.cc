@@ -23,7 +23,7 @@ bool is_alive(pid_t pid) {
   return end != std::string::npos && end + 2 < text.size() && text[end + 2] != 'Z';
 }
 
-// The command and all that descends from it.
+// The command and all its descendants.
 std::vector<pid_t> processes_of(pid_t command) {
   std::multimap<pid_t, pid_t> children;
   std::error_code error;
@@ -32,7 +32,7 @@ std::vector<pid_t> processes_of(pid_t command) {
     if (pid <= 0) continue;
     std::ifstream file(entry.path() / "stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
-    std::size_t end = text.rfind(')');  // its name may hold blanks
+    std::size_t end = text.rfind(')');  // the process name may hold blanks
     if (end == std::string::npos || end + 4 > text.size()) continue;
     children.emplace(static_cast<pid_t>(std::atol(text.c_str() + end + 4)), pid);
   }
@@ -55,13 +55,13 @@ void Stopper::look(const RunRecord& recent) {
       if (each.fact("stopped") != nullptr) {
         stopped_.insert(pid);
       } else if (is_alive(pid)) {
-        return;  // it is not there yet
+        return;  // this rank has not taken its steps yet
       }
       all = !stopped_.empty();
     }
     if (!all) return;
     begun_ = std::chrono::steady_clock::now();
-    // For processes that never step: this SIGTERM is ours.
+    // Tells processes that take no steps that the SIGTERM they will get comes from us.
     std::ofstream(question_.region_folder + "/stopping") << "1\n";
   }
   end_the_rest();
@@ -72,7 +72,8 @@ void Stopper::end_the_rest() {
   auto passed = now - *begun_;
   bool ranks_gone = std::none_of(stopped_.begin(), stopped_.end(), is_alive);
   if (ranks_gone && !gone_) gone_ = now;
-  // Who started the ranks sees them end and ends by itself; who waits for others does not.
+  // The process that started the ranks usually sees them end, and ends too. A process that waits
+  // for something else does not, so it gets SIGTERM.
   bool others = 2 * passed > question_.grace || (gone_ && now - *gone_ > kOthersWait);
   if (passed < question_.grace && !others) return;
   for (pid_t pid : processes_of(question_.command)) {

@@ -1,5 +1,5 @@
-// Ends a command once its ranks have taken the steps they were asked for. Each rank ends itself
-// where its last step ends; this ends what stays, and in the end by force.
+// Ends a command once its ranks have taken the steps of --steps. Each rank ends itself after its
+// last step. This class ends the processes that remain: first with SIGTERM, then with SIGKILL.
 #pragma once
 
 #include <mfu/record.h>
@@ -22,16 +22,17 @@ class Stopper {
   };
   explicit Stopper(Question question) : question_(std::move(question)) {}
 
-  // Now and then, while the command runs.
+  // Call it regularly while the command runs.
   void look(const RunRecord& recent);
 
  private:
   void end_the_rest();
 
   Question question_;
-  std::optional<std::chrono::steady_clock::time_point> begun_, gone_;  // of the ranks
-  std::set<pid_t> stopped_;                                            // ranks that end themselves
-  std::set<pid_t> asked_;                                              // got SIGTERM
+  // When all ranks had taken their steps, and when all had ended.
+  std::optional<std::chrono::steady_clock::time_point> begun_, gone_;
+  std::set<pid_t> stopped_;  // ranks that end themselves
+  std::set<pid_t> asked_;    // processes that got SIGTERM
 };
 
 }  // namespace mfu::app

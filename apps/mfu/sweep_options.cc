@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostPoints = 4096;
 
-// "4096", or "1..256": powers of two from the first on, and the last.
+// "4096" is one value. "1..256" is the first value, doubled up to the last, and the last.
 Result<void> add_values(const std::string& text, std::vector<std::uint64_t>& values) {
   std::size_t dots = text.find("..");
   if (dots == std::string::npos) {
@@ -23,7 +23,7 @@ Result<void> add_values(const std::string& text, std::vector<std::uint64_t>& val
   std::uint64_t last = MFU_TRY(parse_whole_amount(text.substr(dots + 2), "--sweep", 1e9));
   if (first > last) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("--sweep {}: it ends before it begins", text));
+                fmt::format("--sweep {}: the first value must not be larger than the last", text));
   }
   for (std::uint64_t value = first; value < last; value *= 2) values.push_back(value);
   values.push_back(last);
@@ -59,8 +59,9 @@ Result<std::vector<Workload>> SweepOptions::points(const Workload& work) const {
         item.erase(0, equals + 1);
       }
       if (values == nullptr) {
-        return fail(ErrorCode::invalid_argument,
-                    fmt::format("--sweep {}: batch=1..256 or context=1024,4096", sweep));
+        return fail(
+            ErrorCode::invalid_argument,
+            fmt::format("--sweep {}: write it as batch=1..256 or context=1024,4096", sweep));
       }
       MFU_TRY(add_values(item, *values));
     }
@@ -68,7 +69,8 @@ Result<std::vector<Workload>> SweepOptions::points(const Workload& work) const {
   if (batches.empty()) batches.push_back(work.batch);
   if (contexts.empty()) contexts.push_back(work.context);
   if (batches.size() * contexts.size() > kMostPoints) {
-    return fail(ErrorCode::invalid_argument, "--sweep: more than 4096 points");
+    return fail(ErrorCode::invalid_argument,
+                "--sweep: these are more than 4096 points. Give fewer values");
   }
   std::vector<Workload> points;
   for (std::uint64_t context : contexts) {
@@ -82,17 +84,17 @@ Result<std::vector<Workload>> SweepOptions::points(const Workload& work) const {
 }
 
 void SweepOptions::add_to(CLI::App& app) {
-  app.add_option("--sweep", sweeps,
-                 "Many steps: batch=1..256 (powers of two) or a list, and context=…; with a device "
-                 "also tokens/s at its roof and the batch from which compute binds")
+  app.add_option(
+         "--sweep", sweeps,
+         "Count many steps: batch=1..256 (doubling) or a list of values, and the same for context; "
+         "with a device also the tokens/s at its roof and the batch from which compute binds")
       ->type_name("KEY=VALUES")
       ->allow_extra_args(false);
-  app.add_option(
-         "--speculate", speculate,
-         "With --phase decode: so many drafted tokens verified a step, ACCEPTED of them kept "
-         "on average (default all)")
+  app.add_option("--speculate", speculate,
+                 "With --phase decode: each step verifies K drafted tokens and keeps ACCEPTED of "
+                 "them on average (default all)")
       ->type_name("K[:ACCEPTED]");
-  app.add_option("--chunk", chunk, "With --phase prefill: the prompt in chunks of so many tokens")
+  app.add_option("--chunk", chunk, "With --phase prefill: process the prompt in chunks of N tokens")
       ->type_name("N")
       ->check(whole_number());
 }

@@ -17,7 +17,7 @@ struct SweepOptions {
   void add_to(CLI::App& app);
   bool given() const { return !sweeps.empty(); }
   Result<ServingQuestion> question() const;
-  // The step at each batch and context that was asked for, contexts outside.
+  // One step for each context and batch: the first context with every batch, then the next.
   Result<std::vector<Workload>> points(const Workload& work) const;
 };
 

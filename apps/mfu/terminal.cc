@@ -45,13 +45,13 @@ bool speaks_utf8(int descriptor) {
     if (value.empty()) continue;
     return value.find("UTF-8") != value.npos || value.find("utf8") != value.npos;
   }
-  return ::isatty(descriptor) != 1;  // files are UTF-8; a terminal without a locale may not be
+  return ::isatty(descriptor) != 1;  // files are UTF-8, but a terminal without a locale may not be
 }
 
-// What failed was said before: by MFU_ASSERT, or by the C++ library for an uncaught exception.
+// MFU_ASSERT, or the C++ library for an uncaught exception, has already printed what failed.
 void on_abort(int) {
   constexpr std::string_view kTold =
-      "mfu: this is a bug of mfu, not of your input. Please report it with the command you "
+      "mfu: this is a bug in mfu, not in your input. Please report it with the command you "
       "typed.\n";
   [[maybe_unused]] ssize_t written = ::write(STDERR_FILENO, kTold.data(), kTold.size());
   ::_exit(kBug);
@@ -80,7 +80,7 @@ void set_signal_manners() {
   ::signal(SIGABRT, on_abort);
   struct sigaction action = {};
   ::sigaction(SIGINT, nullptr, &action);
-  if (action.sa_handler == SIG_IGN) return;  // started in the background: so it stays
+  if (action.sa_handler == SIG_IGN) return;  // started in the background: keep ignoring it
   action = {};
   action.sa_handler = on_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND);

@@ -1,4 +1,4 @@
-// What the terminal can show, and leaving it clean.
+// Finds out what the terminal can show, and leaves it clean at the end.
 #pragma once
 
 #include "sinks/table.h"
@@ -7,13 +7,14 @@
 
 namespace mfu::app {
 
-// Width, colour and character set of standard output (or of another descriptor); `color` is auto,
+// Width, colour and character set of standard output, or of another descriptor. `color` is auto,
 // always or never.
 TextStyle terminal_style(const std::string& color, int descriptor = 1);
 
 bool stderr_is_terminal();
 
-// An interrupt ends quietly with the line cleared; a closed pipe ends quietly.
+// After this call an interrupt clears the line and ends the program quietly, a closed pipe ends it
+// quietly, and an abort exits with status 70 and a message.
 void set_signal_manners();
 
 }  // namespace mfu::app

@@ -17,10 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
-constexpr std::size_t kMostBytes = 4u << 20;  // of one file of /proc
-constexpr std::size_t kMostProcesses = 4096;  // of one look
+constexpr std::size_t kMostBytes = 4u << 20;  // read at most this much of one file in /proc
+constexpr std::size_t kMostProcesses = 4096;  // look at no more processes at a time
 constexpr auto kLongestPause = std::chrono::milliseconds(5000);
-// Torch is mapped seconds before its import ends; a process that dies meanwhile is no riddle.
+// Torch is mapped seconds before its import ends. A process that ends in between is not reported.
 constexpr auto kTimeToStart = std::chrono::seconds(10);
 
 std::string read_proc(std::uint32_t pid, const char* name) {
@@ -68,7 +68,7 @@ std::uint64_t start_of(std::uint32_t pid) {
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at, nullptr, 10);
 }
 
-// Its pid in its own namespace, which is what stands in the name of its counters' file.
+// The process's pid in its own namespace. The name of its counters' file holds that one.
 std::uint32_t inner_pid_of(std::uint32_t pid) {
   std::string text = read_proc(pid, "status");
   std::size_t line = text.find("\nNSpid:");
@@ -88,8 +88,8 @@ std::vector<std::string> parts_of(const std::string& text) {
   return parts;
 }
 
-// "-I" of `python -uI train.py`: a flag that makes Python pass over PYTHONPATH or over site; empty
-// where there is none.
+// The flag that makes Python ignore PYTHONPATH or the module site: "-I" for `python -uI train.py`.
+// Empty if there is none.
 std::string flag_in_the_way(const std::vector<std::string>& command) {
   for (std::size_t i = 1; i < command.size(); ++i) {
     const std::string& word = command[i];
@@ -107,25 +107,25 @@ std::string flag_in_the_way(const std::vector<std::string>& command) {
   return "";
 }
 
-// A sentence on why and one on what helps; empty where nothing stands in the way.
+// Why the process is not observed, and what helps. Empty if no reason can be seen.
 std::string why_not(std::uint32_t pid, const std::string& inject_folder) {
   std::error_code error;
   std::string program = fs::read_symlink(fmt::format("/proc/{}/exe", pid), error).filename();
   if (error) return "it belongs to another user, so mfu run cannot reach it. Run mfu as that user";
   if (!program.starts_with("python") && !program.starts_with("pypy")) {
     return fmt::format(
-        "{} is no Python. Preload the observer into it: LD_PRELOAD=…/libmfu_torch.so "
+        "{} is not Python. Preload the observer into it: LD_PRELOAD=…/libmfu_torch.so "
         "(docs/python.md says where it is)",
         program);
   }
   std::string flag = flag_in_the_way(parts_of(read_proc(pid, "cmdline")));
   if (flag == "-S") {
-    return "python -S passes over site, by which mfu run reaches a program. Leave -S out";
+    return "python -S does not load the module site, which mfu run needs. Leave -S out";
   }
   if (!flag.empty()) {
     return fmt::format(
-        "python {} ignores PYTHONPATH, by which mfu run reaches a program. Leave {} out, or "
-        "install openmfu into that Python: it is then observed all the same",
+        "python {} ignores PYTHONPATH, which mfu run needs. Leave {} out, or install openmfu into "
+        "that Python: then it is observed anyway",
         flag, flag);
   }
   std::vector<std::string> environment = parts_of(read_proc(pid, "environ"));
@@ -139,17 +139,17 @@ std::string why_not(std::uint32_t pid, const std::string& inject_folder) {
   if (value_of("MFU_REGION_DIR") == nullptr) {
     return "it was started without the environment of mfu run (env -i, or a launcher that passes "
            "no variables on). Pass PYTHONPATH and MFU_REGION_DIR on, or install openmfu into that "
-           "Python: it is then observed all the same";
+           "Python: then it is observed anyway";
   }
   if (path == nullptr || path->find(inject_folder) == std::string::npos) {
     return "its PYTHONPATH was replaced. Add to it instead (PYTHONPATH=mine:$PYTHONPATH), or "
-           "install openmfu into that Python: it is then observed all the same";
+           "install openmfu into that Python: then it is observed anyway";
   }
   return "";
 }
 
-// Pids in the names of counters' files, HOST-PID-NUMBER.region or .steps, and of notes,
-// note-PID.txt.
+// The pids in the names of counters' files (HOST-PID-NUMBER.region or .steps) and of notes
+// (note-PID.txt).
 std::set<std::uint32_t> pids_that_spoke(const std::string& folder) {
   std::set<std::uint32_t> pids;
   std::error_code error;
@@ -184,7 +184,7 @@ void Unobserved::look() {
       continue;
     }
     if (read_proc(pid, "maps").find("/libtorch_cpu.so") == std::string::npos) continue;
-    // A forked worker of an observed process has torch from it, and counters once it computes.
+    // A forked worker inherits torch from an observed process. It gets counters once it computes.
     if (spoke.contains(parent) && read_proc(pid, "cmdline") == read_proc(parent, "cmdline"))
       continue;
     Process process{why_not(pid, inject_folder_), inner_pid_of(pid), now, now};
@@ -195,7 +195,7 @@ void Unobserved::look() {
 }
 
 std::vector<std::string> Unobserved::sentences() const {
-  // The counters of a process that is gone are in the run directory alone.
+  // The counters of a process that has ended are only in the run directory.
   std::set<std::uint32_t> spoke = pids_that_spoke(region_folder_);
   spoke.merge(pids_that_spoke(directory_));
   std::map<std::string, std::vector<std::uint32_t>> by_reason;
@@ -203,15 +203,15 @@ std::vector<std::string> Unobserved::sentences() const {
     if (spoke.contains(process.inner_pid)) continue;
     bool had_time = process.last - process.first >= kTimeToStart;
     if (process.why.empty() && !had_time) continue;
-    std::string why = process.why.empty() ? "it never began to count. MFU_DEBUG=1 in the "
-                                            "environment makes it say why on standard error"
+    std::string why = process.why.empty() ? "it never began to count. Set MFU_DEBUG=1 in its "
+                                            "environment to see why on standard error"
                                           : process.why;
     by_reason[why].push_back(key.first);
   }
   std::vector<std::string> sentences;
   for (const auto& [why, pids] : by_reason) {
     std::string which = fmt::format("process {}", pids[0]);
-    if (pids.size() > 1) which = fmt::format("{} processes, {} among them", pids.size(), pids[0]);
+    if (pids.size() > 1) which = fmt::format("{} processes, such as {}", pids.size(), pids[0]);
     sentences.push_back(fmt::format("torch is not observed in {}: {}", which, why));
   }
   return sentences;

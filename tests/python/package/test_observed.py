@@ -141,7 +141,7 @@ def test_what_an_observing_process_counted_survives_its_kill(tmp_path):
 def test_who_carries_the_counts_needs_a_place_and_ends_where_nobody_is(tmp_path):
     drain = [sys.executable, "-m", "mfu", "run", "--drain", tmp_path / "regions"]
     done = run(drain)
-    assert done.returncode == 2 and "--drain goes with --dir" in done.stderr
+    assert done.returncode == 2 and "--drain needs --dir" in done.stderr
     (tmp_path / "regions").mkdir()
     done = run([*drain, "--dir", tmp_path / "run"])
     assert done.returncode == 2 and "summary.json: cannot be written" in done.stderr  # who observes makes the directory

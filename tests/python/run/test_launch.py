@@ -81,7 +81,7 @@ def test_misuse_is_refused_before_anything_runs(run, tmp_path, options):
 
 def test_no_command(tmp_path):
     done = subprocess.run([MFU, "run"], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 2 and "mfu run [options] -- python train.py" in done.stderr
+    assert done.returncode == 2 and "mfu run -- python train.py" in done.stderr
 
 
 CATCHER = """
@@ -198,4 +198,4 @@ def test_a_bug_of_ours_has_a_status_and_a_sentence_of_its_own():
     waiting.send_signal(signal.SIGABRT)
     _, told = waiting.communicate(timeout=60)
     assert waiting.returncode == 70
-    assert "this is a bug of mfu" in told
+    assert "this is a bug in mfu" in told

@@ -138,4 +138,4 @@ def test_a_program_on_libtorch_is_told_to_preload(tmp_path):
     library = Path(torch.__file__).parent / "lib"
     subprocess.run(["g++", str(tmp_path / "program.cc"), "-o", str(program), f"-L{library}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{library}"], check=True)
     [note] = not_observed(run(tmp_path, program))
-    assert "program is no Python" in note and "LD_PRELOAD" in note
+    assert "program is not Python" in note and "LD_PRELOAD" in note
