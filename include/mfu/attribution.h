@@ -1,12 +1,13 @@
-// Where the time went: each nanosecond of each device in the window is in one line of a ledger, and
-// the lines add up to the window exactly. Findings are rules over that ledger. docs/ledger.md has
-// the rules with a drawn example.
+// Says where the time went. Each nanosecond of a device in the window belongs to exactly one line
+// of
+// a ledger, so the lines add up to the window. Findings are rules that read the ledger and say what
+// to change. docs/ledger.md has the rules, with a drawn example.
 //
 //   mfu::Traces traces = MFU_TRY(mfu::read_traces({"rank0.json.gz", "rank1.json.gz"}));
 //   auto found = MFU_TRY(mfu::attribute(traces, {.catalog = &mfu::Catalog::builtin()}));
 //   for (const mfu::RankAttribution& rank : found.ranks) {
 //     std::printf("%ld ns waiting for data\n", rank.ledger[mfu::LedgerLine::idle_data]);
-//     if (rank.mfu) std::printf("MFU %g\n", *rank.mfu);  // none: no matmul has known FLOPs
+//     if (rank.mfu) std::printf("MFU %g\n", *rank.mfu);  // none if no matmul has known FLOPs
 //   }
 #pragma once
 
@@ -25,19 +26,19 @@
 
 namespace mfu {
 
-// In the order of every report.
+// In the order in which every report shows them.
 enum class LedgerLine : std::uint8_t {
-  matmul_at_peak,       // what the useful matmuls would have taken at the device's peak
-  matmul_below_peak,    // the rest of the time they took
+  matmul_at_peak,       // time that the useful matmuls would have taken at the device's peak
+  matmul_below_peak,    // the rest of the time that they took
   matmul_flop_unknown,  // matmul kernels without shapes, or without a peak to compare with
-  recomputation,        // what activation checkpointing ran again
+  recomputation,        // kernels that activation checkpointing ran again
   other_kernels,
-  exposed_communication_wait,  // for another rank; only told apart with several ranks
+  exposed_communication_wait,  // waiting for another rank; known only with traces of several ranks
   exposed_communication_transfer,
   exposed_copy,
   idle_data,             // the host thread that launches next was in the data loader
-  idle_launch,           // it was busy, and launched after the device had run dry
-  idle_synchronization,  // it sat in a synchronise
+  idle_launch,           // that thread was busy and launched too late to keep the device busy
+  idle_synchronization,  // that thread waited in a synchronisation
   idle_unknown
 };
 inline constexpr std::size_t kLedgerLineCount = 12;
@@ -49,7 +50,7 @@ class Ledger {
   std::int64_t operator[](LedgerLine line) const { return ns_[static_cast<std::size_t>(line)]; }
   std::int64_t total_ns() const;
   std::int64_t idle_ns() const;
-  std::int64_t matmul_ns() const;  // at peak, below it, and unknown
+  std::int64_t matmul_ns() const;  // the three matmul lines together
   Ledger& operator+=(const Ledger& other);
   bool operator==(const Ledger&) const = default;
 
@@ -61,15 +62,16 @@ enum class WindowPolicy : std::uint8_t { all, steps, range };
 std::string_view name_of(WindowPolicy policy);
 
 struct WindowQuestion {
-  // None: steps where the trace marks them, else all.
+  // None means `steps` if the trace marks its steps, else `all`.
   std::optional<WindowPolicy> policy{};
-  // Of `range`: on the trace's clock, or after the first device event; none: as far as it goes.
+  // The ends of a `range`: on the trace's clock, or relative to the first device event. None means
+  // the end of the trace on that side.
   std::optional<std::int64_t> from_ns{}, to_ns{};
   bool from_relative = false, to_relative = false;
-  bool whole_steps = false;  // of a CPU: steps from mark to mark, also where nothing runs
+  bool whole_steps = false;  // CPU only: a step lasts from mark to mark, even if nothing runs
 };
-// "all", "steps", "FROM:TO". A bare number is nanoseconds of the trace's clock, one with a unit
-// (ns, us, ms, s) is after the first device event; either side may be empty.
+// Reads "all", "steps" or "FROM:TO". A bare number is nanoseconds on the trace's clock; a number
+// with a unit (ns, us, ms, s) counts from the first device event. Either side may be empty.
 Result<WindowQuestion> parse_window(std::string_view text);
 
 struct Window {
@@ -79,13 +81,13 @@ struct Window {
   std::int64_t duration_ns() const { return end_ns - start_ns; }
 };
 
-// Unions over all streams of a device, of durations as recorded.
+// Times of a device with all its streams put together: overlapping time counts once.
 struct Intervals {
   std::int64_t busy_ns = 0, idle_ns = 0, compute_ns = 0, communication_ns = 0;
   std::int64_t exposed_communication_ns = 0, copy_ns = 0, exposed_copy_ns = 0;
 };
 
-struct StepLedger {  // by device work: from its first device event to the next step's
+struct StepLedger {  // a step lasts from its first device event to that of the next step
   std::int64_t number = 0, start_ns = 0, end_ns = 0;
   Ledger ledger;
   FlopCount model_flop;
@@ -94,12 +96,12 @@ struct StepLedger {  // by device work: from its first device event to the next 
 struct OperatorLine {  // calls of one operator with the same arguments
   std::string name, shapes, dtype;
   std::uint64_t calls = 0, recomputed_calls = 0;
-  std::optional<FlopCount> flop;          // of all calls, as executed; none: cannot be told
+  std::optional<FlopCount> flop;          // executed by all calls; none if not known
   std::optional<std::uint64_t> bytes;     // read and written by all calls, each operand once
-  std::int64_t duration_ns = 0;           // Σ of its kernels, overlaps counted twice
-  std::optional<FlopRate> rate, peak;     // of its data type
-  std::optional<Fraction> peak_fraction;  // above 1: something contradicts
-  std::string code;                       // "train.py(53): forward" where stacks were recorded
+  std::int64_t duration_ns = 0;           // Σ of its kernels; overlapping time counts twice
+  std::optional<FlopRate> rate, peak;     // peak of its data type
+  std::optional<Fraction> peak_fraction;  // above 1 means that the inputs contradict each other
+  std::string code;                       // "train.py(53): forward", if stacks were recorded
 };
 
 struct KernelLine {
@@ -114,7 +116,7 @@ struct UncountedLine {
   std::int64_t duration_ns = 0;
 };
 
-struct IdleLine {  // idle time of one cause, by what came after it or what the host was in
+struct IdleLine {  // idle time of one cause, grouped by what followed or by what the host was doing
   LedgerLine cause = LedgerLine::idle_unknown;
   std::string what, code;
   std::uint64_t gaps = 0;
@@ -122,19 +124,19 @@ struct IdleLine {  // idle time of one cause, by what came after it or what the 
   bool cpu_work = false;  // `what` is an operator that ran on the CPU and launched nothing
 };
 
-struct Gap {  // one stretch with nothing on the device
+struct Gap {  // a time in which nothing ran on the device
   std::int64_t start_ns = 0, end_ns = 0;
   Ledger ledger;       // its idle lines
-  std::string next;    // kernel or copy that ended it; empty: none
-  std::string host;    // operator that launched it
-  std::string reason;  // why part of it is unknown; empty: none is
+  std::string next;    // kernel or copy that ended it; empty if there was none
+  std::string host;    // operator that launched `next`
+  std::string reason;  // why part of it is unknown; empty if no part is
 };
 
-struct LaneSpan {  // what a lane was seen doing; neighbours of one line may have been joined
+struct LaneSpan {  // one or several neighbouring events of a lane
   std::int64_t start_ns = 0, end_ns = 0;
   LedgerLine line = LedgerLine::other_kernels;
-  std::uint32_t name = 0;    // of LaneTimeline::names
-  std::uint32_t events = 1;  // joined in it
+  std::uint32_t name = 0;    // index into LaneTimeline::names
+  std::uint32_t events = 1;  // number of events joined in it
 };
 struct LaneTimeline {
   std::string label;  // "stream 7", "host thread 25556"
@@ -144,7 +146,7 @@ struct LaneTimeline {
 
 struct AttributionCoverage {
   std::uint64_t gpu_events = 0, clipped_events = 0, skipped_events = 0;
-  // Of device time: Σ of durations in the window.
+  // Shares of the device time: Σ of durations in the window.
   std::optional<double> linked_fraction, with_shapes_fraction, graph_launched_fraction;
   std::vector<UncountedLine> uncounted;
 };
@@ -169,15 +171,15 @@ enum class Cause : std::uint8_t {
 };
 std::string_view name_of(Cause cause);
 
-// What to change, of a trace and of a run alike. Words are made of it by finding_words() in
-// mfu/sink.h.
+// Something to change, found in a trace or in a run. finding_words() in mfu/sink.h makes sentences
+// of it.
 struct Finding {
   std::string code;  // "data_loading"
   Cause cause = Cause::implementation;
-  NoteValues values{};  // "fraction" of what "of" names, and what else is told
+  NoteValues values{};  // among them "fraction", the share of what "of" names
   std::vector<Note> evidence{};
-  std::vector<std::string> fixes{};  // codes, best first
-  // What could be won at the very most if the cause went away and nothing took its place.
+  std::vector<std::string> fixes{};  // codes, the best first
+  // The most that could be won: if the cause went away and nothing took its place.
   std::optional<double> gain_ceiling_mfu{};
   std::int64_t gain_ceiling_ns = 0;
 };
@@ -186,25 +188,25 @@ struct RankAttribution {  // one device of one file
   std::string path;
   std::optional<std::int64_t> rank;
   std::int64_t device_id = 0;
-  std::string device_name;  // as the trace says it; of the CPU: "CPU"
+  std::string device_name;  // as in the trace; "CPU" for the CPU
   std::optional<Device> device;
-  bool cpu = false;                       // the CPU is the device: the trace has no device events
-  std::optional<ProfiledWindow> counted;  // what the observer saw of the same steps
+  bool cpu = false;                       // the CPU is the device, as there are no device events
+  std::optional<ProfiledWindow> counted;  // what the observer counted in the same steps
   std::optional<FlopRate> peak;
-  std::optional<Precision> precision;  // that most FLOPs ran in
+  std::optional<Precision> precision;  // the type of most FLOPs
   std::string peak_source;
   Window window;
   Intervals intervals;
   Ledger ledger;
   std::optional<FlopCount> model_flop, hardware_flop;
   std::optional<double> mfu, hfu;
-  std::int64_t communication_wait_ns = 0;  // hidden or exposed, of collectives matched
+  std::int64_t communication_wait_ns = 0;  // hidden or exposed, of the matched collectives
   std::vector<StepLedger> steps;
-  std::vector<OperatorLine> operators;  // that have FLOPs, longest first
-  std::vector<KernelLine> kernels;      // longest first
-  std::vector<IdleLine> idle;           // longest first
-  std::vector<Gap> gaps;                // the longest
-  std::vector<LaneTimeline> timeline;   // where asked for
+  std::vector<OperatorLine> operators;  // those that have FLOPs, the longest first
+  std::vector<KernelLine> kernels;      // the longest first
+  std::vector<IdleLine> idle;           // the longest first
+  std::vector<Gap> gaps;                // the longest ones
+  std::vector<LaneTimeline> timeline;   // only if asked for
   AttributionCoverage coverage;
   std::vector<Finding> findings;
   std::vector<Note> notes;
@@ -214,28 +216,28 @@ struct Attribution {
   std::vector<RankAttribution> ranks;
   Ledger ledger;  // Σ over ranks
   std::optional<double> mfu;
-  std::optional<std::size_t> slowest;  // of ranks: the one the others waited for most
-  std::vector<Finding> findings;       // of all together
+  std::optional<std::size_t> slowest;  // index into `ranks`: the one the others waited for most
+  std::vector<Finding> findings;       // of all ranks together
   bool partial = false;
   std::vector<Note> notes;
 };
 
 struct AttributionOptions {
-  const Catalog* catalog = nullptr;  // none: the built-in one
+  const Catalog* catalog = nullptr;  // null: the built-in one
   WindowQuestion window{};
-  std::optional<Device> device{};  // instead of the one the trace names
+  std::optional<Device> device{};  // instead of the device in the trace
   std::optional<FlopRate> peak{};  // of one device, for every data type
   std::optional<Precision> precision{};
-  std::optional<FlopCount> model_flop_per_rank{};  // known better than from operators
-  std::vector<ProfiledWindow> counted{};           // the observer's count of these traces' steps
+  std::optional<FlopCount> model_flop_per_rank{};  // used instead of the sum over operators
+  std::vector<ProfiledWindow> counted{};           // the observer's counts of the same steps
   bool timeline = false;
-  // How long after its launch call a kernel may take to start, and how long a thread may be seen
-  // doing nothing between two of its events, before that counts as unknown.
+  // Longer delays count as unknown idle time: from a launch call to the start of its kernel, and
+  // between two events of a host thread.
   std::int64_t dispatch_ns = 50'000, interpreter_ns = 1'000'000;
 };
 
-// `malformed` where no trace has device events or operators; `invalid_argument` for a window that
-// holds nothing.
+// Fails with `malformed` if no trace has device events or operators, and with `invalid_argument` if
+// nothing is in the window.
 Result<Attribution> attribute(const Traces& traces, const AttributionOptions& options);
 
 }  // namespace mfu

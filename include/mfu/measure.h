@@ -1,6 +1,7 @@
-// What happened: how the FLOPs of a step are found out (four modes), on which steps they are
-// measured, and how many tokens generation made. Takes the model's need (workload.h) and readings
-// handed in; knows no peak and no sink.
+// How many FLOPs a step had, and how many tokens were generated. A FlopMeter finds the FLOPs in one
+// of four modes, from the model's need (workload.h) and from readings that the caller hands in. A
+// Schedule says on which steps to measure. A TokenTracker counts generated tokens. ask_class()
+// counts a model that mfu does not know. Nothing here knows a peak.
 //
 //   mfu::FlopMeter meter({.mode = mfu::SmartMode{}});
 //   mfu::StepShape shape = mfu::StepShape::of(8, 4096);
@@ -28,48 +29,48 @@
 
 namespace mfu {
 
-// Which way a number of FLOPs came.
+// How a number of FLOPs was found.
 enum class Source : std::uint8_t { estimated, counted, calibrated, hardware };
 std::string_view name_of(Source source);
 
-// The four modes, a closed set.
+// The four modes.
 struct EstimateMode {};
 struct ProfilerMode {};
 struct SmartMode {
-  bool initial_profiling = true;                 // the first step is measured
-  bool calibration_enabled = true;               // false: estimates are left as they are
-  std::uint64_t recalibration_frequency = 1000;  // steps; 0: never again
+  bool initial_profiling = true;                 // measure the first step
+  bool calibration_enabled = true;               // if false, estimates are not corrected
+  std::uint64_t recalibration_frequency = 1000;  // in steps; 0 means only once
 };
 struct HybridMode {
   bool hardware_counters_enabled = true;
-  bool fallback_to_profiler = true;  // false: falls back to the estimate
+  bool fallback_to_profiler = true;  // if false, it falls back to the estimate
 };
 using Mode = std::variant<EstimateMode, ProfilerMode, SmartMode, HybridMode>;
 std::string_view name_of(const Mode& mode);
-// "estimate", "profiler", "smart", "hybrid"; `not_found` with near names.
+// Reads "estimate", "profiler", "smart" or "hybrid". Fails with `not_found` and near names.
 Result<Mode> parse_mode(std::string_view name);
 
-// Where in its life a training run is: how often it pays to measure.
+// The part of a training that a step belongs to. It decides how often FLOPs are measured.
 enum class TrainingPhase : std::uint8_t { warmup, main, finetune };
 std::string_view name_of(TrainingPhase phase);
 Result<TrainingPhase> parse_training_phase(std::string_view name);
 
-// On which steps FLOPs are measured. A step is due where its number is a multiple of the period.
+// On which steps FLOPs are measured: those whose number is a multiple of the period.
 struct Schedule {
-  std::uint64_t warmup = 1000, main = 500, finetune = 200;  // steps; 0: never
-  std::optional<std::uint64_t> fixed{};                     // instead of all three; 0: never
+  std::uint64_t warmup = 1000, main = 500, finetune = 200;  // periods in steps; 0 means never
+  std::optional<std::uint64_t> fixed{};                     // one period instead of these three
 
   std::uint64_t period(TrainingPhase phase) const;
   bool due(std::uint64_t step, TrainingPhase phase) const;
 };
 
-// What ran through the model in one step of this rank. Lengths are kept as Σs and Σs², so that rows
-// of unequal length cost what they cost.
+// What ran through the model in one step of this rank. For lengths s it keeps Σs and Σs²: these two
+// sums give the exact FLOPs of rows of unequal length.
 struct StepShape {
   std::uint64_t sequences = 0;
   std::uint64_t tokens = 0;         // Σs
   std::uint64_t squares = 0;        // Σs²
-  std::uint64_t padded_length = 0;  // rows were padded to this; 0: they were not
+  std::uint64_t padded_length = 0;  // length to which rows were padded; 0 if they were not
   std::uint64_t images = 0;
 
   static StepShape of(std::uint64_t batch, std::uint64_t sequence) {
@@ -79,45 +80,46 @@ struct StepShape {
   bool operator==(const StepShape&) const = default;
 };
 
-// FLOPs somebody counted (the observer, a caller) of one step.
+// The FLOPs of one step as somebody counted them: the observer, or the caller.
 struct FlopReading {
   std::uint64_t step = 0;
   StepShape shape;
   FlopCount flop{};
-  // How much of it was attention between tokens, where the counter can tell; then one reading fixes
-  // both terms of a calibration.
+  // How much of `flop` was attention between tokens, if the counter knows. Then a single reading
+  // gives both factors of a calibration.
   std::optional<FlopCount> attention_flop{};
-  bool of_another_rank = false;  // holds for this rank's step only where the same lengths ran
+  bool of_another_rank = false;  // used for a step of this rank only if it had the same lengths
 };
 
-// measured = linear × (all but attention, as estimated) + quadratic × (attention, as estimated over
-// the attended pairs, or over the whole square where that is what ran).
+// Corrects estimates: measured = linear × (estimate without attention) + quadratic × (estimate of
+// attention). If `square`, attention is estimated over the whole square, not over attended pairs.
 struct Calibration {
   double linear = 1, quadratic = 1;
   bool square = false;
-  std::uint64_t step = 0;      // it was made at
-  std::uint32_t readings = 0;  // it rests on; 0: there is none yet
-  bool apart = false;          // the two terms were told apart; false: one factor for both
-  double least_share = 0, most_share = 0;  // of attention in the FLOPs, among the readings
+  std::uint64_t step = 0;      // step at which it was made
+  std::uint32_t readings = 0;  // number of readings behind it; 0 if there is no calibration yet
+  bool apart = false;          // whether the two factors could be told apart; else they are equal
+  double least_share = 0, most_share = 0;  // attention's share of the FLOPs, among the readings
 };
 
 struct MeasuredFlop {
   FlopCount flop{};
   Source source = Source::estimated;
-  std::optional<Calibration> calibration{};        // where source is calibrated
-  std::optional<std::uint64_t> calibration_age{};  // steps since then
-  std::string note{};                              // why not the source that was asked for
+  std::optional<Calibration> calibration{};        // if source is calibrated
+  std::optional<std::uint64_t> calibration_age{};  // steps since it was made
+  std::string note{};                              // why another source was used than asked for
 };
 
 struct MeterOptions {
   Mode mode = EstimateMode{};
-  std::optional<ModelSpec> model{};        // none: nothing can be estimated
+  std::optional<ModelSpec> model{};        // without a model nothing can be estimated
   std::optional<TrainingPlan> training{};  // frozen weights, adapters
   Recompute recompute = Recompute::none;
   Phase phase = Phase::train;
 };
 
-// The FLOPs of steps by one mode. One thread at a time; keeps a bounded number of readings.
+// Finds the FLOPs of steps in one mode. Only one thread may use it at a time. It keeps a bounded
+// number of readings.
 class FlopMeter {
  public:
   explicit FlopMeter(MeterOptions options);
@@ -125,22 +127,22 @@ class FlopMeter {
   FlopMeter(FlopMeter&&) noexcept;
   FlopMeter& operator=(FlopMeter&&) noexcept;
 
-  // Somebody measured a step. In smart mode it calibrates those that follow.
+  // Takes the counted FLOPs of a step. In smart mode they calibrate the steps that follow.
   void take_reading(const FlopReading& reading);
-  // Another rank's calibration, as good as one made here.
+  // Takes the calibration of another rank and uses it like one of its own.
   void take_calibration(const Calibration& calibration);
   const Calibration& calibration() const;
 
-  // What hardware counters say now (CounterSampler); a failure makes hybrid mode fall back.
+  // Takes the current rate of the hardware counters. A failure makes hybrid mode fall back.
   void take_hardware_rate(const Result<FlopRate>& rate);
 
-  // The FLOPs of that step. `invalid_argument` or `unsupported` with the reason where this mode has
-  // no number for it. `duration` is what a hardware rate is multiplied with.
+  // The FLOPs of a step. Fails with `invalid_argument` or `unsupported` and the reason if this mode
+  // cannot know them. A hardware rate is multiplied by `duration`.
   Result<MeasuredFlop> measure(std::uint64_t step, const StepShape& shape,
                                std::optional<std::chrono::nanoseconds> duration);
 
-  // Whether a measurement is worth its cost now, beyond what a schedule says: nothing calibrated
-  // yet, calibrated too long ago, or for other shapes.
+  // Whether this step should be measured even if the schedule does not ask for it: because nothing
+  // is calibrated yet, or the calibration is too old or was made for other shapes.
   bool wants_reading(std::uint64_t step, const StepShape& shape) const;
 
  private:
@@ -151,26 +153,28 @@ class FlopMeter {
 // What was generated between two take()s.
 struct TokenPeriod {
   std::chrono::nanoseconds elapsed{};
-  std::uint64_t generated = 0;  // new tokens: by add(), and those of decode steps
-  // Of prefill and decode, where they were told apart.
+  std::uint64_t generated = 0;  // new tokens: from add() and from decode steps
+  // Prefill and decode, if the caller reports them separately.
   std::uint64_t prompts = 0, prompt_tokens = 0, prompt_squares = 0;
   std::uint64_t decode_steps = 0, decode_tokens = 0, decode_context = 0;  // Σ context of the tokens
 };
 
-// Counters stand a cache line apart, a line a thread while there are no more threads than lines.
-// take() reads them and remembers: nothing is ever set back, so no token can fall between.
+// Counts generated tokens, from any number of threads. Each thread has its own cache line, so that
+// counting threads do not slow each other down; beyond 64 threads, two may share one. take() never
+// resets a counter: it remembers what it read and subtracts it the next time, so no token is lost.
 class TokenTracker {
  public:
   explicit TokenTracker(const Clock& clock = Clock::system());
 
-  // Tokens that were generated, nothing more being known of them.
+  // Adds generated tokens of which nothing more is known.
   void add(std::uint64_t tokens) { add_to(line().generated, tokens); }
-  // Prompts that went into the cache.
+  // Adds prompts that went into the cache.
   void add_prefill(const StepShape& prompts);
-  // One decode step: a new token for each of `sequences`, which hold `context` tokens in all.
+  // Adds one decode step: one new token for each of `sequences`, which have `context` tokens in
+  // total.
   void add_decode(std::uint64_t sequences, std::uint64_t context);
 
-  // Ends a period. Callable from any thread.
+  // Ends a period and returns it. Any thread may call it.
   TokenPeriod take();
 
  private:
@@ -193,19 +197,20 @@ class TokenTracker {
   const Clock& clock_;
   std::array<Line, kLines> lines_;
   std::mutex taking_;
-  TokenPeriod taken_;  // everything up to the last take(); elapsed: when that was
+  TokenPeriod taken_;  // everything up to the last take(); `elapsed` is its time
 };
 
-// A model that no family of model.h describes, asked of the library that defines it: transformers
-// or diffusers builds its class on the meta device, and mfu/ops.h prices the operators that run.
-// No weights, no network, no code of a config or a hub.
+// Counts a model that model.h does not know, by asking the library that defines it. transformers or
+// diffusers builds the class on the meta device, and mfu/ops.h counts the operators that it runs.
+// No
+// weights, no network and no code from a config or a hub are used.
 struct ImageSize {
   std::uint64_t height = 0, width = 0;
 };
 struct ClassOptions {
-  std::string python = "python3";  // that has the library
-  ImageSize image{};               // pixels; zeros: as the config says
-  ImageSize latent{};              // of a diffusion model, instead
+  std::string python = "python3";  // interpreter that has the library
+  ImageSize image{};               // in pixels; zeros: the config's size
+  ImageSize latent{};              // of a diffusion model, instead of `image`
 };
 struct ClassNeed {
   std::string name, type, architecture;
@@ -213,15 +218,15 @@ struct ClassNeed {
   ParameterCount parameters;
   FlopNeed need;
 };
-// The first answer takes the time of importing the library; it is kept in cache_directory() for as
-// long as config, question and library stay the same. `unsupported` with the class's own words
-// where it cannot be built or run, in bounded time and memory.
+// The first answer takes as long as importing the library. It is kept in cache_directory() and used
+// again while config, question and library stay the same. Time and memory are bounded. Fails with
+// `unsupported` and the library's own message if the class cannot be built or run.
 Result<ClassNeed> ask_class(const std::string& path, const ConfigOptions& config,
                             const Workload& work, const ClassOptions& options);
 
 struct GenerationOptions {
-  const ModelSpec* model = nullptr;        // FLOPs by phase and context length
-  std::optional<double> flop_per_token{};  // instead, or where there is no model
+  const ModelSpec* model = nullptr;        // gives FLOPs by phase and context length
+  std::optional<double> flop_per_token{};  // used instead, or without a model
 };
 
 struct GenerationUse {
@@ -230,10 +235,11 @@ struct GenerationUse {
   std::chrono::nanoseconds elapsed{};
   std::optional<double> flop_per_token{};
   std::optional<FlopCount> flop{};
-  std::optional<Bytes> moved{};  // by decode steps, where those were counted
-  std::string note{};            // why something is not there
+  std::optional<Bytes> moved{};  // by decode steps, if these were counted
+  std::string note{};            // why a value is missing
 };
-// `invalid_argument` where no time went by or nothing was generated.
+// The FLOPs and rate of a period. Fails with `invalid_argument` if no time passed or nothing was
+// generated.
 Result<GenerationUse> generation_use(const TokenPeriod& period, const GenerationOptions& options);
 
 }  // namespace mfu

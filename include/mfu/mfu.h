@@ -1,4 +1,5 @@
-// Everything public in C++. docs/api.md says which question has which header, and what may change.
+// Includes every public C++ header. docs/api.md says which header answers which question, and what
+// may change.
 //
 //   mfu::RunRecord record = MFU_TRY(mfu::read_run("mfu-runs/gpt2"));
 //   mfu::RunDevice device = MFU_TRY(mfu::device_of_run(record, mfu::Catalog::builtin(), ""));

@@ -1,15 +1,15 @@
-// The observer inside a PyTorch process, as a C ABI: libmfu_torch.so, a library of its own, linked
-// against libtorch and built for one version of it. It counts the FLOPs of matmul-class operators
-// where the dispatcher passes them (BackendSelect), tells recomputation apart, and marks steps. It
-// never raises, prints or blocks; what it cannot do it says in words.
+// The C interface of the observer inside a PyTorch process. It is a separate library,
+// libmfu_torch.so, built for one version of libtorch. It counts the FLOPs of matmul-class operators
+// at torch's dispatcher (key BackendSelect), recognises recomputation, and marks steps. It never
+// raises, prints or blocks. mfu_observer_problem() says what it cannot do.
 //
 //   if (mfu_observer_start(NULL, NULL) != 0) puts(mfu_observer_problem());  // in private memory
 //   /* … train … */
 //   struct mfu_observer_totals totals;
 //   mfu_observer_read_totals(&totals);
 //
-// Every function may be called from any thread. Strings that come back live as long as the library.
-// A 128-bit count is two halves, `_high` << 64 | `_low`.
+// Any thread may call any function. Returned strings stay valid as long as the library is loaded. A
+// 128-bit count comes in two halves: `_high` << 64 | `_low`.
 #pragma once
 
 #include <stddef.h>
@@ -22,22 +22,24 @@ extern "C" {
 
 #define MFU_OBSERVER_ABI 3
 
-// MFU_OBSERVER_ABI of the library; whoever loads it checks that it is theirs.
+// The MFU_OBSERVER_ABI that the library was built with. A caller checks that it equals its own.
 int mfu_observer_abi(void);
-// The torch it was built for, "2.13.0".
+// The version of torch that it was built for, such as "2.13.0".
 const char* mfu_observer_torch(void);
 
-// Registers the kernels (once, for good: taking them away under running threads is not safe in
-// torch; switched off they cost a few nanoseconds an operator), counts one known matmul and begins
-// to count. `region_folder` NULL or empty: in private memory. `step_marker`: the name of the
-// program's own record_function range that ends a step, or NULL. Calls nest: counting goes on until
-// as many stops. 0: counting. Else it is off, and mfu_observer_problem() says why.
+// Registers the kernels, checks them on one known matmul and begins to count. Kernels are
+// registered
+// once and stay: torch cannot remove them safely while threads run. Switched off, they cost a few
+// nanoseconds per operator. Counts go to a file in `region_folder`, or to private memory if that is
+// NULL or empty. `step_marker` is the name of the program's own record_function range that ends a
+// step, or NULL. Calls nest: counting ends after as many stops as starts. Returns 0 if it counts;
+// otherwise it is off, and mfu_observer_problem() says why.
 int mfu_observer_start(const char* region_folder, const char* step_marker);
 void mfu_observer_stop(void);
 int mfu_observer_active(void);
-// The same for what the calling thread runs now: 0 inside an operator that is counted already.
+// Whether the calling thread counts now. 0 inside an operator that is counted itself.
 int mfu_observer_counting(void);
-const char* mfu_observer_problem(void);  // "" where there is none
+const char* mfu_observer_problem(void);  // "" if there is none
 
 struct mfu_observer_totals {
   uint64_t hardware_flop_low, hardware_flop_high;
@@ -45,104 +47,110 @@ struct mfu_observer_totals {
   uint64_t recomputed_flop_low, recomputed_flop_high;
   uint64_t calls;
   uint64_t uncounted_calls;
-  uint64_t tokens;      // looked up in the embedding with the most rows
-  uint64_t token_rows;  // of that table; 0: none was seen
+  uint64_t tokens;      // looked up in the embedding table with the most rows
+  uint64_t token_rows;  // rows of that table; 0 if none was seen
   uint64_t samples;
   uint64_t steps;
 };
-// All threads of this process since the first start: for differences.
+// Counts of all threads of this process since the first start. Subtract two readings.
 void mfu_observer_read_totals(struct mfu_observer_totals* totals);
 
 struct mfu_observer_row {
   const char* name;    // "aten::addmm"
   const char* type;    // "bf16"
-  const char* reason;  // "": counted; else why its FLOPs are not
+  const char* reason;  // why its FLOPs are not counted; "" if they are
   uint64_t calls;
   uint64_t hardware_flop_low, hardware_flop_high;
   uint64_t model_flop_low, model_flop_high;
   uint64_t recomputed_flop_low, recomputed_flop_high;
   uint64_t bytes;
 };
-// By operator and data type. Returns how many there are; writes at most `capacity`.
+// One row per operator and data type. Writes at most `capacity` and returns how many there are.
 size_t mfu_observer_read_rows(struct mfu_observer_row* rows, size_t capacity);
 
-// What passes were for (docs/formats/run.md, Phases), by phase and model. `settle`: passes that
-// wait for what follows them are decided as if nothing followed. Returns how many there are; writes
-// at most `capacity`.
+// What passes were for (docs/formats/run.md, Phases), by phase and model. What follows a pass
+// decides
+// what it was for; with `settle`, passes that still wait are decided as if nothing followed. Writes
+// at most `capacity` and returns how many there are.
 struct mfu_observer_phase {
   const char* phase;  // "train", "validation", "prefill", "decode", "forward", "other"
-  const char* model;  // of its class; "": not known
+  const char* model;  // name of its class; "" if not known
   uint64_t model_number;
   uint64_t passes, tokens, padded_tokens, samples, time_ns;
   uint64_t model_flop_low, model_flop_high, hardware_flop_low, hardware_flop_high;
 };
 size_t mfu_observer_read_phases(int settle, struct mfu_observer_phase* phases, size_t capacity);
 
-// What the calling thread counted so far (64 bits, wrapping): for differences around a call.
+// What the calling thread has counted so far. The 64-bit counts wrap around: subtract two readings.
 struct mfu_observer_thread {
   uint64_t hardware_flop, model_flop, recomputed_flop, calls;
 };
 void mfu_observer_read_thread(struct mfu_observer_thread* thread);
 
-// The same by operator: what the calling thread counted since the call before with the same
-// `before` (MFU_OBSERVER_THREAD_STATE numbers, 0 at first, and the thread's own). A thread's
-// counters may have been another's: what its first call tells is to be left aside. Returns how many
-// operators there are; writes at most `capacity`.
+// The same by operator: what the calling thread counted since the last call with the same `before`.
+// `before` is an array of MFU_OBSERVER_THREAD_STATE numbers, one array per thread, all 0 at first.
+// Ignore what the first call returns, because a thread may inherit the counters of one that ended.
+// Writes at most `capacity` and returns how many operators there are.
 #define MFU_OBSERVER_THREAD_STATE 194
 struct mfu_observer_change {
   uint64_t operator_id, hardware_flop;
 };
 size_t mfu_observer_thread_changes(uint64_t* before, struct mfu_observer_change* changes,
                                    size_t capacity);
-const char* mfu_observer_operator_name(uint32_t operator_id);  // "" where there is none
+const char* mfu_observer_operator_name(uint32_t operator_id);  // "" if there is none
 
-// What the calling thread is doing, set by who knows (the Python glue); `change` is +1 or -1.
-void mfu_observer_pause(int change);         // compiling, autotuning: nothing counts
-void mfu_observer_recompute(int change);     // activation checkpointing runs again
+// Tell what the calling thread is doing; the Python package calls these. `change` is +1 at the
+// beginning and -1 at the end.
+void mfu_observer_pause(int change);         // compiling or autotuning: nothing counts
+void mfu_observer_recompute(int change);     // activation checkpointing computes again
 void mfu_observer_function(int change);      // a custom autograd Function runs its forward
-void mfu_observer_create_graph(int change);  // a backward with create_graph; of the process
-// A backward begins; whether it leaves its gradients with the parameters.
+void mfu_observer_create_graph(int change);  // a backward with create_graph, for the whole process
+// A backward begins. `leaves` says whether it adds its gradients to the parameters.
 void mfu_observer_accumulate(int leaves);
-// Asked once for each model that passes are seen of, on the thread that runs it.
+// `seen` is called once for each model that runs a pass, on the thread that runs it.
 void mfu_observer_models(void (*seen)(uint32_t model));
-// The answer: its class (NULL: as before) and whether it is in training mode now.
+// The answer to it: the model's class (NULL: keep the name) and whether it is in training mode now.
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
-// Asked once for each device but the CPU that operators ran on ("cuda:0"), on the thread that ran
-// them. The answer is its identity (a uuid), and facts "device_name@cuda:0" and the like.
+// `seen` is called once for each device but the CPU that operators ran on ("cuda:0"), on the thread
+// that ran them. The answer is its identity (a uuid), and facts such as "device_name@cuda:0".
 void mfu_observer_devices(void (*seen)(const char* device));
 void mfu_observer_name_device(const char* device, const char* identity);
 
-// Adds what ran past the dispatcher.
+// Adds work that torch's dispatcher does not see.
 void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop,
                       uint64_t model_flop, uint64_t recomputed_flop);
-// Counts one call of a library that computes past the dispatcher, as an operator of the dispatcher
-// would be: in the pass under way, as recomputation where checkpointing runs it again, not at all
-// inside an operator that is counted already. `leading`: first dimension of its input, 0: unknown;
-// `device`: type << 8 | index, -1: not known; `weight`: the storage (c10::StorageImpl) of the
-// operand that a model multiplies by, 0: none.
+// Counts one call of a library that bypasses the dispatcher, just as the dispatcher's operators are
+// counted: as part of the current pass, as recomputation if checkpointing calls it again, and not
+// at
+// all inside an operator that is counted itself. `leading` is the first dimension of its input (0:
+// unknown), `device` is type << 8 | index (-1: unknown), `weight` the storage (c10::StorageImpl) of
+// the model's operand (0: none).
 void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardware_flop,
                         uint64_t model_flop, int64_t leading, int64_t device, uint64_t weight);
-// Whether what the calling thread runs now is recomputation.
+// Whether the calling thread is recomputing now.
 int mfu_observer_runs_again(void);
-// A compiled graph that ran while this thread was paused: what it came to, once, and the pause
-// ends. Numbers of names stay the same for the life of the process.
+// Adds the counts of a compiled graph that ran while this thread was paused, and ends the pause.
+// The
+// id of a name stays the same until the process ends.
 struct mfu_observer_graph_row {
   uint32_t operator_id, type_id;
   uint64_t calls, hardware_flop, model_flop, recomputed_flop;
   int64_t leading;  // first dimension of the graph's first counted operator
-  int64_t device;   // type << 8 | index; -1: not known
+  int64_t device;   // type << 8 | index; -1 if not known
 };
 uint32_t mfu_observer_operator_id(const char* name);
 uint32_t mfu_observer_type_id(const char* name);
 void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count);
-// Operators that libraries defined since are watched from now on; a counted operator does it too.
+// Begins to watch operators that libraries have defined meanwhile. Every counted operator does so
+// too.
 void mfu_observer_refresh(void);
-// A formula of the user's (add_formula in mfu/ops.h); `where`: lines "m=a0.shape[0]". Returns what
-// is wrong with it, "" where it holds from now on.
+// Adds a user's formula (add_formula in mfu/ops.h). `where` has lines such as "m=a0.shape[0]".
+// Returns what is wrong with it, or "" if it is in force from now on.
 const char* mfu_observer_formula(const char* name, const char* flop, const char* where,
                                  const char* type);
-// The same by a function of the program's, for every name that is given so: it is asked after each
-// call, on its thread, and returns FLOPs, or -1 where it cannot say. NULL: it is asked no more.
+// The same with a function of the program. It is called after each call of the operator, on the same
+// thread, and returns the FLOPs, or -1 if it does not know. One function serves all names; NULL ends
+// that.
 struct mfu_observer_argument;
 typedef int64_t (*mfu_observer_formula_call)(const char* name,
                                              const struct mfu_observer_argument* arguments,
@@ -150,51 +158,58 @@ typedef int64_t (*mfu_observer_formula_call)(const char* name,
                                              const struct mfu_observer_argument* result);
 const char* mfu_observer_formula_by(const char* name, const char* type,
                                     mfu_observer_formula_call call);
-// A CUDA graph is captured by this thread: what runs until the end counts when it is replayed.
-// `host_too`: operators on the CPU are part of it. The end returns how many rows there are and
-// writes at most `capacity`.
+// This thread captures a CUDA graph. What runs until the end of the capture counts when the graph
+// is replayed. With `host_too`, operators on the CPU are part of it. The end writes at most
+// `capacity` rows and returns how many there are.
 void mfu_observer_capture_begin(int host_too);
 size_t mfu_observer_capture_end(struct mfu_observer_graph_row* rows, size_t capacity);
 void mfu_observer_replay(const struct mfu_observer_graph_row* rows, size_t count);
-// Names work whose FLOPs are not known.
+// Records work whose FLOPs are not known, and why.
 void mfu_observer_add_uncounted(const char* name, const char* reason);
-// Lookups in an embedding table that the dispatcher did not see: its storage (0: not known), its
-// rows, the indices and their first two dimensions.
+// Adds lookups in an embedding table that the dispatcher did not see: the table's storage (0: not
+// known), its rows, the number of indices and their first two dimensions.
 void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uint64_t first,
                              uint64_t second);
 
-// An optimizer stepped, or would have (a scaler that skips). `leads`: it ends the step.
+// An optimizer took a step, or a scaler made it skip one. `leads` says whether this ends the step.
 void mfu_observer_optimizer_step(int leads);
-// An optimizer exists: gradients that the program asks for itself make no step.
+// An optimizer exists. From now on gradients that the program computes itself (autograd.grad) do
+// not
+// count as an update by hand, so they end no step.
 void mfu_observer_optimizer_made(void);
-// Ends a step by the program's own mark; `index`: its number, or -1.
+// Ends a step where the program says so. `index` is the program's number for it, or -1.
 void mfu_observer_mark_step(int64_t index);
-// Time spent saving state.
+// Adds time that was spent saving state.
 void mfu_observer_add_checkpoint_ns(uint64_t duration_ns);
 
-// What the launcher asked for: "steps=3 after=5 ranks=0,1 stacks=1 stop=20", each where it was
-// asked; traces go to `directory`. Before the first step.
+// Passes on what the launcher asked for, such as "steps=3 after=5 ranks=0,1 stacks=1 stop=20"; each
+// part is optional. Traces go to `directory`. Call it before the first step.
 void mfu_observer_explain(const char* directory, const char* asked);
-// Called when a window of profiled steps begins (1), is about to end (2), has ended (0).
+// `seen` is called when a window of profiled steps begins (1), is about to end (2) and has ended
+// (0).
 void mfu_observer_windows(void (*seen)(int what));
-// The program begins a profiler of its own: ours ends, and never begins again.
+// The program starts its own profiler. Ours ends and does not begin again.
 void mfu_observer_other_profiler(void);
-// Ends a window that this thread began; `goodbye`: and waits until its trace is written.
+// Ends a window that this thread began. With `goodbye` it waits until the trace is written.
 void mfu_observer_end_window(int goodbye);
-int mfu_observer_stopping(void);  // 1: the program was told to end after this step
+int mfu_observer_stopping(void);  // 1 if the program was told to end after this step
 
-// The program's own code is over, its tensors are not: a last update of parameters ends a step.
+// The program's own code has ended but its tensors still exist. If parameters were updated since
+// the
+// last step, this ends one.
 void mfu_observer_last_step(void);
 // The process ends now and runs no atexit handler.
 void mfu_observer_goodbye(void);
 
-// What a reader wants to know of the process: "torch" "2.13.0"; "note" may come several times.
+// Records a fact about the process, such as "torch" "2.13.0". A "note" may be given several times.
 void mfu_observer_fact(const char* key, const char* value);
 void mfu_observer_set_rank(int32_t rank, int32_t world_size, int32_t local_rank);
 
-// What the operator table makes of a call, for graphs that are counted without being run. 0: it is
-// counted; 1: free, or what it calls is counted instead; 2: it carries FLOPs and `reason` says why
-// they are not known.
+// The cost of a call according to the operator table, for graphs that are counted without being
+// run.
+// Returns 0 if the call is counted, 1 if it is free or if what it calls is counted instead, and 2
+// if
+// it has FLOPs that are not known; `reason` says why.
 struct mfu_observer_argument {
   int kind;          // 0 absent, 1 tensor, 2 integers, 3 integer, 4 number, 5 boolean, 6 other
   const char* type;  // of a tensor: "torch.float32"
@@ -204,7 +219,7 @@ struct mfu_observer_argument {
 };
 struct mfu_observer_cost {
   uint64_t hardware_flop, model_flop;
-  const char* name;  // of the table: overloads share it
+  const char* name;  // as in the table, where overloads share a name
   const char* type;
   const char* reason;  // why it is not counted
 };

@@ -1,5 +1,5 @@
-// What one operator costs, from its name and arguments: FLOP needed and executed, bytes read and
-// written. Shared by the observer inside PyTorch and the reader of profiler files; knows neither.
+// What one operator costs, worked out from its name and arguments: FLOP needed and executed, bytes
+// read and written. Both the observer inside PyTorch and the reader of profiler files use it.
 //
 //   mfu::ArgumentList arguments;
 //   arguments.add_tensor(mfu::ElementType::bf16, {{128, 256}});
@@ -7,12 +7,14 @@
 //   const mfu::Operator* mm = mfu::find_operator("aten::mm");
 //   auto cost = mfu::cost_of(*mm, arguments.view());  // 2·128·256·512 FLOP in bf16
 //
-// What is counted: a matrix multiply is 2mnk, whatever its element type; a convolution the same as
-// the matrix multiply it is (padding counted as if it were there); fused attention 2·pairs·(d_qk +
-// d_v) forward, where pairs are the attended ones if the operator is told that it is causal or
-// windowed and the full rectangle if it only gets a mask tensor. Everything else is 0, and what
-// looks as if it were not (a factorisation, an unknown attention) is named instead of counted:
-// role uncounted, or an Error. docs/formulas.md has the equations, docs/decisions/ the choices.
+// What is counted: a matrix multiply is 2mnk, whatever its element type. A convolution counts as
+// the
+// matrix multiply it amounts to, padding included. The forward pass of fused attention is
+// 2·pairs·(d_qk + d_v). If its arguments say that it is causal or windowed, only attended pairs
+// count; if it only gets a mask tensor, all pairs do. Every other operator is 0. An operator that
+// may do such work but cannot be counted (a factorisation, an unknown attention) is named instead:
+// its role is `uncounted`, or cost_of() fails. docs/formulas.md has the equations, docs/decisions/
+// the choices behind them.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +31,8 @@
 
 namespace mfu {
 
-// What a tensor's elements are. The first ten carry the names of a device's peaks (fp64 fp32 tf32
-// fp16 bf16 fp8 fp6 fp4 int8 int4); tf32 is never stored, only computed in.
+// The type of a tensor's elements. The first ten have the same names as the peaks of a device. No
+// tensor is stored as tf32; it is only a type to compute in.
 enum class ElementType : std::uint8_t {
   fp64,
   fp32,
@@ -55,39 +57,38 @@ enum class ElementType : std::uint8_t {
 inline constexpr std::size_t kElementTypeCount = static_cast<std::size_t>(ElementType::unknown) + 1;
 
 std::string_view name_of(ElementType type);
-// As torch, its profiler and this library write it: "c10::BFloat16", "float", "torch.float16",
-// "Half", "bf16". Anything else is unknown.
+// Reads a name as torch, its profiler or this library writes it: "c10::BFloat16", "float",
+// "torch.float16", "Half", "bf16". Any other name is `unknown`.
 ElementType parse_element_type(std::string_view name);
-// By torch's c10::ScalarType (6 is float32, 15 bfloat16).
+// From the number in torch's c10::ScalarType (6 is float32, 15 is bfloat16).
 ElementType element_type_of_torch(std::int64_t scalar_type);
-// Of one element as it is stored: fp4 and int4 come in pairs, one byte a pair, and a tensor's sizes
-// count the pairs. Empty for unknown.
+// Stored bytes per element. fp4 and int4 are stored in pairs of one byte, and the sizes of such a
+// tensor count pairs. None for `unknown`.
 std::optional<std::uint32_t> bytes_of(ElementType type);
 
 // One positional argument of an operator's schema.
 struct Argument {
   enum class Kind : std::uint8_t {
-    unknown,      // there, but what it is was not recorded
+    unknown,      // it was given, but nothing about it was recorded
     absent,       // None, or an optional that was not given
-    tensor,       // integers: its sizes
-    tensor_list,  // nothing more is known of it
-    integers,     // a list of integers or of booleans (0 and 1)
-    integer,      // integers[0]
+    tensor,       // its sizes are in `integers`
+    tensor_list,  // a list of tensors; their sizes are not known
+    integers,     // a list of integers, or of booleans as 0 and 1
+    integer,      // in integers[0]
     number,
-    boolean,  // integers[0]
+    boolean,  // in integers[0]
     text
   };
   Kind kind = Kind::unknown;
   ElementType type = ElementType::unknown;  // of a tensor
   std::span<const std::int64_t> integers = {};
-  std::span<const std::int64_t> values =
-      {};  // a tensor's content where it is known (sequence offsets)
+  std::span<const std::int64_t> values = {};  // content of a tensor, if known (sequence offsets)
   double number = 0;
   std::string_view text = {};
 };
 
-// Builds arguments and owns what they point to. clear() keeps the memory, so that one list serves a
-// whole trace.
+// Builds arguments and owns what they point to. clear() keeps the memory, so that one list can be
+// used for a whole trace without new allocations.
 class ArgumentList {
  public:
   void clear();
@@ -102,9 +103,10 @@ class ArgumentList {
   void add_integer(std::int64_t value);
   void add_number(double value);
   void add_boolean(bool value);
-  void add_text(std::string_view text);  // not copied
-  // One argument as Kineto writes it: its "Input type", its "Input Dims" and its "Concrete Inputs"
-  // (empty where the trace has none). Strings are not kept.
+  void add_text(std::string_view text);  // not copied: the text must outlive the list
+  // Adds one argument as Kineto writes it: its "Input type", "Input Dims" and "Concrete Inputs"
+  // (the
+  // last is empty if the trace has none). The strings need not outlive the call.
   void add_recorded(std::string_view type, std::span<const std::int64_t> sizes,
                     std::string_view concrete);
   // Valid until the list changes.
@@ -128,44 +130,45 @@ enum class OperatorKind : std::uint8_t {
   attention,
   recurrent,  // LSTM, GRU and plain RNN layers
   lookup,     // embedding tables: 0 FLOP, bytes only
-  fourier,    // not a matrix multiply: an estimate, never part of the counts
+  fourier,    // not a matrix multiply: estimated, but never part of the counts
   linear_algebra,
   elementwise
 };
 
 std::string_view name_of(OperatorKind kind);
 
-// Operators call operators, and both the dispatcher and a profiler file show the outer and the
-// inner one. Walking from the outside in, a leaf or a cover that is met counts and nothing below it
-// does (only below a cover is there anything that could); a wrapper leaves it to what it calls.
+// Operators call other operators, and both the dispatcher and a profiler file show the outer and
+// the inner ones. Go from the outside in: count the first leaf or cover, and nothing inside it. A
+// wrapper is not counted itself; what it calls is.
 enum class OperatorRole : std::uint8_t {
   leaf,       // counts; calls no operator of this table
   cover,      // counts; what it calls must not be counted again (_grouped_mm calls mm.out)
-  wrapper,    // what it calls is counted; its own formula, if any, serves where nothing was seen
-  free,       // 0 FLOP: bytes only
-  uncounted,  // does arithmetic that cannot be told from its arguments, or is no matrix multiply
+  wrapper,    // what it calls counts; its own formula is used only if nothing was seen inside
+  free,       // 0 FLOP, only bytes
+  uncounted,  // its arguments do not tell its FLOPs, or they are not those of a matrix multiply
 };
 
 std::string_view name_of(OperatorRole role);
 
-// Where the arguments leave it open, the most it can be is counted, and said.
+// If the arguments do not settle the cost, the largest possible cost is counted, and this says what
+// was assumed.
 enum class Assumption : std::uint8_t {
   none,
-  mask_is_tensor,  // attention: all pairs are counted, the mask may need fewer
-  causal_unknown,  // attention: all pairs are counted, the flag was not recorded
-  groups_full,     // grouped matmul: all rows are counted, the offsets may use fewer
-  gradients_all    // convolution backward: both gradients are counted, the mask was not recorded
+  mask_is_tensor,  // attention: all pairs are counted, but the mask may need fewer
+  causal_unknown,  // attention: all pairs are counted, because the flag was not recorded
+  groups_full,     // grouped matmul: all rows are counted, but the offsets may use fewer
+  gradients_all    // convolution backward: both gradients, because the mask was not recorded
 };
 
-// A sentence for a note; empty for none.
+// A sentence for a note. Empty for `none`.
 std::string_view describe(Assumption assumption);
 
 struct OperatorCost {
-  FlopCount model_flop;     // needed: a fused attention backward without its second scores
+  FlopCount model_flop;  // needed; without the scores that fused attention computes a second time
   FlopCount hardware_flop;  // executed
-  // Outside the counts: a Fourier transform by the usual 5·N·log2 N.
+  // Not part of the two above: the usual 5·N·log2 N of a Fourier transform.
   FlopCount estimated_flop;
-  // Each operand read once, each result written once; empty where an element type is unknown.
+  // Each operand is read once and each result written once. None if an element type is unknown.
   std::optional<std::uint64_t> read_bytes, written_bytes;
   ElementType compute_type = ElementType::unknown;  // what the multiplies run in
   Assumption assumption = Assumption::none;
@@ -174,41 +177,42 @@ struct OperatorCost {
 struct OperatorFormula;  // in src/ops/
 
 struct Operator {
-  std::string_view name;  // "aten::mm"; overloads share it unless their arguments differ
+  std::string_view name;  // "aten::mm"; overloads share an entry unless their arguments differ
   OperatorKind kind = OperatorKind::matmul;
   OperatorRole role = OperatorRole::leaf;
-  const OperatorFormula* formula = nullptr;  // null: cost_of fails and says why
-  std::string_view note = {};                // what to know; why it is uncounted
+  const OperatorFormula* formula = nullptr;  // if null, cost_of() fails and says why
+  std::string_view note = {};                // what to know about it, or why it is uncounted
 };
 
-// Every operator of the table, by name.
+// Every operator of the table, sorted by name.
 std::span<const Operator> all_operators();
 
-// By qualified name, with or without overload: "aten::mm", "aten::addmm.out", "aten::baddbmm_",
-// "FlashAttnFunc". Null for a name that is not in the table.
+// Finds an operator by its qualified name, with or without overload: "aten::mm", "aten::addmm.out",
+// "aten::baddbmm_", "FlashAttnFunc". Null if the table does not have it.
 const Operator* find_operator(std::string_view name);
 
-// Fails with `unsupported` where the arguments do not say what is needed (strides that were not
-// recorded, packed lengths that are in a tensor), with `malformed` where they contradict each
-// other.
-// `result` is the operator's first result where the caller has it: some weights are opaque
-// (quantized::linear) and only the result tells their size.
+// The cost of one call. Fails with `unsupported` if the arguments do not tell enough (strides that
+// were not recorded, packed lengths that are inside a tensor), and with `malformed` if they
+// contradict each other. `result` is the operator's first result, if the caller has it: some
+// weights
+// are opaque (quantized::linear), and only the result tells their size.
 Result<OperatorCost> cost_of(const Operator& op, std::span<const Argument> arguments,
                              const Argument& result = {});
 
-// Where an attention takes a mask as a tensor, among so many arguments: its values say what of the
-// rectangle is needed. None: it takes none.
+// The position of the mask tensor among the given number of arguments of an attention operator. The
+// values of that tensor say which pairs are needed. None if the operator takes no mask tensor.
 std::optional<std::size_t> mask_argument(const Operator& op, std::size_t arguments);
 
-// Where a packed attention takes the offsets of its queries; those of its keys follow. None: it is
+// The position of the query offsets of a packed attention; those of the keys follow. None if it is
 // not packed.
 std::optional<std::size_t> offsets_argument(const Operator& op, std::size_t arguments);
 
-// What an operator reads of a weight: the right side of a product with a matrix, a convolution's
-// kernel, of grouped matrices those that have rows. None: it has none, or it is packed.
+// The bytes of weights that a call reads: the right side of a matrix multiply, the kernel of a
+// convolution, or those of the grouped matrices that have rows. None if there is no weight or if it
+// is packed.
 std::optional<std::uint64_t> weight_bytes(const Operator& op, std::span<const Argument> arguments);
 
-// An attention's sizes, of a forward with a batch.
+// The sizes of an attention forward that has a batch dimension; none for any other call.
 struct AttendedSizes {
   std::uint64_t batch = 0, queries = 0, keys = 0, query_heads = 0, key_heads = 0;
   std::uint64_t key_width = 0, value_width = 0, element_bytes = 0;
@@ -216,30 +220,33 @@ struct AttendedSizes {
 std::optional<AttendedSizes> attended_sizes(const Operator& op,
                                             std::span<const Argument> arguments);
 
-// A formula of the user's: `flop` in names that `where` defines, of the arguments of a call
-// ("2*m*n*k", m: "a0.shape[0]"). A Triton kernel's name is "triton::NAME".
+// A formula that a user wrote. `flop` is an expression ("2*m*n*k"), and `where` says how its names
+// come from the arguments of a call (m: "a0.shape[0]"). The name of a Triton kernel is
+// "triton::NAME".
 struct UserFormula {
   std::string name, flop;
   std::vector<std::pair<std::string, std::string>> where;
-  std::string type;  // "bf16"; empty: of the first tensor
-  // Instead of `flop`: asked for each call with its arguments and its first result.
+  std::string type;  // "bf16"; empty means the type of the first tensor
+  // Used instead of `flop`. It is called for each call, with its arguments and its first result.
   using Function = Result<std::uint64_t> (*)(const UserFormula& formula,
                                              std::span<const Argument> arguments,
                                              const Argument& result);
   Function function = nullptr;
 };
 
-// From now on the operator of that name costs that, and covers what it calls. `invalid_argument`
-// says what is wrong, and where in the expression.
+// From now on the operator of that name has this cost, and what it calls is not counted again.
+// Fails
+// with `invalid_argument`, saying what is wrong and where in the expression.
 Result<void> add_formula(const UserFormula& formula);
-std::uint64_t formulas_added();  // so far: who keeps what find_operator() said asks again
+// How many were added so far. If it has grown, ask find_operator() again.
+std::uint64_t formulas_added();
 
 // Reads and adds all formulas of a YAML file: formulas: [{name, kind: operator|triton, flop, where,
 // dtype}].
 Result<std::vector<UserFormula>> read_formulas(const std::string& path);
 
-// A name that is not in the table but smells of a matrix multiply, convolution, attention,
-// recurrence or transform: to be listed as uncounted.
+// Whether a name that is not in the table sounds like a matrix multiply, convolution, attention,
+// recurrence or transform. Such an operator is listed as uncounted.
 bool looks_flop_carrying(std::string_view name);
 
 }  // namespace mfu

@@ -1,6 +1,5 @@
-// What is told to people and machines: immutable values, every ratio worked out, every assumption
-// beside it. Sinks (mfu/sink.h) only format them. A run's report is in run.h, that of its steps in
-// steps.h.
+// Reports: plain values with every ratio computed and every assumption listed. Sinks (mfu/sink.h)
+// only format them. The report of a run is in run.h, the reports of its steps are in steps.h.
 //
 //   mfu::Diagnostics diagnostics;
 //   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}, diagnostics));
@@ -25,7 +24,7 @@ namespace mfu {
 
 struct MeasuredReport {
   Measured measured;
-  std::optional<Fraction> of_peak;  // none where the type has no peak or nothing was measured
+  std::optional<Fraction> of_peak;  // none if the type has no peak or nothing was measured
 };
 
 struct DeviceReport {
@@ -42,11 +41,11 @@ struct PeakReport {
   std::vector<std::string> notes;
 };
 
-// Devices of the catalogue.
+// Reports devices of the catalogue.
 PeakReport report_devices(const std::vector<Device>& devices);
 
-// This machine's devices, each with the ceiling measured or stored for it, in the order of
-// machine.devices.
+// Reports the devices of this machine. `ceilings` has one entry for each of machine.devices: the
+// ceiling that was measured or stored, or none.
 PeakReport report_machine(const Machine& machine,
                           const std::vector<std::optional<Ceiling>>& ceilings);
 
@@ -57,38 +56,38 @@ struct ConventionReport {
   std::optional<double> ratio;  // to `exact`
 };
 
-// One line of the model layer by layer: like layers once, with how many there are.
+// One line of the model's tree. Identical layers share a line.
 struct TreeLine {
   std::size_t depth = 0;
   std::string name;
-  std::uint64_t layers = 1;
-  std::uint64_t parameters = 0;  // of one
-  FlopCount forward_flop;        // of one
+  std::uint64_t layers = 1;      // how many identical layers there are
+  std::uint64_t parameters = 0;  // of one layer
+  FlopCount forward_flop;        // of one layer
 };
 
-// One step of reinforcement learning: who passes over the tokens, and what each pass needs.
+// One step of reinforcement learning: which models pass over the tokens, and what each pass needs.
 enum class RlRole : std::uint8_t { actor, old, reference, reward, values, critic, learner };
 std::string_view name_of(RlRole role);
 Result<RlRole> parse_rl_role(std::string_view name);
 struct RlQuestion {
   std::uint64_t sequences = 1, prompt = 0, response = 0;
-  std::vector<RlRole> roles;  // one named twice passes twice
+  std::vector<RlRole> roles;  // a role that is named twice passes twice
 };
 struct RlReport {
   struct Pass {
     RlRole role = RlRole::actor;
     std::uint64_t times = 1;
-    FlopCount flop;  // of all of them
+    FlopCount flop;  // of all `times` passes
   };
   std::uint64_t sequences = 1, prompt = 0, response = 0;
   std::vector<Pass> passes;
   FlopCount total;
 };
 
-// What a model needs for one step, and what that makes of a time.
+// What a model needs for one step; with a time and a device also its utilization.
 struct NeedReport {
   std::string name, type, architecture;
-  std::string source = "config";  // who says so: a family here, or "transformers", "diffusers"
+  std::string source = "config";  // "config" if mfu knows the model, else the library asked
   ParameterCount parameters;
   Workload work;
   std::uint64_t tokens = 0;
@@ -96,15 +95,15 @@ struct NeedReport {
   std::optional<FlopCount> model_flop, hardware_flop;  // by that convention
   std::optional<double> flop_per_token;
   ByPart<FlopCount> flop_by_part;             // by `exact`
-  std::vector<ConventionReport> conventions;  // where all were asked for
+  std::vector<ConventionReport> conventions;  // only if all were asked for
   std::optional<ByteNeed> bytes;
-  std::optional<ChosenPeak> peak;  // where a device or a rate was given
+  std::optional<ChosenPeak> peak;  // only if a device or a rate was given
   std::optional<Utilization> utilization;
   std::optional<Roofline> roofline;
-  std::optional<ServingNeed> serving;  // of inference, where a device or its options were given
-  std::vector<PublishedRun> like;      // of like size, beside a utilization
-  std::vector<TreeLine> tree;          // where asked for
-  std::optional<RlReport> rl;          // where asked for
+  std::optional<ServingNeed> serving;  // inference only, if a device or serving options were given
+  std::vector<PublishedRun> like;      // published runs of similar size, next to a utilization
+  std::vector<TreeLine> tree;          // only if asked for
+  std::optional<RlReport> rl;          // only if asked for
   std::vector<std::string> assumptions, notes;
 };
 
@@ -118,11 +117,12 @@ struct NeedQuestion {
   std::optional<std::uint64_t> parameters{};  // published count, for conventions written in N
 };
 Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& question);
-// The same of a model that its class counted. By `exact` alone, and all of it is trained.
+// The same for a model that its library counted (ask_class). Only `exact` is known for it, and all
+// its weights count as trained.
 Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& question);
 
 struct UtilizationQuestion {
-  std::optional<std::chrono::nanoseconds> duration{};  // of the step; none: only the roofline
+  std::optional<std::chrono::nanoseconds> duration{};  // of the step; without it only the roofline
   std::uint64_t devices = 1;
   ChosenPeak peak;
   std::optional<ByteRate> bandwidth{};
@@ -136,7 +136,7 @@ struct ConversionReport {
   double ratio = 1;
 };
 
-// `unsupported` where either convention does not define the model.
+// Fails with `unsupported` if one of the conventions does not define such a model.
 Result<ConversionReport> report_conversion(const ModelSpec& model, const Workload& work,
                                            Fraction mfu, Convention from, Convention to);
 
@@ -145,7 +145,7 @@ struct PlanReport {
   std::string device;
   ChosenPeak peak;
   Fraction mfu;
-  std::vector<Plan> plans;  // one a number of devices
+  std::vector<Plan> plans;  // one per number of devices
   std::vector<std::string> assumptions;
 };
 
@@ -162,21 +162,21 @@ struct RankReport {
   std::optional<Rating> rating;
 };
 
-// What `mfu explain` tells: where the time went, on each device of each file and over all.
+// What `mfu explain` shows: where the time went, on each device of each file and in total.
 struct ExplainReport {
   std::vector<RankReport> ranks;
   std::vector<LedgerRow> rows;   // over all ranks
   std::int64_t duration_ns = 0;  // Σ of the windows
   std::optional<double> mfu;
   std::optional<Rating> rating;
-  std::vector<PublishedRun> like;      // of the same device where there are such
-  std::optional<std::size_t> slowest;  // of ranks
+  std::vector<PublishedRun> like;      // published runs, on the same device if there are any
+  std::optional<std::size_t> slowest;  // index into `ranks`
   std::vector<Finding> findings;
   bool partial = false;
   std::vector<Note> notes;
 };
 ExplainReport report_explanation(Attribution attribution);
-// Puts what explained steps say into the report of their run: findings of both are one list.
+// Adds the explanation of some steps to the report of their run. Findings become one list.
 void add_explanation(RunReport& report, const ExplainReport& explained, RunExplanation files);
 
 struct DoctorReport {

@@ -1,7 +1,8 @@
-// What a call that input can break returns: a value, or an Error that says what failed, where, and
-// what to try next. Used like std::expected (which g++ 12 has only in C++23 mode); failed only
-// through fail(). Beside it: notes, which are facts worth telling, and warnings. The library never
-// prints; apps and python do, from here.
+// Errors, notes and warnings. A call that bad input can break returns a Result: a value, or an
+// Error that says what failed, where, and what to try next. A Result is used like std::expected
+// (which g++ 12 has only in C++23 mode), and only fail() makes a failed one. A Note is a fact worth
+// telling; Diagnostics collects warnings. The library never prints: the command line and the Python
+// package print what they find here.
 //
 //   auto parse_port = [](std::string_view text) -> mfu::Result<int> {
 //     if (text.empty()) return mfu::fail(mfu::ErrorCode::invalid_argument, "empty port: give one");
@@ -23,7 +24,7 @@
 
 namespace mfu {
 
-// By what the caller can do about it.
+// Errors are grouped by what the caller can do about them.
 enum class ErrorCode { invalid_argument, not_found, malformed, unsupported, io };
 
 std::string_view name_of(ErrorCode code);
@@ -33,7 +34,7 @@ struct Error {
   std::string message;
 };
 
-// What fail() makes; turns into any Result.
+// What fail() returns. It converts to a failed Result of any type.
 struct Failure {
   Error error;
 };
@@ -70,22 +71,22 @@ class [[nodiscard]] Result {
   std::variant<Value, Error> state_;
 };
 
-// One of the things that a note lists: a kernel or an operator, its time and calls.
+// One entry of a list inside a note: a kernel or an operator with its time and calls.
 struct NotedItem {
   std::string name;
   std::int64_t duration_ns = 0;
-  std::uint64_t calls = 0;  // 0: not told
+  std::uint64_t calls = 0;  // 0: not stated
   bool operator==(const NotedItem&) const = default;
 };
 using NoteValue = std::variant<std::int64_t, double, std::string, std::vector<NotedItem>>;
 using NoteValues = std::vector<std::pair<std::string, NoteValue>>;
 
-// A fact worth telling, as a code that scripts may rely on and the values behind it. Its words are
-// made where a person is met: words_of() in mfu/sink.h.
+// A fact worth telling: a code that scripts may rely on, and the values that belong to it.
+// words_of() in mfu/sink.h makes a sentence of it for people.
 struct Note {
   Note(std::string code_, NoteValues values_)  // NOLINT: two strings would be one too many
       : code(std::move(code_)), values(std::move(values_)) {}
-  // What somebody else said, as it stands: a trace's reader, a process of the run.
+  // A text from elsewhere, kept word for word: from a trace's reader or from a process of the run.
   Note(std::string text)  // NOLINT(google-explicit-constructor)
       : code("said"), values{{"text", std::move(text)}} {}
   Note(const char* text) : Note(std::string(text)) {}  // NOLINT(google-explicit-constructor)
@@ -97,7 +98,7 @@ struct Note {
 
 class Diagnostics {
  public:
-  // Keeps the first of equal warnings.
+  // Adds a warning, unless the same one is there already.
   void warn(std::string message) {
     if (std::find(warnings_.begin(), warnings_.end(), message) == warnings_.end()) {
       warnings_.push_back(std::move(message));
@@ -111,7 +112,8 @@ class Diagnostics {
 
 }  // namespace mfu
 
-// The value of a Result, or return its failure from the enclosing function. One per statement.
+// Gives the value of a Result, or returns its failure from the enclosing function. Use it once per
+// statement.
 #define MFU_TRY(expression)                                                         \
   ({                                                                                \
     auto mfu_try_result = (expression);                                             \
@@ -119,7 +121,8 @@ class Diagnostics {
     std::move(mfu_try_result).value();                                              \
   })
 
-// What only a bug can break. On in release builds; never reachable from input.
+// For conditions that only a bug in mfu can break, never input. It is checked in release builds
+// too.
 #define MFU_ASSERT(condition)                                                                   \
   do {                                                                                          \
     if (!(condition)) {                                                                         \

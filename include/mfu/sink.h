@@ -1,5 +1,6 @@
-// Reports as text, JSON and pages (schemas in docs/formats/), steps of a live run to where they are
-// looked at, and a server that hands such texts over HTTP. A sink formats, it never computes.
+// Output. to_text(), to_json() and their like turn reports into text, JSON (schemas in
+// docs/formats/) and pages. A Sink sends the steps of a live run to a file or a service. A Server
+// answers HTTP requests. None of these computes a number: they only format.
 //
 //   mfu::PeakReport report =
 //       mfu::report_devices(mfu::match_devices(mfu::Catalog::builtin(), "h100"));
@@ -26,7 +27,7 @@
 
 namespace mfu {
 
-// How text goes to a person's terminal.
+// How text is shown on a terminal.
 struct TextStyle {
   std::size_t width = 80;
   bool color = false;
@@ -41,13 +42,13 @@ std::string to_text(const PlanReport& report, const TextStyle& style);
 std::string to_text(const ExplainReport& report, const TextStyle& style);
 std::string to_text(const ComparisonReport& report, const TextStyle& style);
 std::string to_text(const RunReport& report, const TextStyle& style);
-// One line while it runs: step, step time, tokens/s, MFU, HFU, data wait.
+// One line to show during a run: step, step time, tokens/s, MFU, HFU, data wait.
 std::string live_line(const RunReport& report);
 
-// Whose options a sentence names: --peak on the command line, peak= in Python.
+// Which options a sentence names: --peak of the command line, or peak= of Python.
 enum class Voice : std::uint8_t { command_line, python };
 
-// One line each, without the newline.
+// Each is one line, without the newline.
 std::string to_json(const PeakReport& report);                                     // mfu.peak/1
 std::string to_json(const DoctorReport& report);                                   // mfu.doctor/1
 std::string to_json(const Error& error);                                           // mfu.error/1
@@ -59,18 +60,19 @@ std::string to_json(const ExplainReport& report,
 std::string to_json(const ComparisonReport& report);                              // mfu.compare/1
 std::string to_json(const RunReport& report, Voice voice = Voice::command_line);  // mfu.run/1
 
-// Many steps of a model, at batches and contexts: mfu.flops_many/1, and a table with a chart.
+// Steps of one model at many batches and contexts: as mfu.flops_many/1, and as a table with a
+// chart.
 std::string sweep_json(const std::vector<NeedReport>& reports);
 std::string sweep_text(const std::vector<NeedReport>& reports, const TextStyle& style);
 
-// For an issue or a chat; names from the trace are escaped.
+// For an issue or a chat. Names from the trace are escaped.
 std::string to_markdown(const ExplainReport& report);
 // Ledger lines, operators and kernels as rows of one table.
 std::string to_csv(const ExplainReport& report);
-// One page that works offline; it shows RankAttribution::timeline where that was asked for.
+// One page that works offline. It shows RankAttribution::timeline if there is one.
 std::string to_html(const ExplainReport& report);
 
-// Text for people where a script asked for JSON: help, manual pages, scripts. mfu.text/1
+// Wraps text for people (help, manual pages, scripts) into JSON of the schema mfu.text/1.
 std::string text_to_json(std::string_view text);
 
 // "989.4 TFLOP/s", "207.4 GFLOP/s", "1,979 TOP/s".
@@ -79,12 +81,13 @@ std::string rate_text(FlopRate rate, Precision precision);
 std::string count_text(FlopCount count);
 // "8,030,261,248".
 std::string grouped(std::uint64_t count);
-// "3.35 TB/s", "80 GB", decimal.
+// "3.35 TB/s", "80 GB", with decimal prefixes.
 std::string bandwidth_text(ByteRate rate);
 std::string bytes_text(Bytes bytes);
 // "284 ms", "12.3 µs".
 std::string duration_text(double ns);
 
+// Notes and findings as sentences.
 std::string words_of(const Note& note, Voice voice = Voice::command_line);
 struct FindingWords {
   std::string title, fix;
@@ -92,58 +95,63 @@ struct FindingWords {
 };
 FindingWords finding_words(const Finding& finding, Voice voice = Voice::command_line);
 
-// Where the steps of a live run go. Used by one thread; may block, which is why no training loop
-// calls it (Monitor has a thread for that).
+// A place to which the steps of a live run go. One thread at a time may use it. It may block, so a
+// training loop must not call it; Monitor has a thread for that.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual std::string name() const = 0;  // "TensorBoard in runs/today"
-  // Makes folders and files ready; called again after a failure.
+  // Prepares folders and files. It is called again after a failure.
   virtual Result<void> open() = 0;
-  // All of them or none: after a failure the same may be written again. Files only ever grow by
-  // whole records, so that what a killed process leaves is a valid prefix.
+  // Writes all reports or none, so that after a failure the same reports may be written again.
+  // Files
+  // grow only by whole records: what a killed process leaves is valid up to its end.
   virtual Result<void> write(std::span<const StepReport> reports) = 0;
   virtual Result<void> close() = 0;
-  // Written more often than this, nobody who reads it sees more: reports are gathered meanwhile.
+  // The shortest time between two writes. Reports are collected in between, because no reader of
+  // this sink would notice more frequent writes.
   virtual std::chrono::nanoseconds pace() const { return {}; }
-  // At most so many reports in one write().
+  // The most reports in one write().
   virtual std::size_t most_at_once() const { return 512; }
-  // What it did that its owner wants to know, such as a file it set aside; each is given once.
+  // What the owner should know, such as a file that was set aside. Each note is returned once.
   virtual std::vector<std::string> take_notes() { return {}; }
 };
 
-// One JSON object a line (docs/formats/training_log.md); also the documented training_log.json.
+// One JSON object per line; training_log.json has this form too (docs/formats/training_log.md).
 std::unique_ptr<Sink> make_jsonl_sink(std::string path);
 std::unique_ptr<Sink> make_csv_sink(std::string path);
-// An event file of its own in `folder`.
+// Writes a new event file in `folder`.
 std::unique_ptr<Sink> make_tensorboard_sink(std::string folder);
-// The newest step, in the text format of Prometheus, replaced at once (node_exporter's textfile).
+// Only the newest step, in Prometheus' text format, for node_exporter's textfile collector. The
+// file
+// is replaced in one step.
 std::unique_ptr<Sink> make_prometheus_sink(std::string path);
 struct WebTarget {
   std::string url;                     // "http://localhost:4318"
   std::vector<std::string> headers{};  // "Authorization: Bearer …"
-  std::string run{};                   // MLflow's run id; OTLP: service.name, "mfu" where empty
+  std::string run{};                   // MLflow: the run id. OTLP: service.name, by default "mfu"
   double patience_s = 10;
 };
-// OTLP/HTTP with JSON bodies, to URL/v1/metrics; MLflow's REST, to
-// URL/api/2.0/mlflow/runs/log-batch. Both need libcurl, opened at run time: open() says so where it
-// is not there.
+// OTLP over HTTP with JSON bodies, to URL/v1/metrics; and MLflow's REST interface, to
+// URL/api/2.0/mlflow/runs/log-batch. Both need libcurl, which is opened at run time. If it is
+// missing, open() fails and says so.
 std::unique_ptr<Sink> make_otlp_sink(WebTarget target);
 std::unique_ptr<Sink> make_mlflow_sink(WebTarget target);
-// A line for people: step, loss, MFU and where it comes from, tokens a second.
+// One line per step for people: step, loss, MFU and its source, tokens per second.
 std::unique_ptr<Sink> make_console_sink(std::FILE* stream);
 
-// What those write.
+// The texts that these sinks write.
 std::string to_json(const StepReport& report);               // one line, without the newline
-std::string steps_csv(std::span<const StepReport> reports);  // with the line of names
-// One report a rank, the newest.
+std::string steps_csv(std::span<const StepReport> reports);  // begins with the line of names
+// `reports` has the newest report of each rank.
 std::string prometheus_text(std::span<const StepReport> reports);
-// A process of a run and its newest step, where it took one.
+// A process of a run, and its newest step if it took one.
 struct ServedProcess {
   const ProcessRecord* process = nullptr;
   std::optional<StepReport> newest{};
 };
-// What a launcher serves: its processes' newest steps by the same names, and totals by phase.
+// What a launcher serves: the newest step of each process under the same names, and totals by
+// phase.
 std::string prometheus_text(std::string_view run, const RunReport& report,
                             std::span<const ServedProcess> processes);
 std::string otlp_body(std::span<const StepReport> reports, std::string_view service);
@@ -152,7 +160,7 @@ std::string console_line(const StepReport& report);
 
 struct WebRequest {
   std::string path;   // "/metrics", percent-decoded, without the query
-  std::string query;  // what follows '?', as sent
+  std::string query;  // what follows '?', not decoded
 };
 
 struct WebAnswer {
@@ -165,29 +173,32 @@ struct WebAnswer {
 
 struct ServeOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;  // 0: a free one
-  // Beyond loopback every request needs it: `Authorization: Bearer TOKEN` or `?token=TOKEN`. Empty
-  // there: listen() fails and says so.
+  std::uint16_t port = 0;  // 0: any free port
+  // On an address other than loopback every request must carry this token, as `Authorization:
+  // Bearer
+  // TOKEN` or `?token=TOKEN`. Without a token listen() refuses such an address.
   std::string token{};
   // Called on the server's thread for each request. It must not block for long.
   std::function<WebAnswer(const WebRequest&)> answer{};
-  // `/events` is a stream of server-sent events: called once a period for each listener with the
-  // number of the last event it got (0: none); gives the next one, or none.
+  // `/events` is a stream of server-sent events. For each listener this is called once per period
+  // with the number of the last event it got (0 if none). It returns the next event, or none.
   struct Event {
     std::uint64_t number = 0;
     std::string data;  // one line
   };
   std::function<std::optional<Event>(std::uint64_t last)> next_event{};
   std::chrono::milliseconds event_period{1000};
-  std::size_t connections_most = 64;  // more are turned away with 503
+  std::size_t connections_most = 64;  // further ones are refused with status 503
 };
 
 class Server {
  public:
-  // Binds and begins to answer on a thread of its own. `io` where the address is taken or not ours,
-  // `invalid_argument` for an address that is none, or one beyond loopback without a token.
+  // Binds the address and begins to answer, on its own thread. Fails with `io` if the address is in
+  // use or not on this machine, and with `invalid_argument` if it is no address, or not loopback
+  // and
+  // there is no token.
   static Result<std::unique_ptr<Server>> listen(ServeOptions options);
-  virtual ~Server() = default;  // stops, closing every connection
+  virtual ~Server() = default;  // stops and closes every connection
   virtual std::uint16_t port() const = 0;
 };
 
@@ -196,11 +207,11 @@ struct ListenAddress {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
 };
-// None where it has no port from 1 to 65535, or is a path.
+// None if it has no port from 1 to 65535, or is a path.
 std::optional<ListenAddress> parse_listen_address(std::string_view text);
 
-// Ranks of one machine listen on ports of their own: the given one, and as many more as their local
-// rank says (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID).
+// The port for this rank, so that ranks of one machine do not share one: the given port plus the
+// local rank (LOCAL_RANK, OMPI_COMM_WORLD_LOCAL_RANK, SLURM_LOCALID).
 std::uint16_t local_rank_port(std::uint16_t port);
 
 }  // namespace mfu

@@ -1,6 +1,7 @@
-// Steps one by one, under the names the documents fix (perf/…, mfu/…): of a live run, of a run
-// directory, written out again, and of two runs side by side: which is better, where the difference
-// is larger than the noise.
+// Steps one by one, under documented names (perf/…, mfu/…). report_step() makes the report of one
+// step. read_recorded_steps() reads the steps of a run directory, and export_steps() writes them as
+// files. report_comparison() compares two runs: which is better, if the difference is larger than
+// the noise.
 //
 //   mfu::RecordedSteps before = MFU_TRY(mfu::read_recorded_steps("mfu-runs/main"));
 //   mfu::RecordedSteps after = MFU_TRY(mfu::read_recorded_steps("mfu-runs/branch"));
@@ -31,26 +32,26 @@
 
 namespace mfu {
 
-// What every utilization of a run rests on.
+// What all utilizations of a run are computed with.
 struct UtilizationBasis {
   Convention convention = Convention::exact;
   std::optional<Precision> precision{};
-  std::optional<FlopRate> peak{};  // of one device; none: no utilization
+  std::optional<FlopRate> peak{};  // of one device; without it there is no utilization
   std::string peak_source{};
   std::optional<ByteRate> bandwidth{};
-  std::uint64_t devices = 1;  // that the counts below are of
+  std::uint64_t devices = 1;  // devices whose work the counts of a step cover
   std::optional<std::uint32_t> rank{};
-  bool zero_where_unmeasured = false;  // perf/mfu is 0, not absent, on steps without FLOPs
+  bool zero_where_unmeasured = false;  // on steps without FLOPs, perf/mfu is 0 instead of absent
 };
 
 struct StepInput {
   std::uint64_t step = 0;
-  std::chrono::nanoseconds time{};  // since 1970, when it ended
+  std::chrono::nanoseconds time{};  // end of the step, since 1970
   std::optional<double> epoch{}, loss{}, grad_norm{}, learning_rate{};
   std::optional<std::chrono::nanoseconds> duration{};
-  std::uint64_t tokens = 0, samples = 0;  // 0: not known
+  std::uint64_t tokens = 0, samples = 0;  // 0 if not known
   std::optional<MeasuredFlop> flop{};
-  std::optional<GenerationUse> generation{};  // where a period of it ended with this step
+  std::optional<GenerationUse> generation{};  // if a period of generation ended with this step
 };
 
 struct StepMetric {
@@ -62,111 +63,112 @@ struct StepReport {
   std::uint64_t step = 0;
   std::chrono::nanoseconds time{};
   std::optional<double> epoch{}, loss{}, grad_norm{}, learning_rate{};
-  std::vector<StepMetric> metrics{};  // in the order of step_metric_names(); unknown ones left out
+  std::vector<StepMetric> metrics{};  // the known ones, in the order of step_metric_names()
   std::optional<FlopCount> flop{};    // of the step
   std::optional<Source> source{};     // of `flop`
   std::optional<Calibration> calibration{};
   std::optional<std::uint64_t> calibration_age{};  // steps
-  std::string note{};                              // why not the source that was asked for
-  std::vector<Note> contradictions{};              // a utilization above 1, and the suspect
+  std::string note{};                              // why another source was used than asked for
+  std::vector<Note> contradictions{};              // a utilization above 1, and its likely cause
   std::shared_ptr<const UtilizationBasis> basis{};
 
   std::optional<double> value(std::string_view metric) const;
 };
 
-// Contract: basis is there.
+// Contract: `basis` is not null.
 StepReport report_step(const StepInput& input, std::shared_ptr<const UtilizationBasis> basis);
 
 // perf/mfu … perf/samples_per_second, mfu/tokens_per_second … mfu/elapsed_time, mfu/mbu_percentage.
 const std::vector<std::string_view>& step_metric_names();
 
-// Every number of a report as scalars: training/loss …, then its metrics.
+// All numbers of a report by name: training/loss and its like, then the metrics.
 std::vector<StepMetric> scalars_of(const StepReport& report);
 
-// Its steps one by one, by process: training and marked ones, warm-up among them. A rank's MFU is
-// of its own step against one device; the ranks that share one add up.
+// The training and marked steps of a run, process by process, including warm-up. The MFU of a rank
+// compares its own step with one device; if ranks share a device, their MFUs add up.
 std::vector<StepReport> report_run_steps(const RunRecord& record, const RunQuestion& question);
-// The same of steps that are not held (open_run()), some at a time.
+// The same for the steps of open_run(), which hands them over a few at a time.
 Result<void> report_run_steps(const RunSteps& run, const RunQuestion& question,
                               const std::function<Result<void>(std::span<const StepReport>)>& take);
 
-// The steps that monitors left in a run directory, as reports; those that only a killed process's
-// memory-backed queue still held are among them.
+// The steps that monitors left in a run directory. Steps that a killed process still had in its
+// memory-backed queue are included.
 struct RecordedSteps {
-  std::vector<StepReport> reports;  // by process, the first to log first
+  std::vector<StepReport> reports;  // process by process, the first to log first
   std::uint64_t dropped = 0;
-  std::vector<std::string> notes;  // what was damaged or cannot be known
+  std::vector<std::string> notes;  // what was damaged or is not known
 };
-// `directory`: the run directory, or the output folder of monitors, which has one (mfu-run).
+// `directory` is the run directory, or the output folder of monitors, which contains one (mfu-run).
 Result<RecordedSteps> read_recorded_steps(const std::string& directory);
 
-// The same steps some at a time: memory is bounded, however many there are.
+// The same steps, a few at a time, so that memory is bounded.
 using TakeSteps = std::function<Result<void>(std::span<const StepReport>)>;
 struct StepStream {
-  std::set<std::optional<std::uint32_t>> ranks{};  // that have steps
-  std::uint64_t steps = 0;                         // about so many
-  // Everything but the reports, once all were taken; fails where a taker does.
+  std::set<std::optional<std::uint32_t>> ranks{};  // ranks that have steps
+  std::uint64_t steps = 0;                         // about how many
+  // Hands over all steps, then returns the rest of RecordedSteps. Fails if the taker fails.
   std::function<Result<RecordedSteps>(const TakeSteps&)> read;
 };
 Result<StepStream> open_recorded_steps(const std::string& directory);
 
-// Steps of one run or trace, in order and without warm-up, the ranks of a step together: what a
-// comparison is made of. A list is empty where its values are not known.
+// The steps of one run or trace for a comparison: in order, without warm-up, all ranks of a step
+// together. A list is empty if its values are not known.
 struct ComparedSteps {
   std::vector<double> duration_ns;           // mean over the ranks
   std::vector<double> tokens, samples;       // of all ranks
   std::vector<double> flop;                  // model FLOP of all ranks
-  std::vector<double> peak_ns, busy_ns;      // MFU of a step that has one is peak_ns / busy_ns
-  std::vector<std::string> part_names;       // parts of a step; they add up to it
-  std::vector<std::vector<double>> part_ns;  // of each part: of each step
-  std::uint64_t ranks = 0, warmup = 0;       // steps of each rank left out
+  std::vector<double> peak_ns, busy_ns;      // the MFU of a step is peak_ns / busy_ns
+  std::vector<std::string> part_names;       // parts of a step; together they are the step
+  std::vector<std::vector<double>> part_ns;  // for each part, its time in each step
+  std::uint64_t ranks = 0, warmup = 0;       // `warmup`: steps ignored per rank
 };
-// `unsupported` where there are no steps. `reports` by process, as a run directory gives them.
+// Fails with `unsupported` if there are no steps. `reports` must be ordered by process, as
+// read_recorded_steps() returns them.
 Result<ComparedSteps> compared_steps(const RunRecord& record, const RunQuestion& question);
 Result<ComparedSteps> compared_steps(const std::vector<StepReport>& reports);
 
 enum class Verdict : std::uint8_t { better, worse, same };
 std::string_view name_of(Verdict verdict);
 
-// One line of two ledgers, in time a step (a window, where steps are not marked in both).
+// One line of both ledgers, in time per step (per window, unless both sides mark their steps).
 struct ComparisonRow {
-  std::string name;  // of a line of the ledger; of runs: of a part of the step
+  std::string name;  // of a line of the ledger; for runs, of a part of the step
   Estimate before_ns{}, after_ns{};
-  double before_fraction = 0, after_fraction = 0;  // of their windows
+  double before_fraction = 0, after_fraction = 0;  // shares of their windows
 };
-// All lines are means over the same steps: so parts add up to the step, and MFU, tokens a second
-// and time a step cannot tell different stories of the same work.
+// All lines are means over the same steps. So the parts add up to the step, and MFU, tokens per
+// second and step time always agree with each other.
 struct ComparisonReport {
   std::string before, after;  // paths
   bool by_step = false;
   Estimate before_ns{}, after_ns{};  // a step or window of one rank
   std::optional<Estimate> before_mfu{}, after_mfu{};
   std::optional<Estimate> before_tokens_per_s{}, after_tokens_per_s{};
-  std::string unit = "step";  // of work, whose time is compared: token, sample, step or window
-  double gain_fraction = 0;   // of speed: work in the same time; below 0 it got slower
+  std::string unit = "step";  // the work whose time is compared: token, sample, step or window
+  double gain_fraction = 0;   // gain in speed; below 0 it got slower
   std::optional<Range> gain_range{};
-  std::optional<Verdict> verdict{};  // none: too few steps to tell a change from noise
+  std::optional<Verdict> verdict{};  // none if there are too few steps to tell a change from noise
   std::vector<ComparisonRow> rows{};
-  std::vector<std::size_t> less, more;  // rows that take so much less or more time, most first
-  std::optional<double> fail_over{};    // slower than that is a failure
+  std::vector<std::size_t> less, more;  // rows that take clearly less or more time, most first
+  std::optional<double> fail_over{};    // it has failed if it is slower by more than this
   bool failed = false;
   std::vector<std::string> notes{};
 
-  double slower_fraction() const { return 1 / (1 + gain_fraction) - 1; }  // of time
+  double slower_fraction() const { return 1 / (1 + gain_fraction) - 1; }  // added time / old time
 };
 ComparisonReport report_comparison(const ExplainReport& before, const ExplainReport& after,
                                    std::optional<double> fail_over);
 ComparisonReport report_comparison(const ComparedSteps& before, const ComparedSteps& after,
                                    std::optional<double> fail_over);
 
-// Paths; an empty one is not written.
+// Where to write. What has an empty path is not written.
 struct ExportTargets {
-  std::string jsonl{};        // one object a step (docs/formats/training_log.md)
-  std::string csv{};          // one row a step
-  std::string tensorboard{};  // a folder; several ranks get one each below it, rank0, rank1, …
+  std::string jsonl{};        // one object per step (docs/formats/training_log.md)
+  std::string csv{};          // one row per step
+  std::string tensorboard{};  // a folder; several ranks get one folder each in it: rank0, rank1, …
   std::string prometheus{};   // the newest step of each rank
-  // What is there gives way. Otherwise nothing is written where one of them exists, or the folder
-  // holds event files: the same steps twice would be shown twice.
+  // Replace what exists. If false, nothing is written if one of the files exists or if the folder
+  // holds event files, because the same steps would then be shown twice.
   bool replace = false;
 };
 
@@ -179,15 +181,15 @@ struct ExportedFile {
 struct ExportReport {
   std::string run;  // the directory
   std::uint64_t steps = 0, dropped = 0;
-  std::vector<std::uint32_t> ranks;  // that said which they are
+  std::vector<std::uint32_t> ranks;  // those that are known
   std::vector<ExportedFile> files;
   std::vector<std::string> notes;
 };
 
-// A file is there whole or not at all: it is written beside its name and then renamed.
-// `invalid_argument` where something is in the way, `io` where it cannot be written.
+// Each file is written under another name and then renamed, so it is complete or absent. Fails with
+// `invalid_argument` if a target exists and with `io` if one cannot be written.
 Result<ExportReport> export_steps(const RecordedSteps& steps, const ExportTargets& targets);
-// The same from steps that are not held; `also` gets them too.
+// The same for a stream of steps. `also` gets every step too.
 Result<ExportReport> export_stream(const StepStream& stream, const ExportTargets& targets,
                                    const TakeSteps& also = {});
 

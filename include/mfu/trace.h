@@ -1,5 +1,7 @@
-// What profiler files say: Kineto (PyTorch profiler) traces, read once, in bounded memory, linked
-// from device event to launch to host operator. What comes of them is in mfu/attribution.h.
+// Reads profiler files: Kineto traces of the PyTorch profiler. Each is read once, in bounded
+// memory,
+// and every device event is linked to its launch and to the operator that launched it.
+// mfu/attribution.h says where the time went.
 //
 //   mfu::Result<mfu::Traces> traces = mfu::read_traces({"rank0.json.gz", "rank1.json.gz"});
 //   if (!traces.has_value()) return mfu::Failure{traces.error()};
@@ -25,7 +27,7 @@ namespace mfu {
 
 struct DeviceProperties {
   std::int64_t id = 0;
-  std::string name;  // as the driver says it; may be empty
+  std::string name;  // as the driver prints it; may be empty
   std::optional<std::int64_t> memory_bytes, compute_major, compute_minor, multiprocessors;
 };
 struct ProcessGroup {
@@ -39,41 +41,41 @@ struct TraceInfo {
   std::vector<std::pair<std::string, std::string>> other;  // "cuda_runtime_version", "with_stack" …
 };
 
-// What was read, what was not, and how well it hangs together.
+// What was read, what was not, and how much could be linked.
 struct TraceCoverage {
   std::uint64_t file_bytes = 0, json_bytes = 0;
-  std::uint64_t events = 0;           // objects in the event list
-  std::uint64_t ignored_events = 0;   // counters, metadata, instants, flows: nothing to account for
-  std::uint64_t skipped_events = 0;   // should have been used and could not: no time, not JSON …
-  std::uint64_t repaired_events = 0;  // not JSON, yet understood (a bare quote inside a name …)
-  std::uint64_t texts_dropped = 0;    // names beyond what is kept: they read "(name not kept)"
-  std::optional<std::string> truncated;  // why it ended early; the rest was read
-  std::uint64_t truncated_at_byte = 0;   // of the JSON
+  std::uint64_t events = 0;              // objects in the event list
+  std::uint64_t ignored_events = 0;      // not needed: counters, metadata, instants, flows
+  std::uint64_t skipped_events = 0;      // needed but unusable: no time, not JSON, …
+  std::uint64_t repaired_events = 0;     // not JSON, but understood (a bare quote inside a name, …)
+  std::uint64_t texts_dropped = 0;       // too many names: these read "(name not kept)"
+  std::optional<std::string> truncated;  // why the file ends early; what is before that was read
+  std::uint64_t truncated_at_byte = 0;   // byte of the JSON
   std::uint64_t linked = 0;              // device events with a launch record
-  std::uint64_t linked_to_operator = 0;  // … that ran in an operator
+  std::uint64_t linked_to_operator = 0;  // of these, how many were launched inside an operator
   std::uint64_t graph_launched = 0;
   std::uint64_t before_launch = 0;  // device events that start before their launch does
-  // Where the file carries what looks like a credential: `a token in "env.HF_TOKEN"`. Metadata and
-  // what is kept of events are looked at.
+  // Places that seem to hold a credential: `a token in "env.HF_TOKEN"`. Metadata and the parts of
+  // events that are kept are searched.
   std::vector<std::string> secrets;
   std::vector<std::string> notes;  // one line each, for people
 };
 
 struct ReadProgress {
   std::uint64_t bytes_done = 0;
-  std::optional<std::uint64_t> bytes_whole;  // of the files; none for a pipe
+  std::optional<std::uint64_t> bytes_whole;  // size of all files; none for a pipe
 };
 struct ReadOptions {
-  std::uint64_t memory_bytes = 512u << 20;  // columns beyond this go to unlinked temporary files
-  unsigned threads = 0;                     // 0: as many as there are cores
-  std::function<void(const ReadProgress&)> progress =
-      {};                                     // about ten times a second, from any thread
-  const std::atomic<bool>* cancel = nullptr;  // set it, and reading ends with an error
+  std::uint64_t memory_bytes = 512u << 20;  // more than this goes to unlinked temporary files
+  unsigned threads = 0;                     // 0: one per core
+  // Called about ten times a second, from any thread.
+  std::function<void(const ReadProgress&)> progress = {};
+  const std::atomic<bool>* cancel = nullptr;  // set it to true to end reading with an error
 };
 
-class Trace;  // one file's events; what is in it may change at any time
+class Trace;  // the events of one file; not part of the public interface
 
-// The files that were read, in rank order where they say their rank, else in the order given.
+// The files that were read: by rank if they name their rank, else in the given order.
 class Traces {
  public:
   explicit Traces(std::vector<Trace> traces);
@@ -92,13 +94,16 @@ class Traces {
   std::unique_ptr<std::vector<Trace>> traces_;
 };
 
-// Reads files: JSON (array or object form), plain, gzip or zstd; "-" is standard input; a directory
-// stands for the *.json, *.json.gz and *.json.zst in it. Several are read in parallel. A truncated
-// or partly malformed file is read as far as it goes (coverage says so). `io` or `not_found` where
-// one cannot be read, `malformed` where one holds no event or is no trace.
+// Reads JSON files (array or object form), plain or compressed by gzip or zstd. "-" is standard
+// input; a directory stands for the *.json, *.json.gz and *.json.zst in it. Several files are read
+// in
+// parallel. A truncated or partly malformed file is read as far as possible, and its coverage says
+// so. Fails with `io` or `not_found` if a file cannot be read, and with `malformed` if it is not a
+// trace or holds no event.
 Result<Traces> read_traces(const std::vector<std::string>& paths, const ReadOptions& options = {});
 
-// A trace as gzip, whole or not at all, each of the `hidden` texts in it replaced by "[hidden]".
+// Writes a trace as gzip, with each of the `hidden` texts replaced by "[hidden]". If it fails, no
+// file is left at `to`.
 Result<void> compress_trace(const std::string& from, const std::string& to,
                             const std::vector<std::string>& hidden);
 

@@ -1,6 +1,7 @@
-// Quantities with their units in the type: counts are integers, rates are per second, ratios are
-// fractions of 1. Numbers that were measured again and again know how far they can be trusted. Time
-// is a parameter: whoever measures takes a Clock&. Nothing here knows a device or a model.
+// Quantities whose unit is part of their type: counts are integers, rates are per second, ratios
+// are fractions of 1. An Estimate is a number that was measured several times, with its error. Code
+// that needs the time takes a Clock&, so that tests can set it. Nothing here knows a device or a
+// model.
 //
 //   mfu::FlopCount step = mfu::FlopCount(6) * 8'030'261'248u * 4096u;
 //   mfu::FlopRate rate = step / std::chrono::seconds(1);
@@ -42,8 +43,9 @@ struct Bytes {
   auto operator<=>(const Bytes&) const = default;
 };
 
-// Floating-point operations, a multiply-add being two. 128 bits: a 405B pre-training run is 3.8e25.
-// Arithmetic saturates instead of wrapping; saturated() says that it did.
+// A number of floating-point operations; a multiply-add counts as two. It has 128 bits, because
+// pre-training a 405B model takes 3.8e25. Arithmetic saturates instead of wrapping around;
+// saturated() says whether it did.
 class FlopCount {
  public:
   constexpr FlopCount() = default;
@@ -104,47 +106,51 @@ inline Fraction operator/(ByteRate reached, ByteRate peak) {
 
 struct Estimate {
   double value = 0;
-  std::optional<double> error{};  // standard error of `value`; none: it was measured once
-  std::size_t degrees = 0;        // of freedom of the error
+  std::optional<double> error{};  // standard error of `value`; none if it was measured once
+  std::size_t degrees = 0;        // degrees of freedom of the error
 };
 
-// Contract: not empty.
+// Contract: `values` is not empty.
 Estimate mean_of(std::span<const double> values);
 
-// Σ numerators / Σ denominators. Contract: as many of both, not empty, Σ denominators above 0.
+// Σ numerators / Σ denominators. Contract: both have the same length and are not empty, and the
+// denominators add up to more than 0.
 Estimate ratio_of_sums(std::span<const double> numerators, std::span<const double> denominators);
 
-// Where the true value lies with 95% confidence (Student's t).
+// The range that holds the true value with 95% confidence (Student's t). None if the error is
+// unknown.
 struct Range {
   double low = 0, high = 0;
 };
 std::optional<Range> range_of(const Estimate& estimate);
 
-// a / b with its range, which is taken from the logarithm: so b / a has the inverse of it. The
-// range is none where one of the errors is unknown. Contract: both values above 0.
+// a / b with its range. The range is computed on the logarithm, so that b / a has the inverse
+// range.
+// It is none if one of the errors is unknown. Contract: both values are above 0.
 struct Quotient {
   double value = 1;
   std::optional<Range> range{};
 };
 Quotient quotient_of(const Estimate& a, const Estimate& b);
 
-// The values differ by more than 95% of what noise alone would make. Where an error is unknown, so
-// is the answer.
+// Whether the values differ by more than noise alone would explain, with 95% confidence. None if
+// one
+// of the errors is unknown.
 std::optional<bool> differs(const Estimate& a, const Estimate& b);
 
 class Clock {
  public:
   virtual ~Clock() = default;
-  // Monotonic, from an arbitrary start. Callable from every thread.
+  // Monotonic, from an arbitrary start. Any thread may call it.
   virtual std::chrono::nanoseconds now() const = 0;
   // Time of day, since 1970 UTC.
   virtual std::chrono::nanoseconds since_1970() const = 0;
 
-  // The machine's.
+  // The clock of this machine.
   static const Clock& system();
 };
 
-// Stands still until it is told otherwise.
+// A clock for tests: it stands still until advance() is called.
 class FakeClock : public Clock {
  public:
   std::chrono::nanoseconds now() const override {

@@ -1,6 +1,7 @@
-// Where peak, need and time meet, and nowhere else: which peak stands against a data type, and MFU,
-// HFU and MBU of work done in a time. Every command and interface asks here. Beside it: the
-// roofline, published runs, and plans (devices, days, cost).
+// Puts need, time and peak together. choose_peak() says which peak a data type is compared with;
+// utilization_of() computes MFU, HFU and MBU of work done in some time. No other code divides by a
+// peak: every command and interface asks here. Also here: the roofline, published runs, plans
+// (devices, days, cost) and what serving can reach at best.
 //
 //   const mfu::Catalog& catalog = mfu::Catalog::builtin();
 //   mfu::Device device = MFU_TRY(mfu::find_device(catalog, "NVIDIA H100 80GB HBM3"));
@@ -26,120 +27,125 @@
 
 namespace mfu {
 
-// Above 50% good, 20–50% fair, 10–20% low, below very low.
+// good: above 50%; fair: 20–50%; low: 10–20%; very_low: below 10%.
 enum class Rating { good, fair, low, very_low };
 Rating rating_of(Fraction mfu);
 std::string_view name_of(Rating rating);
 
-// Why that peak stands against that type, or why there is none.
+// Why a type is compared with that peak, or why there is none.
 enum class PeakReason : std::uint8_t {
   own_unit,      // the device has a unit for the type
-  wider_unit,    // it has none: the next wider type that it has a unit for
+  wider_unit,    // it has none, so the next wider type that it has a unit for is used
   tf32_allowed,  // fp32 work that may run on the TF32 units
   given,         // the caller gave the rate
   no_device,     // no rate: the device is not known
-  no_type,       // no rate: matrix multiplies of such a type have no unit anywhere ("int64")
+  no_type,       // no rate: no device has a matrix unit for such a type ("int64")
   no_unit        // no rate: the device has a unit neither for the type nor for a wider one
 };
 std::string_view name_of(PeakReason reason);
 
-// What a framework lets fp32 work do: its settings for matmuls and convolutions may differ.
+// Whether the framework lets fp32 work run on the TF32 units. Matmuls and convolutions have
+// separate
+// settings.
 struct Tf32 {
-  bool matmul = false, convolution = false;  // may run on the TF32 units
-  double convolution_fraction = 0;           // of the fp32 FLOPs
+  bool matmul = false, convolution = false;
+  double convolution_fraction = 0;  // share of convolutions in the fp32 FLOPs
 };
 
 struct PeakQuestion {
-  const Device* device = nullptr;        // as it was found: a slice where that is what runs
-  std::optional<FlopRate> given{};       // of one device; wins over the device's
-  std::optional<Precision> precision{};  // hold every type against this one's peak
-  std::uint64_t sharers = 1;             // ranks that share the device: each has its part
+  const Device* device = nullptr;        // the device or slice that the work ran on
+  std::optional<FlopRate> given{};       // peak of one device; wins over `device`
+  std::optional<Precision> precision{};  // compare every type with the peak of this one
+  std::uint64_t sharers = 1;             // number of ranks that share the device equally
 };
 
 struct ChosenPeak {
-  std::optional<FlopRate> rate{};  // dense, of one device
+  std::optional<FlopRate> rate{};  // dense, of one device; none: see `reason`
   PeakReason reason = PeakReason::no_device;
   std::optional<Precision> precision{};  // the type that was asked about
   std::optional<Precision> against{};    // the type whose peak it is
-  std::string source{};                  // device, type and what is cited; "given"
+  std::string source{};                  // device, type and citation; or "given"
   Confidence confidence = Confidence::read;
 };
 
-// The peak that matrix multiplies of a data type are held against, with the accumulation that
-// frameworks use. `type` is what an operator is known to compute in, by the name it has in a record
-// or a trace ("bf16", "complex64"). Where the device has no unit for the type:
+// The dense peak that matrix multiplies of a data type are compared with, with the accumulation
+// that
+// frameworks use. `type` is the type that an operator computes in, as a record or a trace names it
+// ("bf16", "complex64"). If the device has no unit for the type, a wider one is used:
 // fp4 or fp6 -> fp8 -> bf16 -> fp32; int4 -> int8 -> fp16 -> fp32; fp16 and tf32 -> fp32.
-// fp32 work of which only a part may run in TF32 has the peak that the two parts have together.
+// If only a part of fp32 work may run in TF32, the peak is that of both parts together.
 ChosenPeak choose_peak(const PeakQuestion& question, std::string_view type, const Tf32& tf32 = {});
 
-// What a training matmul could run in instead: bf16, else fp16, where that is faster by half.
+// The type that training could use instead: bf16, else fp16, if its peak is more than 1.5 times as
+// high. None otherwise.
 struct FasterPeak {
   ChosenPeak peak;
-  double time_fraction = 1;  // of the time the same work takes now
+  double time_fraction = 1;  // new time / old time of the same work
 };
 std::optional<FasterPeak> faster_peak(const Device& device, Precision precision);
 
-// What ran in one data type, and the peak that stands against it.
+// The work that ran in one data type, and the peak to compare it with.
 struct TypedWork {
   FlopCount model_flop;
-  std::optional<FlopCount> hardware_flop{};  // recomputation in
-  std::optional<FlopRate> peak{};            // of one device; none: not known
+  std::optional<FlopCount> hardware_flop{};  // with recomputation
+  std::optional<FlopRate> peak{};            // of one device; none if not known
 };
 
 struct UtilizationInput {
   std::vector<TypedWork> work{};        // of one step of the whole job
-  std::optional<Bytes> moved{};         // that had to move
+  std::optional<Bytes> moved{};         // bytes that the step had to move
   std::chrono::nanoseconds duration{};  // of the step
   std::uint64_t devices = 1;
   std::optional<ByteRate> bandwidth{};  // of one device
 };
 
 struct Utilization {
-  Fraction mfu;  // Σ over types of FLOP / that type's peak, over time and devices
+  Fraction mfu;  // Σ over types of (FLOP / peak of the type), divided by time and devices
   std::optional<Fraction> hfu, mbu;
-  std::vector<Fraction> by_type;  // each one's part of `mfu`, in the order of the work
-  // False: some work has no peak. It is left out, and `mfu` and `hfu` are lower bounds.
+  std::vector<Fraction> by_type;  // what each type adds to `mfu`, in the order of `work`
+  // False if some work has no peak. It is left out, so `mfu` and `hfu` are lower bounds.
   bool complete = true;
   FlopRate reached;  // of all devices together
-  FlopRate peak;     // of one device; with several types the one that gives the same MFU
+  FlopRate peak;     // of one device; with several types, the peak that gives the same MFU
   std::uint64_t devices = 1;
   Rating rating = Rating::fair;
-  // Above 100% nothing is clamped: what contradicts what, and the suspect.
+  // A utilization above 100% is not clamped. These notes name the contradiction and the suspect.
   std::vector<Note> contradictions;
 };
 
-// `invalid_argument` for a time or count of devices that is not above 0, or where no work has a
-// peak above 0.
+// Fails with `invalid_argument` if the time or the number of devices is not above 0, or if no work
+// has a peak above 0.
 Result<Utilization> utilization_of(const UtilizationInput& input);
 
-// How long the work would take at the peak, and what a rate is of it. Contract: the peak is above
-// 0.
+// The time that the work takes at the peak, and the share of the peak that a rate is. Contract: the
+// peak is above 0.
 double ideal_seconds(FlopCount flop, FlopRate peak);
 Fraction of_peak(FlopRate reached, FlopRate peak);
 
-// How long the work takes where compute and memory are all that limits it: the longer of the two.
-// Without both only FLOPs count, and the result is no time: good for proportions.
+// The shortest time for the work if only compute and memory limit it: the longer of the two.
+// Without
+// peak and bandwidth the result is only proportional to the FLOPs and is not a time.
 struct Roof {
   std::optional<FlopRate> peak{};
   std::optional<ByteRate> bandwidth{};
 };
 double roof_seconds(FlopCount flop, Bytes moved, const Roof& roof);
 
-// FLOPs for each byte below which memory binds, and not compute.
+// The FLOPs per byte at which compute and memory take equally long. Below it memory is the limit.
 double ridge_flop_per_byte(FlopRate peak, ByteRate bandwidth);
 
-// Which of compute and memory binds a step on one device, and from which batch on compute does.
+// Whether compute or memory limits a step on one device, and from which batch on compute does.
 struct Roofline {
   double flop_per_byte = 0;        // of the step
   double ridge_flop_per_byte = 0;  // of the device
   bool compute_bound = false;
-  std::optional<std::uint64_t> compute_from_batch;  // none: not up to 2^20
+  std::optional<std::uint64_t> compute_from_batch;  // none if it is above 2^20
 };
-// None in training, where what moves is not counted.
+// None for training, because the bytes that training moves are not counted.
 Result<std::optional<Roofline>> roofline_of(const ModelSpec& model, const Workload& work,
                                             FlopRate peak, ByteRate bandwidth);
 
-// MFU of runs that were published, to stand beside one of like size.
+// The MFU of a published run, to compare with.
 struct PublishedRun {
   std::string model, device, convention, source;
   std::uint64_t parameters = 0;
@@ -147,7 +153,7 @@ struct PublishedRun {
   Fraction mfu;
 };
 const std::vector<PublishedRun>& published_runs();
-// At most `most`, nearest in parameters first, within a factor of four.
+// At most `most` runs whose parameters are within a factor of four, the nearest first.
 std::vector<PublishedRun> runs_of_like_size(std::uint64_t parameters, std::size_t most);
 
 struct PlanInput {
@@ -155,12 +161,12 @@ struct PlanInput {
   FlopRate peak;  // dense, of one device
   Fraction mfu;
   std::uint64_t devices = 1;
-  std::optional<double> price_per_device_hour{};  // in whatever currency
+  std::optional<double> price_per_device_hour{};  // in any currency
   std::optional<double> watts_per_device{};
-  // Memory of training: weights, gradients and optimizer states, spread over all devices.
+  // For the memory of the training state: weights, gradients and optimizer states, spread over all
+  // devices. 16 bytes are a bf16 weight and gradient, an fp32 master copy and two Adam moments.
   std::uint64_t parameters = 0;
-  double bytes_per_parameter =
-      16;  // bf16 weight and gradient, fp32 master copy and two Adam moments
+  double bytes_per_parameter = 16;
   std::optional<Bytes> memory_per_device{};
 };
 
@@ -170,20 +176,20 @@ struct Plan {
   double days = 0;
   std::optional<double> cost;
   std::optional<double> energy_kwh;
-  std::optional<Bytes> state_per_device;    // activations are not in it; none without a model
-  std::optional<Fraction> state_of_memory;  // above 1: it does not fit
+  std::optional<Bytes> state_per_device;    // without activations; none without parameters
+  std::optional<Fraction> state_of_memory;  // above 1 means that it does not fit
 };
 
-// `invalid_argument` for an MFU outside 0..1, no devices, no work or no peak.
+// Fails with `invalid_argument` if the MFU is outside 0..1, or if devices, work or peak are 0.
 Result<Plan> plan_run(const PlanInput& input);
 
-// What a step of inference takes at the roof of a device, where compute and memory are all that
-// limits it: plain decoding, verification of drafted tokens, a prompt in chunks. No server on that
-// device is faster than its `roof_tokens_per_s`.
+// What a step of inference takes if only compute and memory limit it: plain decoding, verification
+// of drafted tokens, or a prompt in chunks. No server can be faster on that device than
+// `roof_tokens_per_s`.
 struct ServingQuestion {
-  std::uint64_t drafted = 0;  // tokens that a decode step verifies beside its own
-  double accepted = 0;        // of them, kept on average
-  std::uint64_t chunk = 0;    // tokens of a prompt that one pass takes; 0: all
+  std::uint64_t drafted = 0;  // drafted tokens that a decode step verifies, besides its own token
+  double accepted = 0;        // how many of them are kept on average
+  std::uint64_t chunk = 0;    // tokens of a prompt per pass; 0: the whole prompt at once
   Roof roof{};                // of one device
   std::uint64_t devices = 1;
 };
@@ -191,16 +197,16 @@ struct ServingQuestion {
 struct ServingNeed {
   std::uint64_t drafted = 0, chunk = 0;
   double accepted = 0;
-  std::uint64_t passes = 1;                 // chunks of a prompt
-  FlopCount flop;                           // of all passes: chunks need no more than the whole
-  std::uint64_t moved_bytes = 0;            // of all passes: each chunk reads the weights again
-  double tokens = 0;                        // decode: that come out; prefill: that go in
-  bool compute_bound = false;               // most of the time, at the roof
-  std::optional<double> roof_tokens_per_s;  // none: peak or bandwidth is not known
+  std::uint64_t passes = 1;                 // number of chunks of the prompt
+  FlopCount flop;                           // all passes; chunks need no more than the whole
+  std::uint64_t moved_bytes = 0;            // all passes; each chunk reads the weights again
+  double tokens = 0;                        // decode: tokens that come out; prefill: that go in
+  bool compute_bound = false;               // whether compute is the limit for most of the time
+  std::optional<double> roof_tokens_per_s;  // none if peak or bandwidth is not known
 };
 
-// None in training. `invalid_argument` for drafted tokens outside decode, more accepted than
-// drafted, or chunks outside prefill.
+// None for training. Fails with `invalid_argument` for drafted tokens outside decode, more accepted
+// than drafted tokens, or chunks outside prefill.
 Result<std::optional<ServingNeed>> serving_need(const ModelSpec& model, const Workload& work,
                                                 const ServingQuestion& question);
 

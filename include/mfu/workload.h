@@ -1,12 +1,13 @@
-// One step of a model: what runs through it, what of it is trained, and what that needs in FLOPs
-// and bytes; and how others count the same step, each convention by name. Stands on model.h.
+// What one step of a model needs. A Workload says what runs through the model, and a TrainingPlan
+// which weights are trained. From both come the step's FLOPs and bytes, and what other systems
+// would count for the same step: each of these conventions has a name. Builds on model.h.
 //
 //   mfu::Diagnostics diagnostics;
 //   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}, diagnostics));
 //   mfu::Workload work{.phase = mfu::Phase::train, .batch = 8, .sequence = 4096};
-//   mfu::FlopNeed need = MFU_TRY(mfu::flop_per_step(model, work));  // recomputation left out
+//   mfu::FlopNeed need = MFU_TRY(mfu::flop_per_step(model, work));
 //   auto palm = MFU_TRY(mfu::flop_by_convention(model, work, mfu::Convention::palm, {}));
-//   if (!palm.model_flop) std::puts(palm.note.c_str());  // it does not define such a model
+//   if (!palm.model_flop) std::puts(palm.note.c_str());  // not defined for such a model
 #pragma once
 
 #include <cstdint>
@@ -21,22 +22,23 @@ namespace mfu {
 
 enum class Phase : std::uint8_t {
   train,    // forward and backward
-  forward,  // every position, logits of all
-  prefill,  // a prompt into the cache, logits of the last position
-  decode,   // `sequence` new tokens (1: plain; more: speculative) on a cache of `context`
+  forward,  // every position, with logits for all
+  prefill,  // a prompt goes into the cache, with logits for the last position only
+  decode,   // `sequence` new tokens after `context` cached ones; more than 1: speculative decoding
 };
 std::string_view name_of(Phase phase);
 Result<Phase> parse_phase(std::string_view name);
 
-// What the backward pass runs again: nothing; the attention scores; every layer.
+// What the backward pass computes again: nothing, the attention scores, or every layer.
 enum class Recompute : std::uint8_t { none, selective, full };
 Result<Recompute> parse_recompute(std::string_view name);
 
-// Multi-head latent attention: keys and values made from the latent, or the scores taken in the
-// latent's own space. `automatic`: absorbed in decode, else expanded.
+// The form of multi-head latent attention. `expanded`: keys and values are made from the latent.
+// `absorbed`: scores are computed on the latent itself. `automatic`: absorbed in decode, otherwise
+// expanded.
 enum class MlaForm : std::uint8_t { automatic, expanded, absorbed };
 
-// Packed or ragged lengths where only their sums are known.
+// Packed or ragged lengths of which only the sums are known.
 struct LengthSums {
   std::uint64_t sequences = 0, tokens = 0;
   Uint128 squares = 0;
@@ -45,61 +47,65 @@ struct LengthSums {
 struct Workload {
   Phase phase = Phase::train;
   std::uint64_t batch = 1;
-  std::uint64_t sequence = 1;            // new tokens of each, image tokens among them
-  std::uint64_t context = 0;             // tokens of each already in the cache
-  std::uint64_t encoder_sequence = 0;    // 0: as the model fixes it, else `sequence`
-  std::vector<std::uint64_t> lengths{};  // instead of batch x sequence
-  std::optional<LengthSums> sums{};      // instead of either
-  std::uint64_t images = 0;              // in all
-  ImageGrid grid{};                      // zeros: the model's usual picture
+  std::uint64_t sequence = 1;            // new tokens per sequence, including image tokens
+  std::uint64_t context = 0;             // tokens per sequence that are already in the cache
+  std::uint64_t encoder_sequence = 0;    // 0: as fixed by the model, or else `sequence`
+  std::vector<std::uint64_t> lengths{};  // one per sequence, instead of batch and sequence
+  std::optional<LengthSums> sums{};      // instead of batch, sequence and lengths
+  std::uint64_t images = 0;              // in the whole step
+  ImageGrid grid{};                      // zeros: the model's usual image size
   Recompute recompute = Recompute::none;
   MlaForm mla = MlaForm::automatic;
-  bool mtp = false;  // multi-token-prediction layers run too
+  bool mtp = false;  // whether the multi-token-prediction layers run too
 };
 
 struct FlopNeed {
-  FlopCount model_flop;     // recomputation left out
-  FlopCount hardware_flop;  // recomputation in
+  FlopCount model_flop;     // without recomputation
+  FlopCount hardware_flop;  // with recomputation
   std::uint64_t tokens = 0;
-  std::uint64_t image_tokens = 0;  // of them, as the text stream gets them
-  ByPart<FlopCount> by_part;       // of model_flop
-  std::vector<std::string> notes;  // where a mask was approximated, a picture assumed, …
+  std::uint64_t image_tokens = 0;  // how many of the tokens come from images
+  ByPart<FlopCount> by_part;       // adds up to model_flop
+  std::vector<std::string> notes;  // what was approximated or assumed: a mask, an image size, …
 };
 
-// What is trained. Patterns are globs over weight names ("model.layers.1?.mlp.*"); the plan is made
-// once and serves every step.
+// Which weights are trained. Patterns are globs over weight names ("model.layers.1?.mlp.*").
 struct TrainingOptions {
   std::vector<std::string> frozen{};
-  std::uint64_t lora_rank = 0;              // above 0: the whole base is frozen
+  std::uint64_t lora_rank = 0;              // if above 0, all weights of the base are frozen
   std::vector<std::string> lora_targets{};  // last part of a weight's name; empty: every projection
 };
 struct LayerPlan {
   std::uint32_t kind = 0;
   std::uint64_t count = 0;
-  std::uint64_t trained = ~0ull;  // a bit a component of the kind
+  std::uint64_t trained = ~0ull;  // one bit per component of the kind
   std::uint64_t adapted = 0;
 };
 struct TrainingPlan {
-  std::vector<std::vector<LayerPlan>> stages;  // as ModelSpec::stages
+  std::vector<std::vector<LayerPlan>> stages;  // one per stage of ModelSpec::stages
   std::uint64_t lora_rank = 0;
-  std::uint64_t parameters_trained = 0;  // adapters among them
+  std::uint64_t parameters_trained = 0;  // including adapters
   std::uint64_t parameters_adapter = 0;
 };
-// `invalid_argument` for a pattern or target that fits no weight, with near names.
+// Make the plan once; it can be used for every step. Fails with `invalid_argument` and near names
+// if
+// a pattern or target matches no weight.
 Result<TrainingPlan> plan_training(const ModelSpec& model, const TrainingOptions& options);
 
-// `invalid_argument` for a length of 0 or beyond 2^40, an image count without a vision tower, ….
+// The FLOPs of one step. Fails with `invalid_argument` if the step cannot be: a length of 0 or
+// above
+// 2^40, images for a model without a vision tower, and so on.
 Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work);
 Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work,
                                const TrainingPlan& plan);
 
-// The passes of one step of reinforcement learning over the same tokens, each by what it is.
+// One step of reinforcement learning: several passes over the same tokens, each counted by its
+// kind.
 //   flop_per_reinforcement_step(model, {.sequences = 64, .prompt = 512, .response = 1024})
 struct ReinforcementStep {
-  std::uint64_t sequences = 1, prompt = 0, response = 0;  // prompt and response: at least 1
-  std::uint64_t generations = 1;  // prefill of the prompt, decode of the response
-  std::uint64_t forwards = 1;     // reference, old log-probabilities, reward: forward each
-  std::uint64_t updates = 1;      // learner and critic: forward and backward each
+  std::uint64_t sequences = 1, prompt = 0, response = 0;  // prompt and response at least 1
+  std::uint64_t generations = 1;  // each is a prefill of the prompt and a decode of the response
+  std::uint64_t forwards = 1;     // each is a forward: reference, old log-probabilities, reward
+  std::uint64_t updates = 1;      // each is a forward and a backward: learner, critic
 };
 struct ReinforcementNeed {
   FlopCount generate, forward, update, total;
@@ -112,14 +118,14 @@ Result<ReinforcementNeed> flop_per_reinforcement_step(const ModelSpec& model,
 
 struct ByteNeed {
   std::uint64_t weights = 0;
-  std::uint64_t kv_cache_per_token = 0;  // while no window is full
-  std::uint64_t kv_cache = 0;            // after the step, states included
-  std::uint64_t state = 0;               // of recurrences and convolutions, of all sequences
-  // Weights and cache once each, of the experts as many as uniform routing reaches; none in
-  // training, where gradients and optimizer states move too.
+  std::uint64_t kv_cache_per_token = 0;  // as long as no window is full
+  std::uint64_t kv_cache = 0;            // size after the step, including states
+  std::uint64_t state = 0;               // states of recurrences and convolutions, all sequences
+  // Bytes that the step must move: weights and cache once each, and as many experts as uniform
+  // routing reaches. None for training, which also moves gradients and optimizer states.
   std::optional<std::uint64_t> step_read, step_written;
 };
-// Inference traffic that no schedule can avoid.
+// The memory traffic of inference that no schedule can avoid. Fails as flop_per_step() does.
 Result<ByteNeed> bytes_per_step(const ModelSpec& model, const Workload& work);
 
 enum class Convention : std::uint8_t {
@@ -143,28 +149,30 @@ inline constexpr std::size_t kConventionCount = 14;
 struct ConventionRow {
   Convention convention;
   std::string_view name;    // "open-instruct"
-  std::string_view source;  // where its formula stands
-  std::string_view why;     // one line: what it counts otherwise than `exact`
+  std::string_view source;  // where its formula can be read
+  std::string_view why;     // one line: how it differs from `exact`
 };
 const ConventionRow& describe(Convention convention);
 std::vector<Convention> all_conventions();
-// `not_found` with near names.
+// Fails with `not_found` and near names.
 Result<Convention> parse_convention(std::string_view name);
 
 struct ConventionOptions {
-  // The published parameter count, where the shape does not fix it: conventions written in N take
-  // it for N.
+  // The published number of parameters. Conventions whose formula has an N use it instead of our
+  // own count.
   std::optional<std::uint64_t> parameters = {};
-  // Only `exact` and the flopcounter ones know frozen weights and adapters; others bill all.
+  // Frozen weights and adapters. Only `exact` and the flopcounter conventions know them; the others
+  // count every weight as trained.
   const TrainingPlan* plan = nullptr;
 };
 
 struct ConventionCount {
   std::optional<FlopCount> model_flop;
   std::optional<FlopCount> hardware_flop;
-  std::string note;  // why there is none, or what was left out
+  std::string note;  // why there is no count, or what it leaves out
 };
-// Fails only where flop_per_step() would.
+// The FLOPs of the step as that convention counts them; none, with a note, if the convention does
+// not define them. Fails only if flop_per_step() does.
 Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workload& work,
                                            Convention convention, const ConventionOptions& options);
 
