@@ -20,7 +20,8 @@ std::string reason(int number) {
   return std::error_code(number, std::generic_category()).message();
 }
 
-// Where the last whole line ends. Looks at the last 16 MiB at most: a longer line is not ours.
+// Where the last whole line ends. Only the last 16 MiB are searched, because we write no longer
+// line.
 off_t end_of_last_line(int file, off_t size) {
   constexpr off_t kBlock = 65536;
   char block[kBlock];

@@ -1,5 +1,5 @@
-// A file that only ever grows by whole records: a record that does not fit (a full disk) is taken
-// back, so that what stands there is always a valid prefix.
+// A file that grows only by whole records. If a record cannot be written completely (a full disk),
+// its beginning is removed again, so the file always holds whole records.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,20 @@ class AppendFile {
   AppendFile(AppendFile&& other) noexcept;
   AppendFile& operator=(AppendFile&& other) noexcept;
 
-  // Makes the folder and the file. With `lines`, half a line that a killed process left at the end
-  // is cut off: only for a file that is known to be ours (file_ends).
+  // Makes the folder and the file. With `lines`, an incomplete last line that a killed process left
+  // is removed. Use that only for a file that is known to be ours (see file_ends).
   static Result<AppendFile> open(const std::string& path, bool lines);
 
-  // All of it or nothing.
+  // Writes all bytes or none.
   Result<void> append(std::string_view bytes);
-  // The name does not lead to this file any more: it was deleted, or renamed as rotated logs are.
+  // Whether the name no longer leads to this file, because it was deleted or renamed (log
+  // rotation).
   bool moved() const;
-  // Opens the name again, making the folder and the file. What stood in a file that was deleted is
-  // written to the new one where it is at most `restored_most` bytes; a renamed file keeps it.
-  // Gives the number of bytes that are gone.
+  // Opens the name again and makes the folder and the file. The content of a deleted file is copied
+  // to the new one if it has at most `restored_most` bytes; a renamed file keeps its content.
+  // Returns the number of bytes that are lost.
   Result<std::uint64_t> renew(std::uint64_t restored_most);
-  // Whether anything stood in it when it was opened.
+  // Whether the file was empty when it was opened.
   bool was_empty() const { return was_empty_; }
   void close();
 
@@ -39,12 +40,12 @@ class AppendFile {
   std::string path_;
 };
 
-// How a text file begins and ends, by which its writer is known before anything is cut or added.
+// How a text file begins and ends. It shows who wrote the file, before we change anything in it.
 struct FileEnds {
-  bool empty = true;   // or not there, or no regular file
-  std::string first;   // the first line without its end, at most 4096 bytes of it
-  std::string half;    // what follows the last line's end, at most 4096 bytes of it
-  bool lines = false;  // there is a line's end at all
+  bool empty = true;   // also if it does not exist or is no regular file
+  std::string first;   // the first line without its newline, at most 4096 bytes
+  std::string half;    // what follows the last newline, at most 4096 bytes
+  bool lines = false;  // whether it has a newline at all
 };
 Result<FileEnds> file_ends(const std::string& path);
 

@@ -6,7 +6,7 @@
 
 namespace mfu {
 
-// Of `bytes`, going on from the checksum of what stood before them.
+// The checksum of `bytes`, continued from `before`, the checksum of the bytes in front of them.
 std::uint32_t crc32c(std::string_view bytes, std::uint32_t before = 0);
 
 }  // namespace mfu

@@ -57,7 +57,7 @@ class CsvReader {
       std::size_t quote = text_.find('"', at_);
       if (quote == std::string_view::npos) {
         return fail(ErrorCode::malformed,
-                    fmt::format("{}:{}: a quote opens here and never closes", name_, opened));
+                    fmt::format("{}:{}: the quote that opens here is never closed", name_, opened));
       }
       std::string_view piece = text_.substr(at_, quote - at_);
       cell += piece;

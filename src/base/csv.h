@@ -20,9 +20,10 @@ struct CsvTable {
   std::vector<CsvRow> rows;  // each with columns.size() cells
 };
 
-// `malformed` with `name`, line and column for a quote that does not close, or a row of another
-// width than the header's. Blank lines and lines that start with '#' are passed over; a byte-order
-// mark is too.
+// Fails with `malformed`, naming `name`, line and column, if a quote is not closed or a row has
+// more
+// or fewer cells than the header. Blank lines, lines that start with '#' and a byte-order mark are
+// skipped.
 Result<CsvTable> parse_csv(std::string_view text, std::string_view name);
 
 }  // namespace mfu

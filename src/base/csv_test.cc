@@ -18,7 +18,7 @@ TEST(Csv, reads_quotes_comments_and_keeps_the_line) {
 
 TEST(Csv, says_where_it_is_broken) {
   auto message = [](const char* text) { return parse_csv(text, "p.csv").error().message; };
-  EXPECT_EQ(message("a,b\n1,\"x\n"), "p.csv:2: a quote opens here and never closes");
+  EXPECT_EQ(message("a,b\n1,\"x\n"), "p.csv:2: the quote that opens here is never closed");
   EXPECT_EQ(message("a,b\n1\n"),
             "p.csv:2: 1 cells where the header has 2 columns (the last is '1')");
   EXPECT_EQ(message(""), "p.csv:1: empty; a header line was expected");

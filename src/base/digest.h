@@ -1,4 +1,4 @@
-// SHA-256 and base64: what a page's content policy names its own script and style by.
+// SHA-256 and base64. The content policy of our pages names its script and style by them.
 #pragma once
 
 #include <array>

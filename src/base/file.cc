@@ -53,9 +53,8 @@ std::string_view kind_of(mode_t mode) {
 }
 
 Failure too_large(const std::string& path, std::uint64_t most) {
-  return fail(
-      ErrorCode::unsupported,
-      fmt::format("{} is larger than the {} bytes that are read of such a file", path, most));
+  return fail(ErrorCode::unsupported,
+              fmt::format("{} is larger than the {} bytes that such a file may have", path, most));
 }
 
 enum class Take { anything, regular };
@@ -79,7 +78,7 @@ Result<void> read_blocks(const std::string& path, std::uint64_t most, Take take,
     return fail(ErrorCode::malformed, fmt::format("{} is {}, no regular file: it is not read", path,
                                                   kind_of(status.st_mode)));
   }
-  // Before anything is held, where the file says its size.
+  // Checked before anything is read, if the file has a size.
   if (regular && static_cast<std::uint64_t>(status.st_size) > most) return too_large(path, most);
   std::uint64_t bytes = 0;
   char block[65536];
@@ -152,7 +151,7 @@ Result<void> make_folder_of(const std::string& path) {
 Result<std::string> set_aside(const std::string& path) {
   for (int number = 1; number < 1000; ++number) {
     std::string aside = path + ".other" + (number == 1 ? "" : fmt::format("-{}", number));
-    // A link first: a rename would replace what has that name already.
+    // A link first, because a rename would replace a file that already has that name.
     if (::link(path.c_str(), aside.c_str()) != 0) {
       if (errno == EEXIST) continue;
       struct stat status = {};

@@ -6,8 +6,8 @@ namespace mfu {
 
 namespace {
 
-// Descriptor + 1; 0 is a free place. Plain atomics: a child may not wait for a lock that one of its
-// parent's other threads held.
+// Each holds a descriptor + 1; 0 marks a free place. These are atomics without a lock, because in a
+// child nobody would release a lock that another thread of the parent held.
 constexpr int kMostWatched = 1024;
 std::atomic<int> g_watched[kMostWatched];  // NOLINT(readability-identifier-naming)
 

@@ -1,6 +1,6 @@
-// What a forked child must not keep of its parent: a lock, a port, a connection. Their descriptors
-// are closed in every child, so that they end with the process that opened them. And threads that
-// leave the program's signals to the program.
+// Closes descriptors in forked children. A child must not keep its parent's locks, ports and
+// connections: they must end with the process that opened them. Also starts threads that take no
+// signals, so that the program's own threads get them.
 #pragma once
 
 #include <pthread.h>
@@ -15,18 +15,18 @@ namespace mfu {
 // NOLINTNEXTLINE(readability-identifier-naming): global, and says so
 inline std::atomic<unsigned> g_forks = 0;
 
-// Grows in every forked child, from the first call of watch_forks() on.
+// A number that grows by one in every forked child, once watch_forks() has been called.
 inline unsigned forks() noexcept {
   return g_forks.load(std::memory_order_relaxed);
 }
 void watch_forks();
 
-// `descriptor` is closed in children from now on, until forget_descriptor(). It is left open there
-// where more than 1024 are watched.
+// From now on `descriptor` is closed in children, until forget_descriptor(). At most 1024 can be
+// watched; a further one stays open.
 void close_in_children(int descriptor);
 void forget_descriptor(int descriptor);
 
-// A thread that takes no signal: they are for the program's own threads.
+// Starts a thread that takes no signals.
 template <typename Function>
 std::thread quiet_thread(Function function) {
   sigset_t all;

@@ -25,7 +25,7 @@ Result<Address> parse(const std::string& url) {
   constexpr std::string_view kScheme = "http://";
   if (!url.starts_with(kScheme)) {
     return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: an address like http://localhost:9400/metrics was expected", url));
+                fmt::format("{}: give an address such as http://localhost:9400/metrics", url));
   }
   Address address;
   std::string rest = url.substr(kScheme.size());
@@ -52,7 +52,7 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Ready for what is asked before the time is over.
+  // Whether the connection became ready for these events in time.
   bool wait(short events) const {
     auto left =
         std::chrono::duration_cast<std::chrono::milliseconds>(ends_ - SteadyClock::now()).count();
@@ -76,7 +76,7 @@ class Connection {
     }
     return true;
   }
-  // Until the other side closes; false where it took too long or was too much.
+  // Receives until the other side closes. False if that took too long or was too much.
   bool receive(std::string& to) const {
     char part[16384];
     while (to.size() < kMostBytes) {
@@ -126,7 +126,7 @@ Result<std::string> http_get(const std::string& url, std::chrono::milliseconds p
       why = errno == EINPROGRESS ? "no answer in time" : std::strerror(errno);
       continue;
     }
-    // 1.0: the answer comes in one piece, and ends where the connection does.
+    // With HTTP 1.0 the answer is not chunked and ends when the connection does.
     std::string answer,
         request = fmt::format(
             "GET {} HTTP/1.0\r\nHost: {}:{}\r\nAccept: text/plain\r\nConnection: close\r\n\r\n",

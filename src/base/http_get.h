@@ -1,4 +1,4 @@
-// One small page over plain HTTP: for programs that answer on this machine or beside it.
+// Fetches one small page over plain HTTP, from a program on this machine or near it.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace mfu {
 
-// The body of a 200 answer, at most 16 MB. `invalid_argument` for an address that is no
-// http://HOST[:PORT][/PATH], `io` with the reason for everything else; never longer than
-// `patience`, but for the look-up of the name.
+// Returns the body of a 200 answer, at most 16 MB. Fails with `invalid_argument` if the address is
+// not http://HOST[:PORT][/PATH], and with `io` and the reason otherwise. It takes no longer than
+// `patience`, plus the time to look the name up.
 Result<std::string> http_get(const std::string& url, std::chrono::milliseconds patience);
 
 }  // namespace mfu

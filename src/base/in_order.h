@@ -1,5 +1,6 @@
-// Things that come nearly in order, put in order without holding them all. What was late by more
-// than the window is given late; of equal keys the first comes first.
+// Sorts things that arrive nearly in order, without holding them all. A thing that is later than
+// the
+// window allows is passed on late. Things with equal keys keep their order.
 //
 //   Lateness late;
 //   for (auto& each : once) late.see(each.key);
@@ -16,7 +17,7 @@
 
 namespace mfu {
 
-// How far behind the newest key one comes; keys are nearly dense.
+// Measures how far behind the newest key a key can arrive. Keys are nearly dense.
 class Lateness {
  public:
   static constexpr std::uint64_t kMostWindow = 1u << 20;

@@ -87,7 +87,7 @@ std::string json_quoted(std::string_view text) {
   quoted.reserve(text.size() + 2);
   quoted += '"';
   while (!text.empty()) {
-    std::size_t run = 0;  // nearly always all of it
+    std::size_t run = 0;  // characters that need no escape; nearly always all of them
     while (run < text.size() && is_plain(text[run])) ++run;
     quoted += text.substr(0, run);
     text.remove_prefix(run);
@@ -99,7 +99,7 @@ std::string json_quoted(std::string_view text) {
     } else if (is_harmless(code)) {
       quoted += text.substr(0, length);
     } else {
-      // It reads back the same, and does nothing to a terminal on the way.
+      // Escaped, it reads back the same but cannot change a terminal that shows it.
       quoted += fmt::format("\\u{:04x}", code);
     }
     text.remove_prefix(length > 1 ? length : 1);

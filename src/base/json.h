@@ -1,5 +1,7 @@
-// JSON small enough to hold: a reader for configs and caches (lenient where real files are: a bare
-// Infinity, NaN, comments no) and a writer. Profiler traces have a reader of their own in trace/.
+// Reads and writes JSON that is small enough to hold, such as configs and caches. The reader
+// accepts
+// a bare Infinity and NaN, which real files have, but no comments. Profiler traces have their own
+// reader in trace/.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +26,19 @@ class Json {
   Kind kind() const { return kind_; }
   bool is(Kind kind) const { return kind_ == kind; }
 
-  // The value where it is of that kind (a count: a whole number of 0 or more, also written 1e9
-  // or 8.0).
+  // The value, or none if it is of another kind. A count is a whole number of 0 or more; it may be
+  // written as 1e9 or 8.0.
   std::optional<bool> boolean() const;
   std::optional<double> number() const;
   std::optional<std::uint64_t> count() const;
-  const std::string* string() const;  // null where it is none
+  const std::string* string() const;  // null if it is no string
   const std::string& raw_number() const { return text_; }
 
   const std::vector<Json>& elements() const { return elements_; }
   const std::vector<Member>& members() const { return members_; }
-  // The last member of that name; null where there is none, or this is no object.
+  // The last member of that name. Null if there is none, or if this is no object.
   const Json* find(std::string_view name) const;
-  // A member's value where it is there and of that kind.
+  // The value of a member, if it exists and is of that kind.
   std::string text_at(std::string_view name, std::string_view fallback = "") const;
   std::optional<double> number_at(std::string_view name) const;
   std::optional<std::uint64_t> count_at(std::string_view name) const;
@@ -50,11 +52,11 @@ class Json {
   std::vector<Member> members_;
 };
 
-// `malformed` with `name`, line and column. Depth, and values in all, are bounded.
+// Fails with `malformed`, naming `name`, line and column. Depth and number of values are bounded.
 Result<Json> parse_json(std::string_view text, std::string_view name);
 
-// Writes one document, with commas and escapes in place. Bytes that are not UTF-8 become U+FFFD; a
-// number that is not finite becomes null.
+// Writes one document and takes care of commas and escapes. Bytes that are not UTF-8 become U+FFFD,
+// and numbers that are not finite become null.
 class JsonWriter {
  public:
   JsonWriter& begin_object();
@@ -79,13 +81,13 @@ class JsonWriter {
   JsonWriter& member(std::string_view name, const T& content) {
     return key(name).value(content);
   }
-  // A text that is empty where it is not known: null then.
+  // Writes a text. An empty text means that it is not known and becomes null.
   JsonWriter& known(std::string_view name, std::string_view text) {
     key(name);
     return text.empty() ? null() : value(text);
   }
   JsonWriter& strings(std::string_view name, const std::vector<std::string>& texts);
-  // An array of objects, one a row; `write` adds the members of each.
+  // Writes an array with one object per row. `write` adds the members of each.
   template <typename Rows, typename Write>
   JsonWriter& objects(std::string_view name, const Rows& rows, Write write) {
     key(name).begin_array();
@@ -108,8 +110,8 @@ class JsonWriter {
 // A string literal of JSON, quotes included.
 std::string json_quoted(std::string_view text);
 
-// Shortest digits that read back as the same double; whole numbers below 1e18 without a point or
-// exponent.
+// The shortest digits that read back as the same double. Whole numbers below 1e18 have no point and
+// no exponent.
 std::string json_number(double number);
 
 }  // namespace mfu

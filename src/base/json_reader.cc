@@ -180,7 +180,7 @@ class JsonReader {
       return json;
     }
     json.kind_ = Json::Kind::number;
-    // Python's json writes these; a config with one is real, and the value is no finite number.
+    // Python's json writes these, so real configs have them. The value is not a finite number.
     for (std::string_view word : {"NaN", "Infinity", "-Infinity"}) {
       if (take(word)) {
         json.text_ = word;

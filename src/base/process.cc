@@ -51,7 +51,7 @@ void write_fully(int file, std::string_view bytes) {
   }
 }
 
-// Reads to the end of the stream; false where the deadline came first.
+// Reads to the end of the stream. False if the deadline came first.
 bool read_until(int file, Deadline deadline, std::string& output,
                 const std::function<void(std::string_view)>& on_line) {
   std::size_t line_start = 0;
@@ -59,7 +59,8 @@ bool read_until(int file, Deadline deadline, std::string& output,
   while (true) {
     auto left =
         std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    // What is there already is read, also past the deadline: another process may have used it up.
+    // Read what has already arrived even after the deadline: other processes may have taken the
+    // time.
     pollfd waiting = {file, POLLIN, 0};
     int ready = ::poll(&waiting, 1, static_cast<int>(std::clamp<long>(left.count(), 0, 1'000'000)));
     if (ready < 0 && errno == EINTR) continue;
@@ -76,7 +77,7 @@ bool read_until(int file, Deadline deadline, std::string& output,
   }
 }
 
-// Waits for the child that has closed its pipe; kills what does not end by the deadline.
+// Waits for the child, which has closed its pipe. Kills it at the deadline.
 void reap(pid_t child, Deadline deadline, ProcessEnd& end) {
   int status = 0;
   while (::waitpid(child, &status, WNOHANG) == 0) {
@@ -121,8 +122,7 @@ IsolatedWork::IsolatedWork(const std::function<std::string()>& work,
   if (pipe.read_end < 0) return;
   child_ = ::fork();
   if (child_ == 0) {
-    // The library under test may print; its words are not ours. Default signals: a crash is a
-    // crash.
+    // The library that we ask may print; drop that. Use default signals, so that a crash ends it.
     redirect_to_null(STDOUT_FILENO, O_WRONLY);
     redirect_to_null(STDERR_FILENO, O_WRONLY);
     for (int number : {SIGSEGV, SIGABRT, SIGBUS, SIGILL, SIGFPE}) ::signal(number, SIG_DFL);

@@ -1,4 +1,4 @@
-// Work done in another process, so that what crashes or hangs there does so there.
+// Does work in another process, so that a crash or a hang stays there.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@ struct ProcessEnd {
   std::string describe() const;  // "crashed (segmentation fault)", "gave no answer within 2.0 s", …
 };
 
-// `work` done in a forked child, begun at once; finish() waits and hands over the text it returned.
-// Several may be under way side by side.
+// Starts `work` in a forked child at once. finish() waits and returns the text that it returned.
+// Several may run at the same time.
 class IsolatedWork {
  public:
   IsolatedWork(const std::function<std::string()>& work, std::chrono::milliseconds patience);
@@ -36,8 +36,9 @@ class IsolatedWork {
   int child_ = -1;
 };
 
-// Runs a command found on PATH, its standard output handed over line by line as it comes and whole
-// at the end; `input` is its standard input; its standard error is dropped.
+// Runs a command found on PATH, with `input` as its standard input. Its standard output is passed
+// on
+// line by line as it comes, and returned as a whole at the end. Its standard error is dropped.
 ProcessEnd run_command(const std::vector<std::string>& arguments, std::string_view input,
                        std::chrono::milliseconds patience,
                        const std::function<void(std::string_view line)>& on_line = {});

@@ -1,4 +1,4 @@
-// Sums of foreign numbers: where 64 bits do not hold one, it stays at the largest they hold.
+// Sums of numbers from files: if 64 bits are too few, the sum stays at their largest value.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ Failure unknown_key(const std::vector<SettingKey>& keys, const std::string& key,
                                        : fmt::format("; did you mean '{}'?", near[0])));
 }
 
-// What the file sets. yaml-cpp reports by exception; it ends here.
+// The settings in the file. yaml-cpp throws exceptions; they are caught here.
 Result<std::map<std::string, Setting>> read_settings(const std::vector<SettingKey>& keys,
                                                      const std::string& path) {
   std::map<std::string, Setting> found;

@@ -1,5 +1,5 @@
-// Settings by flag > environment > file > default, each with its origin. The keys belong to whoever
-// asks; nothing here knows what they mean.
+// Settings and where each comes from: a flag wins over the environment, that over the file, that
+// over the default. The caller names the keys; nothing here knows what they mean.
 //
 //   std::vector<mfu::SettingKey> keys = {{"color", "MFU_COLOR", "auto", "auto, always or never"}};
 //   auto settings = mfu::Settings::resolve(keys, {{"color", "never"}}, mfu::settings_path());
@@ -29,8 +29,8 @@ struct Setting {
 
 class Settings {
  public:
-  // A file that does not exist is no error; one that cannot be read as `key: value` lines of YAML,
-  // or that has a key nobody asked for, is `malformed`, with line and column.
+  // A missing file is no error. Fails with `malformed`, line and column if the file is not `key:
+  // value` lines of YAML or has an unknown key.
   static Result<Settings> resolve(const std::vector<SettingKey>& keys,
                                   const std::map<std::string, std::string>& flags,
                                   const std::string& path);

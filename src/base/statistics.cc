@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t kBatches = 10;
 
-// The 97.5% quantile of Student's t by degrees of freedom, 1 to 30; larger ones have the last,
-// which is a little too careful.
+// The 97.5% quantile of Student's t for 1 to 30 degrees of freedom. The last one is used for more
+// degrees too, which makes ranges a little too wide.
 constexpr std::array<double, 30> kStudent = {
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
     2.201,  2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086,
@@ -29,7 +29,7 @@ double sum_of(std::span<const double> values) {
   return sum;
 }
 
-// `value` with the error that the spread of the batches' own values gives.
+// `value` with the error that follows from the spread of the batches' values.
 Estimate with_batches(double value, const std::vector<double>& batches) {
   Estimate estimate{.value = value};
   if (batches.size() < 2) return estimate;
@@ -41,7 +41,7 @@ Estimate with_batches(double value, const std::vector<double>& batches) {
   return estimate;
 }
 
-// Errors that add up in squares, with the degrees of freedom of their sum (Welch, Satterthwaite).
+// The error of a sum: squares add up; degrees of freedom after Welch and Satterthwaite.
 struct JoinedError {
   double error = 0, degrees = 1;
 };

@@ -7,13 +7,12 @@
 
 namespace mfu {
 
-// Optimal string alignment; names are short, so the full table is fine. Longer ones are cut: nobody
-// mistypes a page, and the table stays bounded.
+// Optimal string alignment. Names are short; longer ones are cut, so that the table stays bounded.
 std::size_t edit_distance(std::string_view from, std::string_view to) {
   constexpr std::size_t kLongest = 128;
   from = from.substr(0, kLongest);
   to = to.substr(0, kLongest);
-  // Only the last two rows of the table are ever looked back at.
+  // Only the last two rows of the table are needed.
   std::array<std::array<std::size_t, kLongest + 1>, 3> rows{};
   for (std::size_t j = 0; j <= to.size(); ++j) rows[0][j] = j;
   for (std::size_t i = 1; i <= from.size(); ++i) {

@@ -10,11 +10,11 @@
 
 namespace mfu {
 
-// Fewest single-letter insertions, deletions, substitutions and swaps of neighbours from one to the
-// other.
+// The smallest number of single-letter insertions, deletions, substitutions and swaps of neighbours
+// that turns one into the other.
 std::size_t edit_distance(std::string_view from, std::string_view to);
 
-// At most `most` of the candidates, nearest first; none that is further than a third of its length.
+// At most `most` candidates, the nearest first. None differs by more than a third of its length.
 std::vector<std::string> closest(std::string_view name, const std::vector<std::string>& candidates,
                                  std::size_t most);
 

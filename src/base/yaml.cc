@@ -8,7 +8,7 @@ namespace mfu {
 namespace {
 
 constexpr std::size_t kMostNodes = 100'000, kMostDepth = 64;
-// yaml-cpp takes some hundred bytes for each that it reads.
+// yaml-cpp needs a few hundred bytes of memory for each byte that it reads.
 constexpr std::size_t kMostYamlBytes = 1u << 20;
 
 class TreeBuilder {
@@ -23,8 +23,9 @@ class TreeBuilder {
       node.column = static_cast<std::size_t>(mark.column) + 1;
     }
     if (++nodes_ > kMostNodes || depth > kMostDepth) {
-      return fail(ErrorCode::unsupported,
-                  fmt::format("{}: larger or deeper than settings are", place_of(node, name_)));
+      return fail(
+          ErrorCode::unsupported,
+          fmt::format("{}: this is larger or deeper than settings may be", place_of(node, name_)));
     }
     if (from.IsScalar()) {
       node.kind = YamlNode::Kind::scalar;
@@ -58,7 +59,7 @@ class TreeBuilder {
 Result<YamlNode> parse_yaml(std::string_view text, std::string_view name) {
   if (text.size() > kMostYamlBytes) {
     return fail(ErrorCode::unsupported,
-                fmt::format("{}: {} bytes are more than settings have ({} at most)", name,
+                fmt::format("{}: {} bytes are more than settings may have ({} at most)", name,
                             text.size(), kMostYamlBytes));
   }
   try {

@@ -1,4 +1,5 @@
-// YAML small enough to hold, as a tree that knows its places; yaml-cpp and its exceptions end here.
+// Reads small YAML into a tree that knows line and column of each node. No exception of yaml-cpp
+// leaves this file.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ struct YamlNode {
   Kind kind = Kind::null;
   std::size_t line = 1, column = 1;
   std::string text;     // of a scalar
-  bool quoted = false;  // "500" is a text, 500 a number
+  bool quoted = false;  // a quoted "500" is a text; a bare 500 is a number
   std::vector<YamlNode> elements;
   std::vector<YamlMember> members;
 };
@@ -26,8 +27,9 @@ struct YamlMember {
   YamlNode key, value;  // the key is a scalar
 };
 
-// `malformed` with `name`, line and column. Bytes (1 MB), depth and nodes are bounded,
-// aliases among them.
+// Fails with `malformed`, naming `name`, line and column. Size (1 MB), depth and number of nodes
+// are
+// bounded; aliases count as nodes.
 Result<YamlNode> parse_yaml(std::string_view text, std::string_view name);
 
 // "config.yaml:3:5".
