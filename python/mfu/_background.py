@@ -32,6 +32,9 @@ class Background:
         if self._sink is not None:
             self._sink.skip(step)
 
+    def unsent(self) -> int:
+        return 0 if self._sink is None else self._sink.lost
+
     def shares(self) -> bool:
         return self._ranks.sharing
 
@@ -84,8 +87,10 @@ class Background:
             if turns is not None:
                 turns.stop()
         for turns in (self._main, self._feeds):
-            if turns is not None:
-                turns.join(deadline)
+            ended = turns is None or turns.join(deadline)
+            monitor = self._monitor()
+            if not ended and turns is self._feeds and monitor is not None:
+                monitor._warn("Weights & Biases hangs and is left behind; mfu export has every step of a run directory", "wandb hangs")
         self._ranks.close()
 
 
@@ -124,6 +129,9 @@ class _Turns:
         self._stop = True
         self._woken.set()
 
-    def join(self, deadline: float) -> None:
-        if self._thread is not threading.current_thread():
-            self._thread.join(max(0.0, deadline - time.monotonic()))
+    def join(self, deadline: float) -> bool:
+        """Whether it has ended by then."""
+        if self._thread is threading.current_thread():
+            return True
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        return not self._thread.is_alive()

@@ -181,7 +181,10 @@ class Monitor:
 
     def status(self) -> Answer:
         """logged, dropped (a full queue), reported, unsent (lost by sinks), run_directory."""
-        return Answer(self._core.status())
+        found = Answer(self._core.status())
+        if self._background is not None:
+            found["unsent"] += self._background.unsent()
+        return found
 
     def flush(self, seconds: float = 10) -> bool:
         """Waits until what was logged so far was offered to every sink. Not for loops."""

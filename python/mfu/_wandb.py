@@ -34,7 +34,7 @@ class WandbSink:
         self._off = False
         self._held: Deque[str] = collections.deque()
         self._attempts, self._pause, self._next = 0, 0.0, 0.0
-        self.lost = 0
+        self.lost = 0  # reports that it did not get and will not get
 
     def skip(self, step: int) -> None:
         if len(self._skipped) < _MOST_HELD:
@@ -104,6 +104,10 @@ class WandbSink:
 
     def close(self, warn: Warn) -> None:
         self.write([], warn, last=True)
+        self.lost += len(self._held)
+        self._held.clear()
+        if self.lost:
+            warn(f"Weights & Biases: {self.lost} reports did not reach it; mfu export has every step of a run directory", "wandb lost")
         if self._own is not None:
             try:
                 self._own.finish()

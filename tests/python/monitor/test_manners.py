@@ -352,6 +352,36 @@ def test_w_and_b_is_tried_again_and_gets_every_step_once(tmp_path, monkeypatch):
     assert sum("Weights & Biases" in warning for warning in monitor.warnings) == 1
 
 
+def test_what_w_and_b_never_got_is_counted_and_said(tmp_path, monkeypatch):
+    package = type(sys)("wandb")
+    package.run = Run(10**9)
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with mfu.Monitor(output_dir=tmp_path) as monitor:
+            for step in range(20):
+                monitor.log_step(step, loss=1.0, tokens=4, step_seconds=0.1)
+    assert monitor.status()["unsent"] == 20
+    assert any("20 reports did not reach it" in warning for warning in monitor.warnings)
+
+
+def test_w_and_b_that_hangs_is_named_and_left_behind(tmp_path, monkeypatch):
+    package = type(sys)("wandb")
+    package.run = run = Run(0)
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    monkeypatch.setattr(mfu._monitor, "_CLOSE_SECONDS", 1.0)
+    inside, go = threading.Event(), threading.Event()
+    run.log = lambda row, step: (inside.set(), go.wait())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with mfu.Monitor(output_dir=tmp_path) as monitor:
+            monitor.log_step(1, loss=1.0, tokens=4, step_seconds=0.1)
+            assert inside.wait(60)
+    go.set()
+    assert any("Weights & Biases hangs" in warning for warning in monitor.warnings)
+    assert (tmp_path / "training_log.json").read_text().count("\n") == 1
+
+
 def test_a_clamped_mfu_is_said_each_time_with_the_real_one(monkeypatch):
     from mfu import compat
 
