@@ -43,7 +43,8 @@ class DocumentReader {
   // nothing comes behind it.
   const char* take(const char* at, const char* end, bool last);
   // Nothing more can be read: the caller may stop.
-  bool over() const { return state_ == State::after || state_ == State::refused; }
+  bool over() const { return state_ == State::after || refused(); }
+  bool refused() const { return state_ == State::refused; }  // no document of ours
   DocumentEnd end() const;
   const DocumentCounts& counts() const { return counts_; }
 

@@ -71,8 +71,10 @@ Reading read_windows(ByteSource& source, DocumentReader& document, const ReadOpt
     filled = left;
     progress.at(source.file_bytes());
   }
-  // What follows the document says whether the archive was whole.
-  while (!last && !cancelled(options)) last = source.read(window.data(), window.size()) == 0;
+  // What follows the document says whether the archive was whole. Of what is none, nothing does.
+  while (!last && !document.refused() && !cancelled(options)) {
+    last = source.read(window.data(), window.size()) == 0;
+  }
   return reading;
 }
 
