@@ -337,7 +337,8 @@ Result<ConfigText> read_config_text(const std::string& path) {
     std::size_t slash = path.rfind('/');
     file = (slash == std::string::npos ? "" : path.substr(0, slash + 1)) + "config.json";
   }
-  return ConfigText{file, folder_name(file), MFU_TRY(read_named_file(file, kMostConfigBytes))};
+  std::string text = MFU_TRY(read_named_file(file, kMostConfigBytes));
+  return ConfigText{file, folder_name(file), std::move(text)};
 }
 
 bool has_family(const ConfigText& config, const ConfigOptions& options) {

@@ -71,11 +71,12 @@ std::optional<MetricsAddress> parse_metrics_address(std::string_view text) {
 }
 
 bool is_wrong_metrics_address(std::string_view text) {
+  if (text.find("://") != std::string_view::npos) return true;  // nobody is pushed to
   std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || text.find('/') != std::string_view::npos) return false;
   std::string_view port = text.substr(colon + 1);
-  return port.find_first_not_of("0123456789") == std::string_view::npos &&
-         !parse_listen_address(text);
+  bool number = port.find_first_not_of("0123456789") == std::string_view::npos;
+  return (number || colon == 0) && !parse_listen_address(text);
 }
 
 std::unique_ptr<Sink> make_metrics_endpoint(MetricsAddress at, std::string token) {

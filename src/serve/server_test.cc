@@ -85,6 +85,10 @@ TEST(Server, turns_away_a_page_of_another_site) {
   EXPECT_TRUE(ask(server->port(),
                   "GET /metrics HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
                   .starts_with("HTTP/1.1 421"));
+  EXPECT_TRUE(ask(server->port(),
+                  "GET /metrics HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n"
+                  "Connection: close\r\n\r\n")
+                  .starts_with("HTTP/1.1 421"));
   EXPECT_TRUE(ask(server->port(), "GET /metrics HTTP/1.1\r\nConnection: close\r\n\r\n")
                   .starts_with("HTTP/1.1 421"));
 }

@@ -91,7 +91,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<WebAnswer> refused(const Request& request, const WebRequest& asked) const {
     std::string_view header(request[http::field::host].data(), request[http::field::host].size());
     const ServeOptions& options = state_->options;
-    if (state_->loopback && !is_loopback_name(host_of(header))) {
+    bool named = request.count(http::field::host) == 1 && is_loopback_name(host_of(header));
+    if (state_->loopback && !named) {
       return WebAnswer{.status = 421,
                        .body = "this server answers as localhost only: ask for 127.0.0.1\n"};
     }

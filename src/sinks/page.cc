@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/digest.h"
+#include "base/text.h"
 
 namespace mfu {
 
@@ -64,7 +65,7 @@ std::string assemble_page(const PageParts& parts) {
   const std::array<std::pair<std::string_view, std::string>, 6> places = {
       {{"@POLICY@", policy},
        {"@VERSION@", MFU_VERSION},
-       {"@TITLE@", html_escaped(parts.title)},
+       {"@TITLE@", html_escaped(printable(parts.title, 512))},
        {"@STYLE@", std::string(parts.style)},
        {"@DATA@", inert(parts.data)},
        {"@SCRIPT@", parts.script}}};

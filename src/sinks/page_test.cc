@@ -27,6 +27,14 @@ TEST(Page, keeps_hostile_text_from_becoming_markup) {
   EXPECT_NE(page.find("\\u003c/script\\u003e"), std::string::npos);
 }
 
+TEST(Page, shows_no_control_characters_in_its_title) {
+  std::string page = assemble_page({kSkeleton, "", "",
+                                    "a\x1b[31m\xc2\x9b\xe2\x80\xae"
+                                    "b.json",
+                                    "{}"});
+  EXPECT_NE(page.find("<title>a?[31m??b.json</title>"), std::string::npos) << page;
+}
+
 TEST(Page, does_not_search_what_it_put_in) {
   std::string page = assemble_page({kSkeleton, "", "run();", "@SCRIPT@", "\"@SCRIPT@\""});
   EXPECT_NE(page.find("<title>@SCRIPT@</title>"), std::string::npos);
