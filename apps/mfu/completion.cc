@@ -65,6 +65,16 @@ std::string bash_script(const std::vector<Words>& all) {
       shell_quoted(names), cases, values);
 }
 
+// Brackets and colons have a meaning in zsh's _arguments.
+std::string zsh_escaped(std::string_view text) {
+  std::string safe;
+  for (char letter : text) {
+    if (letter == '[' || letter == ']' || letter == ':') safe += '\\';
+    safe += letter;
+  }
+  return safe;
+}
+
 std::string zsh_script(const std::vector<Words>& all) {
   std::string commands;
   std::string cases;
@@ -72,19 +82,15 @@ std::string zsh_script(const std::vector<Words>& all) {
     commands += fmt::format("    {}\n", shell_quoted(words.command + ":" + words.summary));
     std::string arguments;
     for (const OptionText& option : words.options) {
-      std::string meaning;
-      for (char letter : option.meaning) {
-        if (letter == '[' || letter == ']' || letter == ':') meaning += '\\';
-        meaning += letter;
-      }
       std::string values = fmt::format("({})", fmt::join(option.choices, " "));
       if (option.positional) {
         arguments += " " + shell_quoted(fmt::format(":{}:{}", option.names,
                                                     option.choices.empty() ? "_files" : values));
       } else {
-        std::string spec = fmt::format("--{}[{}]", option.long_name, meaning);
+        std::string spec = fmt::format("--{}[{}]", option.long_name, zsh_escaped(option.meaning));
         if (!option.value.empty())
-          spec += fmt::format(":{}:{}", option.value, option.choices.empty() ? "_files" : values);
+          spec += fmt::format(":{}:{}", zsh_escaped(option.value),
+                              option.choices.empty() ? "_files" : values);
         arguments += " " + shell_quoted(spec);
       }
     }

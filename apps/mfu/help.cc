@@ -4,6 +4,7 @@
 
 #include <CLI/Option.hpp>
 #include <algorithm>
+#include <string_view>
 
 namespace mfu::app {
 
@@ -14,7 +15,13 @@ std::pair<std::string, std::vector<std::string>> value_and_choices(const CLI::Op
   std::string type = option.get_type_name();
   std::vector<std::string> choices;
   std::size_t open = type.find(":{");
-  if (open == std::string::npos) return {type.substr(0, type.find(':')), choices};
+  if (open == std::string::npos) {
+    // CLI11 adds what a check allows after a colon, but a name may have a colon too: HOST:PORT.
+    std::size_t colon = std::min(type.rfind(':'), type.size());
+    std::string_view check = std::string_view(type).substr(colon);
+    bool checked = check == ":POSITIVE" || check.find(" in [") != check.npos;
+    return {type.substr(0, checked ? colon : type.size()), choices};
+  }
   std::string list = type.substr(open + 2, type.rfind('}') - open - 2);
   std::size_t start = 0;
   while (start <= list.size()) {
