@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-// What the calls of this thread hand out by pointer.
+// The texts whose pointers this thread's calls return.
 thread_local std::string t_error;  // NOLINT(readability-identifier-naming)
 thread_local std::string t_text;   // NOLINT(readability-identifier-naming)
 

@@ -29,7 +29,7 @@ Result<bool> flag_of(const YamlNode& node) {
   return expected(node, "true or false");
 }
 
-// Setters for the three plain kinds, by where the value goes.
+// Setters for the three plain kinds of values. `Where` is the member to set.
 template <typename Where>
 Set count(Where where) {
   return [where](ConfigDraft& draft, const YamlNode& node) -> Result<void> {
@@ -118,7 +118,7 @@ std::string schedule_meaning(const MonitorConfig& config) {
   return fmt::format("FLOPs are measured {}", every(config.schedule.fixed.value_or(0)));
 }
 
-// What a setting of one mode means now, as long as that mode is chosen.
+// Explains a setting of one mode. If another mode is chosen, it says that the setting is not used.
 template <typename Chosen, typename Meaning>
 std::function<std::string(const MonitorConfig&)> in_mode(std::string_view name, Meaning meaning) {
   return [name, meaning](const MonitorConfig& config) -> std::string {

@@ -1,4 +1,4 @@
-// The table of the monitor's settings: spellings, what sets each, and what it means.
+// The table of the monitor's settings: their names, how each is set, and what it means.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace mfu {
 
-// A config in the making: settings of modes that may turn out not to be chosen stand beside it.
+// A config while it is being read. It also holds the settings of modes that may not be chosen.
 struct ConfigDraft {
   MonitorConfig config;
   std::string mode = "smart";
@@ -24,8 +24,8 @@ struct ConfigDraft {
 };
 
 struct ConfigKey {
-  std::vector<std::string_view> paths;  // below `monitoring` or `monitor`; the first is ours
-  // Reads the scalar into the draft; a failure says what was expected.
+  std::vector<std::string_view> paths;  // inside `monitoring` or `monitor`; the first is preferred
+  // Reads the scalar into the draft. If it fails, the message says what was expected.
   std::function<Result<void>(ConfigDraft&, const YamlNode&)> set;
   std::function<std::string(const MonitorConfig&)> meaning;
 };

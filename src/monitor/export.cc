@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 using Rank = std::optional<std::uint32_t>;
 using Ranks = std::set<Rank>;
 
-// Steps of one rank, those of a process that was started again among them, are one curve.
+// All steps of a rank make one curve, also if its process was started again.
 std::string folder_of(const std::string& folder, const Rank& rank, const Ranks& ranks) {
   if (ranks.size() < 2) return folder;
   return rank ? fmt::format("{}/rank{}", folder, *rank) : folder + "/no_rank";
 }
 
 struct EventFiles {
-  std::vector<fs::path> ours;  // made by this product, from steps
+  std::vector<fs::path> ours;  // event files that mfu wrote
   bool others = false;
 };
 
@@ -47,7 +47,7 @@ EventFiles event_files(const std::string& folder) {
   return found;
 }
 
-// Before anything is written: a refusal leaves everything as it was.
+// Checked before anything is written, so that a refusal changes nothing.
 Result<void> check_room(const ExportTargets& targets, const Ranks& ranks) {
   std::set<std::string> named;
   for (const std::string& path : {targets.jsonl, targets.csv, targets.prometheus}) {
@@ -77,7 +77,7 @@ Result<void> check_room(const ExportTargets& targets, const Ranks& ranks) {
   return {};
 }
 
-// Where steps go; opened with the first.
+// One output. It is opened when the first step arrives.
 class Output {
  public:
   virtual ~Output() = default;
@@ -87,7 +87,7 @@ class Output {
     file_.steps += reports.size();
     return sink_->write(reports);
   }
-  // Everything was written: `report` gets what there is now.
+  // Call it when everything was written. Adds the file to `report`.
   Result<void> finish(ExportReport& report) {
     if (file_.steps != 0) MFU_TRY(sink_->close());
     MFU_TRY(settle(report));
@@ -103,7 +103,7 @@ class Output {
   std::unique_ptr<Sink> sink_;
 };
 
-// A file of records, whole under its name or not there.
+// A file of records. It gets its name only when it is complete.
 class Records : public Output {
  public:
   Records(const char* format, const std::string& path, std::unique_ptr<Sink> (*make)(std::string))
@@ -148,10 +148,10 @@ class Board : public Output {
   EventFiles before_;
 };
 
-// Hands steps to every output that wants them.
+// Passes steps on to every output that wants them.
 struct Outputs {
-  std::vector<std::unique_ptr<Output>> all;        // of every step
-  std::map<Rank, std::unique_ptr<Output>> boards;  // of a rank's
+  std::vector<std::unique_ptr<Output>> all;        // these get every step
+  std::map<Rank, std::unique_ptr<Output>> boards;  // these get the steps of one rank
   std::map<Rank, StepReport> newest;
   std::uint64_t steps = 0;
 

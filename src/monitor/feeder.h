@@ -1,5 +1,6 @@
-// Reports to one sink, whatever it does: what it refuses is kept (bounded) and offered again with
-// growing pauses; its failure is said once and reaches nobody else.
+// Feeds reports to one sink. Reports that the sink refuses are kept, up to a limit, and offered
+// again
+// after growing pauses. A failure causes one warning and affects no other sink.
 #pragma once
 
 #include <atomic>
@@ -19,25 +20,26 @@ class SinkFeeder {
  public:
   static constexpr std::size_t kMostWaiting = 4096;  // reports
 
-  // `batch`: as many reports are gathered before they are written; 0: until the end.
+  // `batch` is how many reports are collected before they are written; 0 means until the end.
   SinkFeeder(std::unique_ptr<Sink> sink, const Clock& clock, std::uint64_t batch,
              std::function<void(std::string)> warn);
 
-  // Where too many wait, those are written; where that cannot be, the oldest is lost.
+  // Adds a report. If too many wait, they are written first; if that fails, the oldest is lost.
   void offer(StepReport report);
   // Writes what is due. With `all`, also an incomplete batch, and without waiting for the pause
   // after a failure.
   void pump(bool all);
-  // Says once that reports are lost because they come faster than the sink takes them. Any thread.
+  // Warns once that reports are lost because they come faster than the sink takes them. Any thread
+  // may call it.
   void say_loss() const;
   // The same of a sink that hangs at the end, with how many reports did not reach it.
   void say_hang(std::uint64_t reports) const;
   void close();
 
   std::uint64_t lost() const { return lost_; }
-  std::uint64_t written() const { return *written_; }  // reports; any thread
+  std::uint64_t written() const { return *written_; }  // reports; any thread may ask
   std::size_t waiting() const { return waiting_.size(); }
-  std::chrono::nanoseconds next() const { return next_; }  // before that nothing is due
+  std::chrono::nanoseconds next() const { return next_; }  // nothing is due before this time
 
  private:
   bool attempt(const Result<void>& result);

@@ -22,7 +22,7 @@ namespace {
 
 // One record: position, step, CRC-32C of both, zeros to a multiple of eight.
 constexpr std::size_t kRecordBytes = 136, kSummedBytes = 128;
-// Of a deleted journal that is written again.
+// The most bytes of a deleted journal that are written again.
 constexpr std::uint64_t kMostRestored = 64 << 20;
 constexpr std::uint64_t kMostJournalBytes = 1u << 30;  // 7.8 million steps
 
@@ -39,8 +39,8 @@ Result<JournalFacts> read_facts(const std::string& path) {
   return parse_facts(MFU_TRY(read_file(path)), path);
 }
 
-// Version 0.1.0 locked no queue: there the number of the process decides. One of our own number is
-// gone, since our queues are locked.
+// Whether the process has ended. Version 0.1.0 did not lock its queues, so there the process number
+// decides. If that number is our own, the process has ended too, because our queues are locked.
 bool gone(const JournalFacts& facts) {
   if (facts.locked) return true;
   if (facts.host != this_host()) return false;
@@ -53,14 +53,14 @@ void recover(const std::string& facts_path) {
   if (!first.has_value() || first->ended || first->queue.empty()) return;
   DeadQueue dead(first->queue);
   if (!dead.held()) return;
-  // Once more, now that nobody else recovers it.
+  // Read again, now that we hold the lock and nobody else recovers it.
   Result<JournalFacts> parsed = read_facts(facts_path);
   if (!parsed.has_value() || parsed->ended || !gone(*parsed)) return;
   JournalFacts facts = std::move(parsed).value();
   std::string bin = facts_path.substr(0, facts_path.size() - 5) + ".bin";
   Result<LeftInQueue> left = read_queue(facts.queue);
   if (!left.has_value()) return;
-  std::map<std::uint64_t, const LoggedStep*> missing;  // in the queue and not in the journal
+  std::map<std::uint64_t, const LoggedStep*> missing;  // in the queue but not in the journal
   for (const LeftInQueue::Entry& entry : left->entries) missing[entry.position] = &entry.step;
   Result<std::size_t> read = read_journal(bin, [&](const JournalEntry& entry) {
     if (!entry.beside()) missing.erase(entry.position);
@@ -70,8 +70,8 @@ void recover(const std::string& facts_path) {
   for (const auto& [position, step] : missing) records += record_of({position, *step});
   Result<AppendFile> file = AppendFile::open(bin, false);
   if (!file.has_value()) return;
-  // A record that a killed process left half written is filled up, so that those behind it stand
-  // where a reader looks.
+  // A record that a killed process left incomplete is filled up, so that the next ones begin at a
+  // multiple of the record size, where a reader looks for them.
   std::error_code error;
   std::uintmax_t size = std::filesystem::file_size(bin, error);
   if (!error && size % kRecordBytes != 0)
@@ -165,7 +165,7 @@ Result<std::size_t> read_journal(const std::string& path,
     std::memcpy(static_cast<void*>(&entry.step), record.data() + 8, sizeof entry.step);
     give(entry);
   };
-  std::string bytes;  // a block, and half a record of the one before
+  std::string bytes;  // the incomplete record of the last block, and this block
   MFU_TRY(read_file_blocks(path, kMostJournalBytes, [&](std::string_view block) {
     bytes += block;
     std::string_view left = bytes;

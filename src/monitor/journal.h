@@ -1,5 +1,5 @@
-// A monitor's part of a run directory: steps-HOST-PID-TOKEN.json says how to read, .bin has what
-// was logged, record by record. docs/formats/steps.md has the format.
+// The journal: a monitor's part of a run directory. steps-HOST-PID-TOKEN.json has the facts that a
+// reader needs, and the .bin file has what was logged, record by record (docs/formats/steps.md).
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,27 @@
 
 namespace mfu {
 
-// What a reader must know beside the records.
+// What a reader needs besides the records.
 struct JournalFacts {
   std::string host{};
   std::uint32_t pid = 0;
-  std::string queue{};         // the memory-backed file; may outlive the process
-  bool locked = true;          // while its process lives; version 0.1.0 locked none
-  std::uint64_t dropped = 0;   // steps that are nowhere, where it ended
+  std::string queue{};         // the file in memory; it may outlive the process
+  bool locked = true;          // the queue is locked while its process lives; not so in 0.1.0
+  std::uint64_t dropped = 0;   // steps that were lost; known at the end
   PipelineOptions pipeline{};  // without its model
-  std::string model_json{};    // a config.json, or
-  std::string model_kept{};    // model/spec_json.h; both empty: nothing can be estimated again
-  bool ended = false;          // everything is in the journal
+  std::string model_json{};    // the model as a config.json, or
+  std::string model_kept{};    // as model/spec_json.h writes it; both empty: there is no model
+  bool ended = false;          // whether everything is in the journal
 };
 std::string to_json(const JournalFacts& facts);
 Result<JournalFacts> parse_facts(std::string_view json, std::string_view name);
 
 struct JournalEntry {
-  std::uint64_t position = 0;  // in the queue; of what the background thread adds: of the next step
+  // Position in the queue. For an entry of the background thread, the position of the next step.
+  std::uint64_t position = 0;
   LoggedStep step;
 
-  // Made by the background thread, never in a queue.
+  // Whether the background thread made it. Such an entry was never in a queue.
   bool beside() const {
     return step.kind == LoggedKind::period || step.kind == LoggedKind::hardware ||
            step.kind == LoggedKind::shared;
@@ -44,12 +45,12 @@ struct JournalEntry {
 
 class Journal {
  public:
-  // Makes the directory and both files. `name` without folder and ending.
+  // Makes the directory and both files. `name` has no folder and no ending.
   static Result<Journal> create(const std::string& directory, const std::string& name,
                                 JournalFacts facts);
-  // Makes the directory and the files again where they were deleted or moved; take_notes() says so.
+  // If the directory or the files were deleted or moved, makes them again; take_notes() says so.
   Result<void> append(std::span<const JournalEntry> entries);
-  // The run ended well: nothing is left elsewhere.
+  // Marks that the run has ended and that everything is in the journal.
   Result<void> end(std::uint64_t dropped);
   std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
@@ -66,18 +67,18 @@ struct JournalContent {
   std::size_t damaged = 0;  // records that were skipped
 };
 Result<JournalContent> read_journal(const std::string& path);
-// The same one at a time, none of them held: how many were damaged.
+// The same, one record at a time. Returns how many were damaged.
 Result<std::size_t> read_journal(const std::string& path,
                                  const std::function<void(const JournalEntry&)>& give);
 
-// Moves what dead processes of this machine left in their queues into their journals.
+// Copies what dead processes of this machine left in their queues to their journals.
 void recover_journals(const std::string& directory);
 
 // The facts files of a directory, by name.
 std::vector<std::string> facts_files(const std::string& directory);
 std::string this_host();
-// steps-HOST-PID-TOKEN, unlike that of any other monitor: a container that was started again has
-// the host name and the process number it had before.
+// steps-HOST-PID-TOKEN. The token makes it unique, because a container that was started again has
+// the same host name and process number as before.
 std::string journal_name();
 
 }  // namespace mfu

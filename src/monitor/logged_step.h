@@ -1,5 +1,5 @@
-// What travels from the loop to the background thread, and as it is to the run directory: 120
-// bytes, plain. docs/formats/steps.md describes it.
+// A logged step: 120 plain bytes that go from the loop to the background thread, and unchanged to
+// the run directory. docs/formats/steps.md describes them.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@ namespace mfu {
 enum class LoggedKind : std::uint8_t {
   none,
   step,         // log_step
-  reading,      // FLOPs somebody counted
+  reading,      // counted FLOPs of a step
   calibration,  // of another rank
-  period,       // of generation; written by the background thread
-  hardware,     // what the counters said; written by the background thread
-  shared,       // a calibration the background thread found in the run directory
-  arrived,      // numbers of an awaited step
+  period,       // a period of generation; written by the background thread
+  hardware,     // a rate of the hardware counters; written by the background thread
+  shared,       // a calibration that the background thread found in the run directory
+  arrived,      // the missing numbers of an awaited step
 };
 
 // Which of the fields were given.
@@ -27,9 +27,9 @@ enum LoggedHas : std::uint16_t {
   has_duration = 16,
   has_flop = 32,
   has_attention_flop = 64,
-  of_another_rank = 128,  // a reading
-  awaits = 256,           // a step: a device has not computed all of its numbers yet
-  has_shape = 512,        // what arrived
+  of_another_rank = 128,  // for a reading
+  awaits = 256,           // for a step of which a device has not computed all numbers yet
+  has_shape = 512,        // for numbers that arrived
 };
 
 struct LoggedStep {
@@ -40,8 +40,9 @@ struct LoggedStep {
   std::uint64_t step = 0;
   std::int64_t end_ns = 0;  // the monitor's clock
   double duration_s = 0;
-  // Of a step. A reading keeps its attention FLOPs in the first two; a calibration, a period and
-  // hardware use them as pipeline.cc says.
+  // These are for a step. A reading keeps its attention FLOPs in the first two. For a calibration,
+  // a
+  // period and hardware see logged_step.cc.
   union {
     struct {
       double epoch, loss, grad_norm, learning_rate;
@@ -51,7 +52,7 @@ struct LoggedStep {
   };
   std::uint64_t samples = 0, sequences = 0, tokens = 0, squares = 0;
   std::uint32_t images = 0;
-  std::uint32_t ticket = 0;  // of an awaited step, and of what arrived for it
+  std::uint32_t ticket = 0;  // the same for an awaited step and for its numbers
   std::uint64_t flop_low = 0, flop_high = 0;
 
   LoggedStep() : of{} {}

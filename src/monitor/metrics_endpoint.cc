@@ -10,7 +10,7 @@ namespace mfu {
 
 namespace {
 
-// What the server's thread reads and the monitor's writes: a text, copied under a lock.
+// The page. The monitor's thread writes it and the server's thread reads it, under a lock.
 struct Page {
   std::mutex mutex;
   std::string text;

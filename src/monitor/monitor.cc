@@ -22,10 +22,10 @@ struct Monitor::State {
   State(std::unique_ptr<Worker> made, const Clock& its_clock)
       : worker(std::move(made)), clock(its_clock) {}
 
-  // The threads and the queue of a monitor are those of the process that made it.
+  // Whether this process made the monitor. A forked child has neither its threads nor its queue.
   bool ours() const { return made_after == forks(); }
 
-  // A step as the queue keeps it; `more` is what `has` says beside what was given.
+  // Fills the record of a step. `more` is added to the bits that say which numbers were given.
   [[gnu::always_inline]] void fill(LoggedStep& logged, const StepInfo& info,
                                    std::uint16_t more) const noexcept {
     std::uint16_t has = more;
@@ -49,7 +49,7 @@ struct Monitor::State {
     logged.has = has;
   }
 
-  // Into the queue, or dropped and counted.
+  // Puts a record into the queue. If the queue is full, the record is dropped and counted.
   void push(const LoggedStep& logged) noexcept {
     if (!ours() || !worker->enabled()) return;
     std::uint64_t position = 0;
@@ -74,8 +74,9 @@ struct Monitor::State {
   std::thread thread;
   State* left_before = nullptr;  // another that had to be left
 
-  // The background thread. It looks now and then: a loop that woke it at each step would pay for a
-  // system call, and each look costs the machine some 50 µs.
+  // The background thread. It looks at the queue now and then. If the loop woke it at each step,
+  // the
+  // loop would pay for a system call, and each look costs the machine some 50 µs.
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
@@ -114,8 +115,10 @@ Monitor::~Monitor() {
     close();
     if (!state_->left) return;
   }
-  // A forked child: there is no thread to join, and the queue is the parent's. Or a thread that
-  // hangs in a sink, and needs what it has. Left, but not lost to whoever looks for leaks.
+  // This is a forked child, which has no thread to join and whose queue is the parent's; or a
+  // thread
+  // hangs in a sink and still needs this state. The state is left alone, but stays reachable, so
+  // that leak checkers do not complain.
   static std::atomic<State*> left = nullptr;
   State* mine = state_.release();
   mine->left_before = left.exchange(mine);
@@ -130,7 +133,7 @@ void Monitor::log_step(const StepInfo& info) noexcept {
   state.fill(*slot, info, 0);
   slot->end_ns = state.clock.now().count();
   state.worker->queue().publish(position);
-  // A loop too quick for kLook: worth a system call now and then.
+  // The loop is too fast for kLook, so it is worth a system call now and then.
   if (state.worker->queue().crowded(position)) state.wake.notify_one();
 }
 
@@ -230,7 +233,7 @@ void Monitor::close(std::chrono::milliseconds patience) {
   bool ended = state.done.wait_until(lock, deadline, [&] { return state.ended; });
   lock.unlock();
   ended ? state.thread.join() : state.thread.detach();
-  // Both are asked: whatever hangs is let go.
+  // Ask both, so that whatever hangs is let go.
   bool sinks_ended = state.worker->sinks_ended(deadline);
   state.left = !ended || !sinks_ended;
 }

@@ -37,7 +37,7 @@ bool is_section(std::string_view path) {
   return false;
 }
 
-// By the whole path, else by its last word: a setting in the wrong section is near, too.
+// Compares the whole path, then only its last word, to find a setting that is in the wrong section.
 std::string suggestion(const std::string& root, std::string_view path) {
   std::vector<std::string> paths, words;
   std::string_view word = path.substr(path.rfind('.') == path.npos ? 0 : path.rfind('.') + 1);
@@ -163,7 +163,7 @@ class ConfigReader {
   }
 
   std::string_view name_;
-  std::size_t earlier_ = 0;  // settings of the places before this one, which win
+  std::size_t earlier_ = 0;  // number of settings from earlier sources; those win
   ConfigDraft draft_;
   ConfigReading reading_;
   std::vector<const ConfigKey*> keys_;  // of reading_.settings
@@ -216,7 +216,7 @@ MonitorConfig of_rank(MonitorConfig config, std::uint32_t rank) {
   part(config.log_file);
   part(config.jsonl);
   part(config.csv);
-  // Ports are apart by themselves.
+  // Ranks use different ports anyway.
   if (!parse_metrics_address(config.prometheus)) part(config.prometheus);
   if (!config.tensorboard.empty()) config.tensorboard += fmt::format("/rank{}", rank);
   config.console = false;

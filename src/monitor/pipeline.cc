@@ -83,7 +83,7 @@ std::optional<StepReport> StepPipeline::take(const LoggedStep& logged) {
               ? Result<FlopRate>(FlopRate{logged.number[0]})
               : Result<FlopRate>(fail(ErrorCode::not_found, "no hardware counters at this step")));
       return std::nullopt;
-    case LoggedKind::arrived:  // put into its step before that comes here
+    case LoggedKind::arrived:  // its step already has these numbers when it comes here
     case LoggedKind::none:
       break;
   }
@@ -140,7 +140,7 @@ std::optional<std::chrono::nanoseconds> StepPipeline::duration_of(const LoggedSt
                              logged.step, seconds));
     return std::nullopt;
   }
-  if (!last) return std::nullopt;  // the first: nothing to measure from
+  if (!last) return std::nullopt;  // the first step: there is no earlier time
   if (logged.end_ns > *last) return std::chrono::nanoseconds(logged.end_ns - *last);
   warn("clock", fmt::format("step {} ended when the one before it did: its MFU and rates are left "
                             "out; log a step where it ends",
@@ -163,7 +163,8 @@ StepShape StepPipeline::shape_of(const LoggedStep& logged) {
         static_cast<std::uint64_t>(std::round(mean * static_cast<double>(shape.tokens)));
   }
   Uint128 tokens = shape.tokens;
-  // (Σs)² ≤ n Σs² ≤ n (Σs)², and nothing is longer than what it was padded to. One off by rounding.
+  // (Σs)² ≤ n Σs² ≤ n (Σs)², and no sequence is longer than the padded length. Rounding may make it
+  // off by one.
   bool sums_fit = tokens >= shape.sequences && shape.squares >= shape.tokens &&
                   Uint128(shape.squares + 1) * shape.sequences >= tokens * tokens &&
                   shape.squares <= tokens * tokens;

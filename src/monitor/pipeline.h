@@ -1,5 +1,5 @@
-// From what a loop logged to reports: checks, FLOPs by the mode, utilization. One thread; no clock,
-// no file: a run directory replayed through it gives the same reports again.
+// Turns logged steps into reports: checks, FLOPs in the chosen mode, utilization. It is used by one
+// thread and touches no clock and no file, so replaying a run directory gives the same reports.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct PipelineOptions {
   MeterOptions meter{};
   UtilizationBasis basis{};
   std::optional<double> flop_per_token{};
-  std::chrono::nanoseconds realtime_offset{};  // added to the monitor's clock: since 1970
+  std::chrono::nanoseconds realtime_offset{};  // plus the monitor's clock gives time since 1970
 };
 
 class StepPipeline {
@@ -28,7 +28,7 @@ class StepPipeline {
   using Warn = std::function<void(std::string)>;
   StepPipeline(PipelineOptions options, Warn warn);
 
-  // A report for every logged step, none for what only changes those that follow.
+  // Returns a report for a step, and none for a record that only affects later steps.
   std::optional<StepReport> take(const LoggedStep& logged);
 
   const PipelineOptions& options() const { return options_; }
@@ -44,7 +44,7 @@ class StepPipeline {
   std::optional<MeasuredFlop> flop_of(const LoggedStep& logged, const StepShape& shape,
                                       std::optional<std::chrono::nanoseconds> duration);
   void take_period(const LoggedStep& logged);
-  // Once a kind of problem.
+  // Warns once for each kind of problem.
   void warn(std::string_view kind, std::string message);
 
   PipelineOptions options_;
@@ -54,11 +54,11 @@ class StepPipeline {
   std::set<std::string, std::less<>> warned_;
   std::optional<std::uint64_t> last_step_;
   std::optional<std::int64_t> last_end_ns_;
-  StepShape shape_;  // the newest
+  StepShape shape_;  // of the newest step
   std::optional<GenerationUse> generation_;
 };
 
-// How values of other kinds are kept in a LoggedStep.
+// Put values of other kinds into a LoggedStep.
 LoggedStep logged_reading(const FlopReading& reading);
 LoggedStep logged_calibration(const Calibration& calibration);
 LoggedStep logged_period(const TokenPeriod& period);

@@ -16,10 +16,10 @@ namespace mfu {
 
 namespace {
 
-constexpr std::size_t kAtOnce = 1024;     // reports
-constexpr std::size_t kMostOwed = 65536;  // steps whose numbers may still come
+constexpr std::size_t kAtOnce = 1024;     // reports handed over at a time
+constexpr std::size_t kMostOwed = 65536;  // steps that may wait for their numbers
 
-// One process's steps, found and not read yet.
+// The steps of one process, found but not read yet.
 struct Journaled {
   std::string path;  // of its facts
   JournalFacts facts;
@@ -30,12 +30,12 @@ struct Journaled {
   std::string bin() const { return path.substr(0, path.size() - 5) + ".bin"; }
 };
 
-// What the background thread found out for a step stands before it.
+// Sorts entries of the background thread before the step that they belong to.
 std::uint64_t key_of(const JournalEntry& entry) {
   return entry.position * 2 + (entry.beside() ? 0 : 1);
 }
 
-// How far apart a step and the numbers that came for it later stand.
+// Measures how far a step and the numbers that came later for it are apart.
 class Owed {
  public:
   void see(const JournalEntry& entry, Lateness& late) {
@@ -54,8 +54,8 @@ class Owed {
   std::map<std::uint32_t, std::uint64_t> positions_;  // by ticket
 };
 
-// A process that runs on may move steps from its queue to its journal meanwhile: the queue is read
-// first, so that none is in neither.
+// A process that still runs may move steps from its queue to its journal meanwhile. So the queue is
+// read first; otherwise a step could be missed in both.
 Result<Journaled> survey(const std::string& path, RecordedSteps& all) {
   Journaled found{.path = path};
   found.facts = MFU_TRY(parse_facts(MFU_TRY(read_file(path)), path));
@@ -87,7 +87,7 @@ Result<Journaled> survey(const std::string& path, RecordedSteps& all) {
   return found;
 }
 
-// As the run had them; its model is read again.
+// The options of the run. Its model is read again.
 PipelineOptions options_of(const Journaled& process, RecordedSteps& all) {
   const JournalFacts& facts = process.facts;
   PipelineOptions options = facts.pipeline;
@@ -113,10 +113,10 @@ Result<void> replay(const Journaled& process, RecordedSteps& all, const TakeStep
       all.notes.push_back(std::move(warning));
     }
   });
-  std::map<std::uint32_t, LoggedStep> arrived;  // of those that are held
+  std::map<std::uint32_t, LoggedStep> arrived;  // numbers for the steps that are held
   std::vector<StepReport> reports;
   Result<void> taken;
-  std::optional<std::uint64_t> last;  // position: a step may stand there twice
+  std::optional<std::uint64_t> last;  // last position; a step may be there twice
   auto give = [&](const JournalEntry& entry) {
     if (!entry.beside() && std::exchange(last, entry.position) == entry.position) return;
     LoggedStep step = entry.step;
@@ -170,7 +170,7 @@ Result<StepStream> open_recorded_steps(const std::string& directory) {
       processes.push_back(std::move(found).value());
     }
   }
-  // One that was started again goes on where the first ended, whatever their numbers.
+  // A process that was started again comes after the first one, whatever their process numbers.
   std::stable_sort(processes.begin(), processes.end(),
                    [](const Journaled& a, const Journaled& b) { return *a.first < *b.first; });
   StepStream stream;
@@ -189,7 +189,7 @@ Result<StepStream> open_recorded_steps(const std::string& directory) {
 Result<RecordedSteps> read_recorded_steps(const std::string& directory) {
   StepStream stream = MFU_TRY(open_recorded_steps(directory));
   std::vector<StepReport> reports;
-  reports.reserve(stream.steps);  // growing would hold them twice
+  reports.reserve(stream.steps);  // a growing vector would hold them twice
   RecordedSteps all = MFU_TRY(stream.read([&](std::span<const StepReport> some) -> Result<void> {
     reports.insert(reports.end(), some.begin(), some.end());
     return {};

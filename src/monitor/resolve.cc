@@ -56,14 +56,13 @@ void resolve_training(MonitorOptions& options, const WarnFunction& warn) {
     options.training = *plan;
     return;
   }
-  // An estimate of the whole model trained would be wrong by half.
+  // Do not estimate as if the whole model were trained: that can be wrong by half.
   warn(fmt::format("no FLOPs can be estimated: {}", plan.error().message));
   options.model.reset();
   options.model_json.clear();
 }
 
-// The device that `auto` means: this rank's own accelerator where there are any, else the
-// processor.
+// The device that `auto` means: this rank's own accelerator, or the processor if there is none.
 Result<Device> detected_device(const MonitorOptions& options, const WarnFunction& warn) {
   if (options.own_device) return identify_device(Catalog::builtin(), *options.own_device);
   Diagnostics diagnostics;
@@ -81,8 +80,8 @@ Result<Device> detected_device(const MonitorOptions& options, const WarnFunction
   return fail(ErrorCode::not_found, "no device with a known peak was found: give peak in FLOP/s");
 }
 
-// A GPU's counters say how busy its tensor pipes are: FLOPs they are with the peak of the type that
-// runs, and the clock behind it.
+// A GPU's counters say how busy its tensor pipes are. FLOPs follow from that with the peak of the
+// data type and the clock of that peak.
 Result<std::shared_ptr<CounterSource>> gpu_counters(const MonitorOptions& options,
                                                     const Device& device) {
   if (!options.peak || !device.clock_hz || device.vendor != "nvidia") {
@@ -107,7 +106,7 @@ Result<std::shared_ptr<CounterSource>> gpu_counters(const MonitorOptions& option
   return make_tensor_source(std::move(probe), rating, kPeriod);
 }
 
-// The processor's own counters are the step's FLOPs only where the processor does the work.
+// The processor's counters show the step's FLOPs only if the processor does the work.
 void resolve_counters(MonitorOptions& options, const Device& device, const WarnFunction& warn) {
   const auto* hybrid = std::get_if<HybridMode>(&options.config.mode);
   bool wanted = hybrid != nullptr && hybrid->hardware_counters_enabled;
@@ -154,7 +153,7 @@ void resolve_peak(MonitorOptions& options, const WarnFunction& warn) {
   }
 }
 
-// An address is listened on; anything else is a file.
+// An address is served over HTTP; anything else is the path of a file.
 std::unique_ptr<Sink> prometheus_sink(const std::string& where) {
   std::optional<MetricsAddress> at = parse_metrics_address(where);
   if (!at) return make_prometheus_sink(where);

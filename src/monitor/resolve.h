@@ -1,5 +1,5 @@
-// From settings to what they name: the model that is read, the peak that is looked up, the sinks
-// that are opened. What cannot be had is a warning.
+// Turns settings into what they name: reads the model, looks up the peak, makes the sinks. What
+// cannot be found causes a warning.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ PipelineOptions pipeline_options(const MonitorOptions& options, const Clock& clo
 struct ConfiguredSink {
   std::unique_ptr<Sink> sink;
   bool local = false;  // a log that keeps every step
-  bool file = false;   // quick unless its disk stalls: waited for while it moves
+  bool file = false;   // a file: waited for as long as it makes progress
 };
 std::vector<ConfiguredSink> configured_sinks(const MonitorConfig& config);
 

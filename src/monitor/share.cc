@@ -38,8 +38,8 @@ CalibrationShare::CalibrationShare(const std::string& directory, std::uint32_t r
       clock_(clock),
       leads_(rank == 0),
       heard_(clock.now()) {
-  // Counted on from the time of day, so that a second run's first beat is news to the first's
-  // ranks.
+  // The count starts at the time of day, so that the first beat of a second run is newer than all
+  // beats of the first.
   if (leads_) beat_ = static_cast<std::uint64_t>(clock.since_1970().count() / 1'000'000);
 }
 

@@ -1,6 +1,6 @@
-// A calibration shared by the ranks of a run through its directory, where the job has nothing
-// better: rank 0 writes what it calibrated, with a number that grows while it lives; the others
-// look now and then. Nobody waits for anybody. Used by the background thread.
+// Shares a calibration among the ranks of a run through the run directory, for jobs that have no
+// better way. Rank 0 writes its calibration, with a number that grows while it lives. The others
+// look now and then. Nobody waits. The background thread uses this.
 #pragma once
 
 #include <chrono>
@@ -17,23 +17,23 @@ namespace mfu {
 class CalibrationShare {
  public:
   static constexpr std::chrono::seconds kBeat{2};
-  static constexpr std::chrono::seconds kSilence{60};  // then rank 0 is taken to be gone
+  static constexpr std::chrono::seconds kSilence{60};  // after this rank 0 is assumed dead
 
   CalibrationShare(const std::string& directory, std::uint32_t rank, const Clock& clock);
 
-  // Rank 0: the newest calibration, where a beat is due or it is a new one.
+  // Rank 0: writes the newest calibration, if it is new or if a sign of life is due.
   Result<void> publish(const Calibration& calibration);
-  // Rank 0, at its end: what stands there holds, nobody is missed.
+  // Rank 0, at its end: the calibration stays valid, and no rank should report rank 0 as lost.
   Result<void> end();
 
-  // Another rank: a calibration it does not have yet. One that stood there before counts only once
-  // its writer gave a sign of life: it may be an earlier run's.
+  // Another rank: a calibration that it does not have yet. One that was there before it started
+  // counts only after a sign of life of its writer, because it may come from an earlier run.
   std::optional<Calibration> news();
-  // True once, where rank 0 was silent for too long.
+  // True once, when rank 0 has been silent for too long.
   bool lost();
 
   bool leads() const { return leads_; }
-  bool heard() const { return alive_; }  // of rank 0, in this directory
+  bool heard() const { return alive_; }  // whether rank 0 gave a sign of life in this directory
 
  private:
   std::string text(const Calibration& calibration, bool ended) const;

@@ -105,7 +105,7 @@ void SinkThread::run() {
     nudged_ = false;
     std::deque<StepReport> taken = std::exchange(inbox_, {});
     in_hand_ += taken.size();
-    done_.notify_all();  // there is room again
+    done_.notify_all();  // tells a waiting thread that there is room again
     lock.unlock();
     for (StepReport& each : taken) feeder_.offer(std::move(each));
     ending ? feeder_.close() : feeder_.pump(all);

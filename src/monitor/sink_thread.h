@@ -1,6 +1,7 @@
-// A sink on a thread of its own: one that hangs (a pipe nobody reads, a server that is gone, a disk
-// that stalls) holds up neither the others nor the journal. The monitor's thread hands reports
-// over; what such a sink cannot take is bounded, and counted.
+// Runs a sink on its own thread. A sink that hangs (a pipe that nobody reads, a server that is
+// gone,
+// a disk that stalls) then holds up neither the other sinks nor the journal. The monitor's thread
+// hands reports over. At most a bounded number wait; what is lost is counted.
 #pragma once
 
 #include <condition_variable>
@@ -17,47 +18,51 @@ namespace mfu {
 class SinkThread {
  public:
   explicit SinkThread(SinkFeeder feeder, const Clock& clock);
-  // The thread must have ended: its owner is left alone otherwise.
+  // Contract: the thread has ended. If it hangs, this object must not be destroyed.
   ~SinkThread();
   SinkThread(const SinkThread&) = delete;
   SinkThread& operator=(const SinkThread&) = delete;
 
-  // A sink that has written nothing for so long is not waited for.
+  // A sink that has written nothing for this long counts as stalled.
   static constexpr std::chrono::milliseconds kStall{250};
 
-  // Waits until there is room for so many, as long as the sink moves; `meanwhile` is called now and
-  // then. One that was found stalled is not waited for until it has moved again.
+  // Waits until there is room for that many reports, as long as the sink makes progress.
+  // `meanwhile`
+  // is called now and then. A stalled sink is not waited for until it has made progress again.
   void await_room(std::size_t reports, const std::function<void()>& meanwhile);
-  // Where there is no room the oldest are lost.
+  // Adds reports. If there is no room, the oldest are lost.
   void offer(std::span<const StepReport> reports);
-  // To be called now and then: wakes the thread where something is due.
+  // Call it now and then. It wakes the thread if something is due.
   void nudge();
-  // Asks for everything, also incomplete batches; answered() waits for that, false: not in time.
+  // Asks the thread to write everything, including incomplete batches. answered() waits for that
+  // and
+  // returns false if it took too long.
   void ask();
   bool answered(std::chrono::steady_clock::time_point deadline);
-  // Asks for the end; ended() waits for it.
+  // Asks the thread to end. ended() waits for it.
   void stop();
   bool ended(std::chrono::steady_clock::time_point deadline);
-  // Lets a thread go that hangs, and says so: it and all it uses stay until the process ends.
+  // Gives up on a thread that hangs, with a warning. The thread and all that it uses stay until the
+  // process ends.
   void leave();
 
-  // Reports that the sink did not get and will not get; after stop(), those that wait too.
+  // The number of reports that the sink will never get. After stop() it includes those that wait.
   std::uint64_t lost() const;
 
  private:
   void run();
 
-  SinkFeeder feeder_;  // the thread's
+  SinkFeeder feeder_;  // used by the thread only
   const Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::deque<StepReport> inbox_;
   bool nudged_ = false, stop_ = false, ended_ = false;
-  std::optional<std::uint64_t> stalled_;  // how much it had written when it was given up
+  std::optional<std::uint64_t> stalled_;  // how much it had written when it was found stalled
   std::uint64_t asked_ = 0, answered_ = 0;
   std::uint64_t inbox_lost_ = 0, feeder_lost_ = 0, in_hand_ = 0;
   std::chrono::nanoseconds next_{};
-  std::thread thread_;  // last: it uses the others
+  std::thread thread_;  // the last member, because it uses the others
 };
 
 }  // namespace mfu

@@ -39,7 +39,7 @@ Result<Mapping> map(const std::string& path, std::size_t bytes) {
   if (file < 0) {
     return fail(ErrorCode::io, fmt::format("cannot make {}: {}", path, reason(errno)));
   }
-  // Reserved whole: a store into a page that the file system has no room for would be a SIGBUS.
+  // Reserve all of it now: a store into a page that the file system has no room for is a SIGBUS.
   int refused = ::posix_fallocate(file, 0, static_cast<off_t>(bytes));
   void* memory = MAP_FAILED;
   if (refused == 0) {
@@ -52,8 +52,8 @@ Result<Mapping> map(const std::string& path, std::size_t bytes) {
     return fail(ErrorCode::io,
                 fmt::format("cannot reserve {} bytes in {}: {}", bytes, path, reason(refused)));
   }
-  // Locked through a descriptor of its own: the mapping holds on to the one it was made from, also
-  // in a child, which would go on holding the lock of its dead parent.
+  // Lock it through a separate descriptor. The mapping keeps the descriptor that it was made from,
+  // also in a forked child, which would then go on holding the lock of its dead parent.
   int lock = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (lock >= 0) {
     ::flock(lock, LOCK_EX | LOCK_NB);

@@ -1,7 +1,8 @@
-// A bounded queue of logged steps, many producers, one consumer, in memory that outlives the
-// process where it has a name: what a killed process had logged can still be read there. A producer
-// never waits; a full queue drops and counts. After D. Vyukov's bounded queue: each slot carries
-// its turn.
+// A bounded queue of logged steps, with many producers and one consumer. If it has a path, it is a
+// file in memory that outlives the process, so that the steps of a killed process can still be
+// read.
+// A producer never waits: if the queue is full, the step is dropped and counted. The algorithm is
+// D. Vyukov's bounded queue, in which each slot carries its turn.
 #pragma once
 
 #include <atomic>
@@ -18,7 +19,7 @@ namespace mfu {
 inline constexpr std::uint64_t kQueueMagic = 0x3150455453554d46;  // "FMUSTEP1"
 inline constexpr std::size_t kMostQueue = 1 << 20;
 
-// One slot. `turn` is its position while free, position + 1 while it holds a step.
+// One slot. `turn` is its position while it is free, and position + 1 while it holds a step.
 struct alignas(128) QueueSlot {
   std::atomic<std::uint64_t> turn;
   LoggedStep step;
@@ -34,15 +35,15 @@ struct alignas(128) QueueHeader {
 
 class StepQueue {
  public:
-  // In a file in memory (`path`, made new), or in private memory where that is empty. All pages are
-  // there before this returns: a store cannot fault or fail later. The file is locked while its
-  // process lives, whatever its number in whichever container: by that others know.
+  // Makes the queue in a new file `path`, or in private memory if the path is empty. All pages are
+  // allocated before this returns, so no later store can fail. The file is locked while its process
+  // lives. The lock tells others that it lives; process numbers would not, across containers.
   static Result<StepQueue> create(const std::string& path, std::size_t capacity);
   StepQueue(StepQueue&& other) noexcept;
   StepQueue& operator=(StepQueue&& other) noexcept;
   ~StepQueue();
 
-  // A slot to fill, null where the queue is full; publish() hands it over.
+  // A slot to fill, or null if the queue is full. publish() hands it over to the consumer.
   LoggedStep* claim(std::uint64_t& position) noexcept {
     std::uint64_t at = header_->head.load(std::memory_order_relaxed);
     while (true) {
@@ -65,7 +66,8 @@ class StepQueue {
     slots_[position & mask_].turn.store(position + 1, std::memory_order_release);
   }
 
-  // For the consumer: the step at a position, null while it is not published. It stays until freed.
+  // For the consumer: the step at a position, or null if it is not published yet. It stays valid
+  // until it is freed.
   const LoggedStep* at(std::uint64_t position) const noexcept {
     const QueueSlot& slot = slots_[position & mask_];
     return slot.turn.load(std::memory_order_acquire) == position + 1 ? &slot.step : nullptr;
@@ -74,8 +76,9 @@ class StepQueue {
     slots_[position & mask_].turn.store(position + mask_ + 1, std::memory_order_release);
   }
 
-  // Whether the step published at `position` found half of the queue taken: asked once a half, so
-  // that a producer learns it without a line that the consumer writes all the time.
+  // Whether half of the queue was full when the step at `position` was published. It answers only
+  // once per half queue, so that producers need not read a cache line that the consumer keeps
+  // writing.
   bool crowded(std::uint64_t position) const noexcept {
     std::uint64_t half = (mask_ + 1) / 2;
     if ((position & (half - 1)) != half - 1) return false;
@@ -83,7 +86,7 @@ class StepQueue {
     return slots_[ahead & mask_].turn.load(std::memory_order_relaxed) < ahead;
   }
 
-  // For steps that were taken and could be kept nowhere.
+  // Counts steps that were taken from the queue but could not be stored anywhere.
   void count_dropped(std::uint64_t steps) noexcept {
     header_->dropped.fetch_add(steps, std::memory_order_relaxed);
   }
@@ -104,8 +107,9 @@ class StepQueue {
   std::uint64_t mask_ = 0;
 };
 
-// What a queue that nobody holds any more still has: steps that were published and not freed, in
-// order. `malformed` where the file is no queue.
+// What is left in the queue of a process that has ended: steps that were published but not freed,
+// in
+// order. Fails with `malformed` if the file is not a queue.
 struct LeftInQueue {
   struct Entry {
     std::uint64_t position;
@@ -116,8 +120,8 @@ struct LeftInQueue {
 };
 Result<LeftInQueue> read_queue(const std::string& path);
 
-// Holds the queue of a dead process, so that of several that come to recover it one does. Empty
-// while its process lives, while another recovers it, and where there is no such file.
+// Locks the queue of a dead process, so that only one process recovers it. Empty if its process
+// lives, if another one is recovering it, or if there is no such file.
 class DeadQueue {
  public:
   explicit DeadQueue(const std::string& path);

@@ -23,13 +23,14 @@ std::string region_folder() {
   return named == nullptr || *named == '\0' ? "/dev/shm" : named;
 }
 
-// For a replay: a model that no config.json stands for, or that is not trained whole.
+// The model as a replay needs it, if no config.json describes it or if it is not trained as a
+// whole.
 std::string kept_model(const MonitorOptions& options) {
   if (!options.model || (!options.training && !options.model_json.empty())) return "";
   return keep_model({.model = *options.model, .training = options.training});
 }
 
-// The report as dashboards get it: by the frequencies of the settings.
+// The report for dashboards, without what the settings' frequencies leave out at this step.
 std::optional<StepReport> thinned(const StepReport& report, const MonitorConfig& config) {
   auto due = [&](std::uint64_t every) { return every != 0 && report.step % every == 0; };
   StepReport thin = report;
@@ -49,8 +50,8 @@ Result<std::unique_ptr<Worker>> Worker::create(MonitorOptions options, const Clo
   std::vector<std::string> warnings;
   resolve_options(options, [&](std::string message) { warnings.push_back(std::move(message)); });
   MonitorConfig& config = options.config;
-  // Ranks that name one directory share what they measure there. One that nobody named may be one
-  // of many.
+  // Ranks that name the same directory share their calibration there. A directory that nobody named
+  // may belong to one rank only.
   bool shared = !config.run_dir.empty();
   if (!shared && config.keep_run && !config.output_dir.empty()) {
     config.run_dir = config.output_dir + "/mfu-run";
@@ -151,7 +152,7 @@ void Worker::sample_hardware() {
   keep({processed_, logged});
 }
 
-// Rank 0 measures, the others get its calibration when they get it.
+// Rank 0 measures. The other ranks use its calibration as soon as they find it.
 void Worker::share_calibration() {
   if (!share_) return;
   if (share_->leads()) {
@@ -168,7 +169,7 @@ void Worker::share_calibration() {
     pipeline_.take(logged);
     keep({processed_, logged});
   }
-  // Who has its calibration from elsewhere misses nobody here.
+  // A rank that received rank 0's calibration another way does not miss it here.
   bool missed = share_->heard() || pipeline_.calibration().readings == 0;
   if (share_->lost() && missed) {
     warn(
@@ -178,7 +179,7 @@ void Worker::share_calibration() {
   }
 }
 
-// What this thread found out goes into the journal beside the steps.
+// Puts an entry of this thread into the journal, next to the steps.
 void Worker::keep(const JournalEntry& entry) {
   if (journal_ && beside_.size() < kMostBeside) beside_.push_back(entry);
 }
@@ -218,9 +219,9 @@ void Worker::hold_back(const Error& refused) {
   make_room();
 }
 
-// The disk refuses: the queue holds the newest steps. The oldest make room where they were
-// reported, so that a full disk stops neither the loop nor the other sinks; the run directory lacks
-// them.
+// The disk refuses, so the queue keeps the newest steps. The oldest are dropped from it once they
+// were reported. So a full disk stops neither the loop nor the other sinks, but the run directory
+// lacks those steps.
 void Worker::make_room() {
   std::uint64_t held = queue_.head() - journaled_, most = queue_.capacity() * 3 / 4;
   std::uint64_t until = std::min(processed_, journaled_ + (held > most ? held - most : 0));
@@ -235,13 +236,13 @@ void Worker::make_room() {
 void Worker::end_period(std::uint64_t step) {
   if (config_.generation_every == 0 || step % config_.generation_every != 0) return;
   TokenPeriod period = tokens_.take();
-  if (period.generated == 0 && period.prompt_tokens == 0) return;  // nobody generates
+  if (period.generated == 0 && period.prompt_tokens == 0) return;  // nothing was generated
   LoggedStep logged = logged_period(period);
   pipeline_.take(logged);
   keep({processed_, logged});
 }
 
-// Numbers that a device gave later stand behind their steps.
+// Looks for numbers that arrived after their step.
 void Worker::look_ahead() {
   looked_ = std::max(looked_, processed_);
   for (const LoggedStep* each = nullptr; (each = queue_.at(looked_)) != nullptr; ++looked_) {
@@ -297,8 +298,9 @@ void Worker::feed() {
   }
   for (Feed& each : feeds_) {
     const std::vector<StepReport>& reports = each.local ? fresh_ : thin;
-    // A loop that logs without a pause fills the queue then, which drops steps and counts them: the
-    // tokens of their periods come with the next step, and no log lacks any.
+    // While this waits, a loop that logs without a pause fills the queue, which then drops steps
+    // and
+    // counts them. Their tokens are reported with the next step, so no log lacks any.
     if (each.file) each.sink->await_room(reports.size(), [this] { write_journal(); });
     each.sink->offer(reports);
     each.sink->nudge();
@@ -312,7 +314,7 @@ void Worker::free_done() {
   }
 }
 
-// A queue that is full is the one way to lose a step: said once, counted always.
+// A full queue is the only way to lose a step. There is one warning, and every loss is counted.
 void Worker::warn_of_drops() {
   std::uint64_t dropped = queue_.dropped();
   if (drops_warned_ || dropped == 0) return;
@@ -332,7 +334,7 @@ void Worker::drain(bool all, bool ending) {
     write_journal();
     look_ahead();
     taken = process(kBatch, ending);
-    // What this thread found out is on its way to the journal before a sink has it.
+    // Entries of this thread go to the journal before a sink gets the report.
     if (!beside_.empty()) write_journal();
     if (!journal_) journaled_ = processed_;
     free_done();
@@ -351,7 +353,7 @@ void Worker::finish() {
   if (share_ && share_->leads()) (void)share_->end();
   journal_next_ = {};
   write_journal();
-  // A queue whose steps are not all on the disk stays, for whoever reads the run directory.
+  // If not all steps are on the disk, the queue is kept for readers of the run directory.
   if (journal_ && journaled_ == queue_.head() && journal_->end(queue_.dropped()).has_value()) {
     if (!queue_path_.empty()) ::unlink(queue_path_.c_str());
   }
@@ -375,7 +377,7 @@ bool Worker::sinks_ended(Deadline deadline) {
 bool Worker::measurement_due(std::uint64_t step, TrainingPhase phase) const {
   if (!config_.enabled || std::holds_alternative<EstimateMode>(config_.mode)) return false;
   if (config_.schedule.fixed == 0u) return false;  // never
-  if (share_ && !share_->leads()) return false;    // rank 0 does
+  if (share_ && !share_->leads()) return false;    // rank 0 measures
   return config_.schedule.due(step, phase) || wants_reading_.load(std::memory_order_relaxed);
 }
 

@@ -1,5 +1,6 @@
-// What the monitor's background thread does with the queue: journal, reports, what sinks get.
-// drain() and finish() are that thread's; the rest may be called by any.
+// The work of the monitor's background thread: it takes steps from the queue, writes the journal,
+// makes reports and feeds the sinks. Only that thread may call drain() and finish(); any thread may
+// call the rest.
 #pragma once
 
 #include <atomic>
@@ -30,12 +31,12 @@ class Worker {
 
   bool enabled() const { return config_.enabled; }
   StepQueue& queue() { return queue_; }
-  // For the thread that drains: half of the queue waits for it.
+  // For the draining thread: whether half of the queue is waiting.
   bool behind() const { return queue_.head() - processed_ >= queue_.capacity() / 2; }
   TokenTracker& tokens() { return tokens_; }
 
-  // Everything that is in the queue. With `all`, sinks get incomplete batches too; with `ending`,
-  // what a device still owes is not waited for.
+  // Processes everything in the queue. With `all`, sinks get incomplete batches too. With `ending`,
+  // it does not wait for numbers that a device has not computed.
   void drain(bool all, bool ending);
   // Ends the journal, and asks the sinks to end.
   void finish();
@@ -43,7 +44,9 @@ class Worker {
   using Deadline = std::chrono::steady_clock::time_point;
   // Whether every sink has done what drain(true) asked it for.
   bool sinks_answered(Deadline deadline);
-  // Whether every sink has ended. One that has not is let go, and the worker must stay.
+  // Whether every sink has ended. A sink that has not is left alone, and then the worker must not
+  // be
+  // destroyed.
   bool sinks_ended(Deadline deadline);
 
   bool measurement_due(std::uint64_t step, TrainingPhase phase) const;
@@ -70,9 +73,9 @@ class Worker {
   void hold_back(const Error& refused);
   void make_room();
   void look_ahead();
-  // The record at processed_; none: it is not there yet, or waits for its numbers.
+  // The record at processed_. None if it is not published yet or waits for its numbers.
   std::optional<LoggedStep> next(bool ending);
-  // Up to `most` records; how many there were.
+  // Processes up to `most` records and returns how many there were.
   std::size_t process(std::size_t most, bool ending);
   void end_period(std::uint64_t step);
   void feed();
@@ -85,12 +88,12 @@ class Worker {
   StepQueue queue_;
   std::string queue_path_;
   std::optional<Journal> journal_;
-  std::optional<CalibrationShare> share_;  // ranks of a run without anything better
-  std::vector<JournalEntry> beside_;       // for the journal, made by this thread
+  std::optional<CalibrationShare> share_;  // if the job has no better way to share
+  std::vector<JournalEntry> beside_;       // entries of this thread for the journal
   std::chrono::nanoseconds journal_next_{}, sampled_{};
   bool journal_warned_ = false, drops_warned_ = false;
   std::map<std::uint32_t, LoggedStep> arrived_;  // numbers of awaited steps, by ticket
-  std::vector<StepReport> fresh_;                // made, and not handed to the sinks yet
+  std::vector<StepReport> fresh_;                // reports that the sinks have not got yet
   TokenTracker tokens_;
   StepPipeline pipeline_;
   std::optional<CounterSampler> sampler_;
@@ -99,7 +102,7 @@ class Worker {
   std::uint64_t processed_ = 0, journaled_ = 0, freed_ = 0, looked_ = 0;
   std::atomic<bool> wants_reading_ = false;
 
-  mutable std::mutex mutex_;  // what others read
+  mutable std::mutex mutex_;  // guards what other threads read
   std::optional<StepReport> last_;
   Calibration calibration_;
   Diagnostics diagnostics_;

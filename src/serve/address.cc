@@ -21,7 +21,8 @@ int hex_digit(char c) {
 }  // namespace
 
 std::string host_of(std::string_view host_header) {
-  // HOST or HOST:PORT, and nothing that only begins so ("[::1].evil.com", "localhost:80.evil.com").
+  // Accept HOST or HOST:PORT, but not what only begins like it ("[::1].evil.com",
+  // "localhost:80.evil.com").
   std::size_t end = host_header.starts_with('[') ? host_header.find(']') : host_header.find(':');
   std::string_view host = host_header.substr(0, end), rest;
   if (host_header.starts_with('[')) {
@@ -41,7 +42,7 @@ std::string host_of(std::string_view host_header) {
 
 bool is_loopback_name(std::string_view host) {
   if (host == "localhost" || host == "::1") return true;
-  // All of 127.0.0.0/8, and nothing that only begins like it ("127.0.0.1.example").
+  // Accept all of 127.0.0.0/8, but not what only begins like it ("127.0.0.1.example").
   if (!host.starts_with("127.")) return false;
   return std::ranges::all_of(host, [](char c) { return c == '.' || (c >= '0' && c <= '9'); }) &&
          std::ranges::count(host, '.') == 3;

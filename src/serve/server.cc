@@ -19,12 +19,12 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-// Neither a program that is started nor a child that is forked keeps a port or a connection.
+// Makes sure that neither a started program nor a forked child keeps a port or a connection.
 void keep_from_children(int descriptor) {
   ::fcntl(descriptor, F_SETFD, FD_CLOEXEC);
 }
 
-// Said without waiting and without reading: whoever is turned away costs one system call.
+// Answers without waiting and without reading, so that a refused client costs one system call.
 void turn_away(int descriptor) {
   constexpr std::string_view kAnswer =
       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -58,14 +58,14 @@ class BeastServer : public Server {
         options.address == "localhost" ? "127.0.0.1" : options.address, error);
     if (error) {
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("{} is no address: give one of this machine's, such as 127.0.0.1",
+                  fmt::format("{} is not an address. Give one of this machine, such as 127.0.0.1",
                               options.address));
     }
     state_->loopback = address.is_loopback();
     if (!state_->loopback && options.token.empty()) {
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("{} can be reached by others: give a token they must show, or listen "
-                              "on 127.0.0.1",
+                  fmt::format("{} can be reached by others. Give a token that they must show, or "
+                              "listen on 127.0.0.1",
                               options.address));
     }
     tcp::endpoint endpoint(address, options.port);
@@ -99,7 +99,7 @@ class BeastServer : public Server {
         }
         return accept();
       }
-      // Out of file descriptors, say: asking again at once would only burn the core.
+      // For example, no file descriptors are left. Asking again at once would only waste time.
       pause_.expires_after(std::chrono::milliseconds(100));
       pause_.async_wait([this](error_code stopped) {
         if (!stopped) accept();

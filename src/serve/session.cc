@@ -162,7 +162,7 @@ class Session : public std::enable_shared_from_this<Session> {
         self->last_event_ = next->number;
         self->text_ = fmt::format("id: {}\ndata: {}\n\n", next->number, next->data);
       } else {
-        self->text_ = ":\n\n";  // a comment: finds out whether anybody still listens
+        self->text_ = ":\n\n";  // a comment, to find out whether anybody still listens
       }
       self->write_events();
     });

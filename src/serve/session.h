@@ -1,5 +1,5 @@
-// One connection: requests one after another, or a stream of events, until the peer leaves, is
-// silent for too long or the server stops.
+// One connection: it answers requests one after another, or sends a stream of events. It ends when
+// the peer leaves or is silent for too long, or when the server stops.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,13 @@ struct ServeState {
   std::atomic<std::size_t> connections = 0;
 };
 
-// Whether one more may be taken, before anything is read from it: within options.connections_most,
-// and with descriptors left to the program. `descriptor` is the lowest that was free.
+// Whether one more connection may be accepted, decided before anything is read from it: there must
+// be
+// fewer than options.connections_most, and the program must have descriptors left. `descriptor` is
+// the lowest that was free.
 bool has_room(const ServeState& state, int descriptor);
 
-// Runs on the socket's executor; keeps itself alive while something is under way.
+// Runs on the socket's executor. The session keeps itself alive while it has work to do.
 void begin_session(boost::asio::ip::tcp::socket socket, std::shared_ptr<ServeState> state);
 
 }  // namespace mfu

@@ -14,7 +14,7 @@ std::optional<Precision> precision_of(std::string_view type) {
   return parse_precision(type);
 }
 
-// The next wider type: what hardware without a unit for one computes it in.
+// The next wider type. Hardware without a unit for a type computes in a wider one.
 std::optional<Precision> wider(Precision precision) {
   switch (precision) {
     case Precision::fp4:

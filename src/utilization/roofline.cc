@@ -1,12 +1,13 @@
-// S. Williams, A. Waterman, D. Patterson: Roofline (CACM 52/4, 2009): a step is bound by compute
-// where its FLOPs a byte pass the device's peak over its bandwidth.
+// S. Williams, A. Waterman, D. Patterson: Roofline (CACM 52/4, 2009): compute is the limit of a
+// step
+// if its FLOPs per byte exceed the device's peak divided by its bandwidth.
 #include "mfu/utilization.h"
 
 namespace mfu {
 
 namespace {
 
-// FLOPs a byte of the step at that batch; none where traffic is not counted.
+// FLOPs per byte of the step at that batch. None if traffic is not counted.
 Result<std::optional<double>> intensity(const ModelSpec& model, Workload work,
                                         std::uint64_t batch) {
   work.batch = batch;
@@ -33,7 +34,7 @@ Result<std::optional<Roofline>> roofline_of(const ModelSpec& model, const Worklo
   roof.flop_per_byte = *now;
   roof.compute_bound = *now >= roof.ridge_flop_per_byte;
   if (!work.lengths.empty() || work.sums) return std::optional(roof);
-  // FLOPs a byte grow with the batch, so the first batch beyond the ridge is found by halving.
+  // FLOPs per byte grow with the batch, so a binary search finds the first batch above the ridge.
   constexpr std::uint64_t kMost = 1u << 20;
   std::uint64_t below = 0;
   std::uint64_t above = kMost;

@@ -44,7 +44,7 @@ Result<std::optional<ServingNeed>> serving_need(const ModelSpec& model, const Wo
   ServingNeed need{
       .drafted = question.drafted, .chunk = question.chunk, .accepted = question.accepted};
   Workload each = work;
-  // Each sequence brings its own token and the drafted ones, and all get logits.
+  // Each sequence has its own token and the drafted ones, and all of them get logits.
   if (question.drafted > 0) each.sequence = question.drafted + 1;
   Pass whole = MFU_TRY(pass_of(model, each));
   need.flop = whole.flop;

@@ -26,8 +26,8 @@ std::string_view name_of(Rating rating) {
 
 namespace {
 
-// Whoever is above the peak gave an input that is not so; which one is likeliest depends on how far
-// above.
+// A utilization above the peak means that some input is wrong. Which one is most likely depends on
+// how far above it is.
 void note_contradictions(Utilization& used) {
   auto check = [&](const char* what, const std::optional<Fraction>& share, const char* suspect) {
     if (!share || share->value <= 1) return;
