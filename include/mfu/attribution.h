@@ -1,7 +1,6 @@
 // Says where the time went. Each nanosecond of a device in the window belongs to exactly one line
-// of
-// a ledger, so the lines add up to the window. Findings are rules that read the ledger and say what
-// to change. docs/ledger.md has the rules, with a drawn example.
+// of a ledger, so the lines add up to the window. Findings are rules that read the ledger and say
+// what to change. docs/ledger.md has the rules, with a drawn example.
 //
 //   mfu::Traces traces = MFU_TRY(mfu::read_traces({"rank0.json.gz", "rank1.json.gz"}));
 //   auto found = MFU_TRY(mfu::attribute(traces, {.catalog = &mfu::Catalog::builtin()}));

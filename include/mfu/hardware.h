@@ -27,10 +27,8 @@ std::optional<Precision> parse_precision(std::string_view name);
 const std::vector<Precision>& all_precisions();
 
 // How sure a figure is. `read`: it stands in its source. `derived`: it is computed from figures
-// that
-// do. `inferred`: it is that of a device with the same silicon. `unverified`: somebody remembers
-// it,
-// but no source was found.
+// that do. `inferred`: it is that of a device with the same silicon. `unverified`: somebody
+// remembers it, but no source was found.
 enum class Confidence { read, derived, inferred, unverified };
 
 std::string_view name_of(Confidence confidence);
@@ -101,8 +99,7 @@ class Catalog {
 
 // Every device that the name matches: one if it is a name that a driver prints, several if it names
 // a family ("h100"), none if nothing matches. Only whole words match: H100 does not match GH100,
-// nor
-// H20 H200.
+// nor H20 H200.
 std::vector<Device> match_devices(const Catalog& catalog, std::string_view name);
 
 // The one device of that name. Fails with `not_found` and the nearest names, or with

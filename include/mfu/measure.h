@@ -202,8 +202,7 @@ class TokenTracker {
 
 // Counts a model that model.h does not know, by asking the library that defines it. transformers or
 // diffusers builds the class on the meta device, and mfu/ops.h counts the operators that it runs.
-// No
-// weights, no network and no code from a config or a hub are used.
+// No weights, no network and no code from a config or a hub are used.
 struct ImageSize {
   std::uint64_t height = 0, width = 0;
 };

@@ -224,8 +224,8 @@ bool has_family(const ConfigText& config, const ConfigOptions& options);
 
 // Reads a config.json, a folder that has one, or a .safetensors or .gguf file. Only headers are
 // read, never tensor data, and no path that stands inside a file is followed. Fails with
-// `malformed`,
-// naming file and field, or with `unsupported` for an unknown type of model, naming missing fields.
+// `malformed`, naming file and field, or with `unsupported` for an unknown type of model, naming
+// missing fields.
 Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& options,
                              Diagnostics& diagnostics);
 Result<ModelSpec> parse_model(std::string_view json, std::string_view name,

@@ -1,6 +1,5 @@
 // The monitor that a training loop calls. Logging a step takes about as long as reading the clock.
-// A
-// background thread computes MFU and feeds the sinks. docs/monitor.md has the YAML settings.
+// A background thread computes MFU and feeds the sinks. docs/monitor.md has the YAML settings.
 //
 //   auto config = mfu::parse_monitor_config("monitor: {flops_profile_freq: 500}", "train.yaml");
 //   auto monitor = MFU_TRY(mfu::Monitor::open({.config = *config, .peak = {{989.4e12}}}));
@@ -10,10 +9,8 @@
 //   }
 //
 // No call throws, blocks or stops the loop. A wrong number is left out and named once in
-// warnings().
-// Several threads may make every call but close() and the destructor. In a forked child all calls
-// do
-// nothing.
+// warnings(). Several threads may make every call but close() and the destructor. In a forked child
+// all calls do nothing.
 #pragma once
 
 #include <chrono>
@@ -167,8 +164,7 @@ class Monitor {
  public:
   // Fails if options contradict each other (a capacity that is not a power of two). If something is
   // only missing (an unreadable model, an unknown device, a directory that cannot be written),
-  // there
-  // is a warning and the loop goes on with the numbers that remain.
+  // there is a warning and the loop goes on with the numbers that remain.
   static Result<std::unique_ptr<Monitor>> open(MonitorOptions options,
                                                const Clock& clock = Clock::system());
   ~Monitor();

@@ -28,12 +28,11 @@ int mfu_observer_abi(void);
 const char* mfu_observer_torch(void);
 
 // Registers the kernels, checks them on one known matmul and begins to count. Kernels are
-// registered
-// once and stay: torch cannot remove them safely while threads run. Switched off, they cost a few
-// nanoseconds per operator. Counts go to a file in `region_folder`, or to private memory if that is
-// NULL or empty. `step_marker` is the name of the program's own record_function range that ends a
-// step, or NULL. Calls nest: counting ends after as many stops as starts. Returns 0 if it counts;
-// otherwise it is off, and mfu_observer_problem() says why.
+// registered once and stay: torch cannot remove them safely while threads run. Switched off, they
+// cost a few nanoseconds per operator. Counts go to a file in `region_folder`, or to private memory
+// if that is NULL or empty. `step_marker` is the name of the program's own record_function range
+// that ends a step, or NULL. Calls nest: counting ends after as many stops as starts. Returns 0 if
+// it counts; otherwise it is off, and mfu_observer_problem() says why.
 int mfu_observer_start(const char* region_folder, const char* step_marker);
 void mfu_observer_stop(void);
 int mfu_observer_active(void);
@@ -69,9 +68,8 @@ struct mfu_observer_row {
 size_t mfu_observer_read_rows(struct mfu_observer_row* rows, size_t capacity);
 
 // What passes were for (docs/formats/run.md, Phases), by phase and model. What follows a pass
-// decides
-// what it was for; with `settle`, passes that still wait are decided as if nothing followed. Writes
-// at most `capacity` and returns how many there are.
+// decides what it was for; with `settle`, passes that still wait are decided as if nothing
+// followed. Writes at most `capacity` and returns how many there are.
 struct mfu_observer_phase {
   const char* phase;  // "train", "validation", "prefill", "decode", "forward", "other"
   const char* model;  // name of its class; "" if not known
@@ -121,17 +119,15 @@ void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop
                       uint64_t model_flop, uint64_t recomputed_flop);
 // Counts one call of a library that bypasses the dispatcher, just as the dispatcher's operators are
 // counted: as part of the current pass, as recomputation if checkpointing calls it again, and not
-// at
-// all inside an operator that is counted itself. `leading` is the first dimension of its input (0:
-// unknown), `device` is type << 8 | index (-1: unknown), `weight` the storage (c10::StorageImpl) of
-// the model's operand (0: none).
+// at all inside an operator that is counted itself. `leading` is the first dimension of its input
+// (0: unknown), `device` is type << 8 | index (-1: unknown), `weight` the storage
+// (c10::StorageImpl) of the model's operand (0: none).
 void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardware_flop,
                         uint64_t model_flop, int64_t leading, int64_t device, uint64_t weight);
 // Whether the calling thread is recomputing now.
 int mfu_observer_runs_again(void);
 // Adds the counts of a compiled graph that ran while this thread was paused, and ends the pause.
-// The
-// id of a name stays the same until the process ends.
+// The id of a name stays the same until the process ends.
 struct mfu_observer_graph_row {
   uint32_t operator_id, type_id;
   uint64_t calls, hardware_flop, model_flop, recomputed_flop;
@@ -174,8 +170,7 @@ void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uin
 // An optimizer took a step, or a scaler made it skip one. `leads` says whether this ends the step.
 void mfu_observer_optimizer_step(int leads);
 // An optimizer exists. From now on gradients that the program computes itself (autograd.grad) do
-// not
-// count as an update by hand, so they end no step.
+// not count as an update by hand, so they end no step.
 void mfu_observer_optimizer_made(void);
 // Ends a step where the program says so. `index` is the program's number for it, or -1.
 void mfu_observer_mark_step(int64_t index);
@@ -195,8 +190,7 @@ void mfu_observer_end_window(int goodbye);
 int mfu_observer_stopping(void);  // 1 if the program was told to end after this step
 
 // The program's own code has ended but its tensors still exist. If parameters were updated since
-// the
-// last step, this ends one.
+// the last step, this ends one.
 void mfu_observer_last_step(void);
 // The process ends now and runs no atexit handler.
 void mfu_observer_goodbye(void);
@@ -206,10 +200,8 @@ void mfu_observer_fact(const char* key, const char* value);
 void mfu_observer_set_rank(int32_t rank, int32_t world_size, int32_t local_rank);
 
 // The cost of a call according to the operator table, for graphs that are counted without being
-// run.
-// Returns 0 if the call is counted, 1 if it is free or if what it calls is counted instead, and 2
-// if
-// it has FLOPs that are not known; `reason` says why.
+// run. Returns 0 if the call is counted, 1 if it is free or if what it calls is counted instead,
+// and 2 if it has FLOPs that are not known; `reason` says why.
 struct mfu_observer_argument {
   int kind;          // 0 absent, 1 tensor, 2 integers, 3 integer, 4 number, 5 boolean, 6 other
   const char* type;  // of a tensor: "torch.float32"

@@ -8,8 +8,7 @@
 //   auto cost = mfu::cost_of(*mm, arguments.view());  // 2·128·256·512 FLOP in bf16
 //
 // What is counted: a matrix multiply is 2mnk, whatever its element type. A convolution counts as
-// the
-// matrix multiply it amounts to, padding included. The forward pass of fused attention is
+// the matrix multiply it amounts to, padding included. The forward pass of fused attention is
 // 2·pairs·(d_qk + d_v). If its arguments say that it is causal or windowed, only attended pairs
 // count; if it only gets a mask tensor, all pairs do. Every other operator is 0. An operator that
 // may do such work but cannot be counted (a factorisation, an unknown attention) is named instead:
@@ -105,8 +104,7 @@ class ArgumentList {
   void add_boolean(bool value);
   void add_text(std::string_view text);  // not copied: the text must outlive the list
   // Adds one argument as Kineto writes it: its "Input type", "Input Dims" and "Concrete Inputs"
-  // (the
-  // last is empty if the trace has none). The strings need not outlive the call.
+  // (the last is empty if the trace has none). The strings need not outlive the call.
   void add_recorded(std::string_view type, std::span<const std::int64_t> sizes,
                     std::string_view concrete);
   // Valid until the list changes.
@@ -194,8 +192,7 @@ const Operator* find_operator(std::string_view name);
 // The cost of one call. Fails with `unsupported` if the arguments do not tell enough (strides that
 // were not recorded, packed lengths that are inside a tensor), and with `malformed` if they
 // contradict each other. `result` is the operator's first result, if the caller has it: some
-// weights
-// are opaque (quantized::linear), and only the result tells their size.
+// weights are opaque (quantized::linear), and only the result tells their size.
 Result<OperatorCost> cost_of(const Operator& op, std::span<const Argument> arguments,
                              const Argument& result = {});
 
@@ -235,8 +232,7 @@ struct UserFormula {
 };
 
 // From now on the operator of that name has this cost, and what it calls is not counted again.
-// Fails
-// with `invalid_argument`, saying what is wrong and where in the expression.
+// Fails with `invalid_argument`, saying what is wrong and where in the expression.
 Result<void> add_formula(const UserFormula& formula);
 // How many were added so far. If it has grown, ask find_operator() again.
 std::uint64_t formulas_added();

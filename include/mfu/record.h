@@ -56,8 +56,7 @@ struct StepPhaseTotal {
 };
 
 // At most ten seconds of a process that takes no steps. Counts are since the process began:
-// subtract
-// the window before to get those of this one.
+// subtract the window before to get those of this one.
 struct WindowRecord {
   std::chrono::nanoseconds start{}, end{};  // on the process's own clock
   std::chrono::nanoseconds idle{};          // time in which no pass ran
@@ -181,8 +180,7 @@ struct RunRecord {
 };
 
 // Reads a whole run. Fails with `not_found` if there is no such directory and with `malformed` if
-// it
-// holds no run. If a file is damaged, the rest is read, `partial` is set and a note says where.
+// it holds no run. If a file is damaged, the rest is read, `partial` is set and a note says where.
 Result<RunRecord> read_run(const std::string& directory);
 
 // The same, but steps are read a few at a time. It needs memory for one process's file only.

@@ -104,8 +104,7 @@ class Sink {
   // Prepares folders and files. It is called again after a failure.
   virtual Result<void> open() = 0;
   // Writes all reports or none, so that after a failure the same reports may be written again.
-  // Files
-  // grow only by whole records: what a killed process leaves is valid up to its end.
+  // Files grow only by whole records: what a killed process leaves is valid up to its end.
   virtual Result<void> write(std::span<const StepReport> reports) = 0;
   virtual Result<void> close() = 0;
   // The shortest time between two writes. Reports are collected in between, because no reader of
@@ -123,8 +122,7 @@ std::unique_ptr<Sink> make_csv_sink(std::string path);
 // Writes a new event file in `folder`.
 std::unique_ptr<Sink> make_tensorboard_sink(std::string folder);
 // Only the newest step, in Prometheus' text format, for node_exporter's textfile collector. The
-// file
-// is replaced in one step.
+// file is replaced in one step.
 std::unique_ptr<Sink> make_prometheus_sink(std::string path);
 struct WebTarget {
   std::string url;                     // "http://localhost:4318"
@@ -175,8 +173,7 @@ struct ServeOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free port
   // On an address other than loopback every request must carry this token, as `Authorization:
-  // Bearer
-  // TOKEN` or `?token=TOKEN`. Without a token listen() refuses such an address.
+  // Bearer TOKEN` or `?token=TOKEN`. Without a token listen() refuses such an address.
   std::string token{};
   // Called on the server's thread for each request. It must not block for long.
   std::function<WebAnswer(const WebRequest&)> answer{};
@@ -195,8 +192,7 @@ class Server {
  public:
   // Binds the address and begins to answer, on its own thread. Fails with `io` if the address is in
   // use or not on this machine, and with `invalid_argument` if it is no address, or not loopback
-  // and
-  // there is no token.
+  // and there is no token.
   static Result<std::unique_ptr<Server>> listen(ServeOptions options);
   virtual ~Server() = default;  // stops and closes every connection
   virtual std::uint16_t port() const = 0;

@@ -1,6 +1,5 @@
 // Reads profiler files: Kineto traces of the PyTorch profiler. Each is read once, in bounded
-// memory,
-// and every device event is linked to its launch and to the operator that launched it.
+// memory, and every device event is linked to its launch and to the operator that launched it.
 // mfu/attribution.h says where the time went.
 //
 //   mfu::Result<mfu::Traces> traces = mfu::read_traces({"rank0.json.gz", "rank1.json.gz"});
@@ -96,10 +95,9 @@ class Traces {
 
 // Reads JSON files (array or object form), plain or compressed by gzip or zstd. "-" is standard
 // input; a directory stands for the *.json, *.json.gz and *.json.zst in it. Several files are read
-// in
-// parallel. A truncated or partly malformed file is read as far as possible, and its coverage says
-// so. Fails with `io` or `not_found` if a file cannot be read, and with `malformed` if it is not a
-// trace or holds no event.
+// in parallel. A truncated or partly malformed file is read as far as possible, and its coverage
+// says so. Fails with `io` or `not_found` if a file cannot be read, and with `malformed` if it is
+// not a trace or holds no event.
 Result<Traces> read_traces(const std::vector<std::string>& paths, const ReadOptions& options = {});
 
 // Writes a trace as gzip, with each of the `hidden` texts replaced by "[hidden]". If it fails, no

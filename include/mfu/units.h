@@ -134,8 +134,7 @@ struct Quotient {
 Quotient quotient_of(const Estimate& a, const Estimate& b);
 
 // Whether the values differ by more than noise alone would explain, with 95% confidence. None if
-// one
-// of the errors is unknown.
+// one of the errors is unknown.
 std::optional<bool> differs(const Estimate& a, const Estimate& b);
 
 class Clock {

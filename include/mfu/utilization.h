@@ -45,8 +45,7 @@ enum class PeakReason : std::uint8_t {
 std::string_view name_of(PeakReason reason);
 
 // Whether the framework lets fp32 work run on the TF32 units. Matmuls and convolutions have
-// separate
-// settings.
+// separate settings.
 struct Tf32 {
   bool matmul = false, convolution = false;
   double convolution_fraction = 0;  // share of convolutions in the fp32 FLOPs
@@ -69,11 +68,10 @@ struct ChosenPeak {
 };
 
 // The dense peak that matrix multiplies of a data type are compared with, with the accumulation
-// that
-// frameworks use. `type` is the type that an operator computes in, as a record or a trace names it
-// ("bf16", "complex64"). If the device has no unit for the type, a wider one is used:
-// fp4 or fp6 -> fp8 -> bf16 -> fp32; int4 -> int8 -> fp16 -> fp32; fp16 and tf32 -> fp32.
-// If only a part of fp32 work may run in TF32, the peak is that of both parts together.
+// that frameworks use. `type` is the type that an operator computes in, as a record or a trace
+// names it ("bf16", "complex64"). If the device has no unit for the type, a wider one is used: fp4
+// or fp6 -> fp8 -> bf16 -> fp32; int4 -> int8 -> fp16 -> fp32; fp16 and tf32 -> fp32. If only a
+// part of fp32 work may run in TF32, the peak is that of both parts together.
 ChosenPeak choose_peak(const PeakQuestion& question, std::string_view type, const Tf32& tf32 = {});
 
 // The type that training could use instead: bf16, else fp16, if its peak is more than 1.5 times as
@@ -123,8 +121,7 @@ double ideal_seconds(FlopCount flop, FlopRate peak);
 Fraction of_peak(FlopRate reached, FlopRate peak);
 
 // The shortest time for the work if only compute and memory limit it: the longer of the two.
-// Without
-// peak and bandwidth the result is only proportional to the FLOPs and is not a time.
+// Without peak and bandwidth the result is only proportional to the FLOPs and is not a time.
 struct Roof {
   std::optional<FlopRate> peak{};
   std::optional<ByteRate> bandwidth{};

@@ -87,13 +87,11 @@ struct TrainingPlan {
   std::uint64_t parameters_adapter = 0;
 };
 // Make the plan once; it can be used for every step. Fails with `invalid_argument` and near names
-// if
-// a pattern or target matches no weight.
+// if a pattern or target matches no weight.
 Result<TrainingPlan> plan_training(const ModelSpec& model, const TrainingOptions& options);
 
 // The FLOPs of one step. Fails with `invalid_argument` if the step cannot be: a length of 0 or
-// above
-// 2^40, images for a model without a vision tower, and so on.
+// above 2^40, images for a model without a vision tower, and so on.
 Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work);
 Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work,
                                const TrainingPlan& plan);

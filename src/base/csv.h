@@ -21,9 +21,8 @@ struct CsvTable {
 };
 
 // Fails with `malformed`, naming `name`, line and column, if a quote is not closed or a row has
-// more
-// or fewer cells than the header. Blank lines, lines that start with '#' and a byte-order mark are
-// skipped.
+// more or fewer cells than the header. Blank lines, lines that start with '#' and a byte-order mark
+// are skipped.
 Result<CsvTable> parse_csv(std::string_view text, std::string_view name);
 
 }  // namespace mfu

@@ -1,6 +1,5 @@
 // Sorts things that arrive nearly in order, without holding them all. A thing that is later than
-// the
-// window allows is passed on late. Things with equal keys keep their order.
+// the window allows is passed on late. Things with equal keys keep their order.
 //
 //   Lateness late;
 //   for (auto& each : once) late.see(each.key);

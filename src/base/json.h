@@ -1,7 +1,6 @@
 // Reads and writes JSON that is small enough to hold, such as configs and caches. The reader
-// accepts
-// a bare Infinity and NaN, which real files have, but no comments. Profiler traces have their own
-// reader in trace/.
+// accepts a bare Infinity and NaN, which real files have, but no comments. Profiler traces have
+// their own reader in trace/.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,7 @@ class IsolatedWork {
 };
 
 // Runs a command found on PATH, with `input` as its standard input. Its standard output is passed
-// on
-// line by line as it comes, and returned as a whole at the end. Its standard error is dropped.
+// on line by line as it comes, and returned as a whole at the end. Its standard error is dropped.
 ProcessEnd run_command(const std::vector<std::string>& arguments, std::string_view input,
                        std::chrono::milliseconds patience,
                        const std::function<void(std::string_view line)>& on_line = {});

@@ -28,8 +28,7 @@ struct YamlMember {
 };
 
 // Fails with `malformed`, naming `name`, line and column. Size (1 MB), depth and number of nodes
-// are
-// bounded; aliases count as nodes.
+// are bounded; aliases count as nodes.
 Result<YamlNode> parse_yaml(std::string_view text, std::string_view name);
 
 // "config.yaml:3:5".

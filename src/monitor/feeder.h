@@ -1,6 +1,5 @@
 // Feeds reports to one sink. Reports that the sink refuses are kept, up to a limit, and offered
-// again
-// after growing pauses. A failure causes one warning and affects no other sink.
+// again after growing pauses. A failure causes one warning and affects no other sink.
 #pragma once
 
 #include <atomic>

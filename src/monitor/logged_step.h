@@ -41,8 +41,7 @@ struct LoggedStep {
   std::int64_t end_ns = 0;  // the monitor's clock
   double duration_s = 0;
   // These are for a step. A reading keeps its attention FLOPs in the first two. For a calibration,
-  // a
-  // period and hardware see logged_step.cc.
+  // a period and hardware see logged_step.cc.
   union {
     struct {
       double epoch, loss, grad_norm, learning_rate;

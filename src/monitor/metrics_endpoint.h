@@ -18,8 +18,7 @@ using MetricsAddress = ListenAddress;
 std::optional<MetricsAddress> parse_metrics_address(std::string_view text);
 
 // Whether it is an address with an impossible port (":99999", "localhost:0"). A path with a colon
-// is
-// not one: it has a slash, or something other than digits after the colon.
+// is not one: it has a slash, or something other than digits after the colon.
 bool is_wrong_metrics_address(std::string_view text);
 
 // Listens from the first step on, on its own thread; /metrics has the newest step. On an address

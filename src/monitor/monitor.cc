@@ -75,8 +75,7 @@ struct Monitor::State {
   State* left_before = nullptr;  // another that had to be left
 
   // The background thread. It looks at the queue now and then. If the loop woke it at each step,
-  // the
-  // loop would pay for a system call, and each look costs the machine some 50 µs.
+  // the loop would pay for a system call, and each look costs the machine some 50 µs.
   void run() {
     std::unique_lock lock(mutex);
     while (true) {
@@ -116,9 +115,8 @@ Monitor::~Monitor() {
     if (!state_->left) return;
   }
   // This is a forked child, which has no thread to join and whose queue is the parent's; or a
-  // thread
-  // hangs in a sink and still needs this state. The state is left alone, but stays reachable, so
-  // that leak checkers do not complain.
+  // thread hangs in a sink and still needs this state. The state is left alone, but stays
+  // reachable, so that leak checkers do not complain.
   static std::atomic<State*> left = nullptr;
   State* mine = state_.release();
   mine->left_before = left.exchange(mine);

@@ -1,7 +1,6 @@
 // Runs a sink on its own thread. A sink that hangs (a pipe that nobody reads, a server that is
-// gone,
-// a disk that stalls) then holds up neither the other sinks nor the journal. The monitor's thread
-// hands reports over. At most a bounded number wait; what is lost is counted.
+// gone, a disk that stalls) then holds up neither the other sinks nor the journal. The monitor's
+// thread hands reports over. At most a bounded number wait; what is lost is counted.
 #pragma once
 
 #include <condition_variable>
@@ -27,16 +26,15 @@ class SinkThread {
   static constexpr std::chrono::milliseconds kStall{250};
 
   // Waits until there is room for that many reports, as long as the sink makes progress.
-  // `meanwhile`
-  // is called now and then. A stalled sink is not waited for until it has made progress again.
+  // `meanwhile` is called now and then. A stalled sink is not waited for until it has made progress
+  // again.
   void await_room(std::size_t reports, const std::function<void()>& meanwhile);
   // Adds reports. If there is no room, the oldest are lost.
   void offer(std::span<const StepReport> reports);
   // Call it now and then. It wakes the thread if something is due.
   void nudge();
   // Asks the thread to write everything, including incomplete batches. answered() waits for that
-  // and
-  // returns false if it took too long.
+  // and returns false if it took too long.
   void ask();
   bool answered(std::chrono::steady_clock::time_point deadline);
   // Asks the thread to end. ended() waits for it.

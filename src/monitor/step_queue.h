@@ -108,8 +108,7 @@ class StepQueue {
 };
 
 // What is left in the queue of a process that has ended: steps that were published but not freed,
-// in
-// order. Fails with `malformed` if the file is not a queue.
+// in order. Fails with `malformed` if the file is not a queue.
 struct LeftInQueue {
   struct Entry {
     std::uint64_t position;

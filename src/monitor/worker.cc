@@ -299,8 +299,7 @@ void Worker::feed() {
   for (Feed& each : feeds_) {
     const std::vector<StepReport>& reports = each.local ? fresh_ : thin;
     // While this waits, a loop that logs without a pause fills the queue, which then drops steps
-    // and
-    // counts them. Their tokens are reported with the next step, so no log lacks any.
+    // and counts them. Their tokens are reported with the next step, so no log lacks any.
     if (each.file) each.sink->await_room(reports.size(), [this] { write_journal(); });
     each.sink->offer(reports);
     each.sink->nudge();

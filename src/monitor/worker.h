@@ -45,8 +45,7 @@ class Worker {
   // Whether every sink has done what drain(true) asked it for.
   bool sinks_answered(Deadline deadline);
   // Whether every sink has ended. A sink that has not is left alone, and then the worker must not
-  // be
-  // destroyed.
+  // be destroyed.
   bool sinks_ended(Deadline deadline);
 
   bool measurement_due(std::uint64_t step, TrainingPhase phase) const;

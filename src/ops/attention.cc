@@ -10,7 +10,7 @@ struct Tensors {
   Sizes query, key, value;
 };
 
-// What each operator knows of its mask. A flag that was not recorded leaves all pairs.
+// What a call tells about its mask. If a flag was not recorded, all pairs count.
 struct Seen {
   AttentionMask mask;
   Assumption assumption = Assumption::none;
@@ -27,11 +27,11 @@ std::optional<std::int64_t> window_at(const Call& call, Position position) {
   if (argument.kind == Argument::Kind::absent) return -1;
   auto value = integer_at(call, position);
   if (!value) return std::nullopt;
-  // A window that is wider than any sequence is none.
+  // A window that is wider than any sequence limits nothing.
   return *value < 0 || *value > (std::int64_t{1} << 40) ? -1 : *value;
 }
 
-// Either two integers beside each other or one list of two.
+// The window is either two integers in a row or one list of two.
 void read_windows(const AttentionLayout& layout, const Call& call, Seen& seen) {
   std::optional<std::int64_t> left = -1, right = -1;
   if (layout.window_left >= 0) {
@@ -79,8 +79,8 @@ Seen mask_of(const AttentionLayout& layout, const Call& call) {
   return seen;
 }
 
-// Lengths of packed sequences, one after the other, from the offsets' content, or because shapes
-// leave no choice: a single sequence, or all as long as the longest.
+// The lengths of packed sequences. They come from the content of the offsets, or from the shapes if
+// these leave no choice: a single sequence, or all sequences as long as the longest.
 class Lengths {
  public:
   static Result<Lengths> read(const Call& call, Position offsets, Position longest,

@@ -64,8 +64,8 @@ void fill_forward(const ConvolutionLayout& layout, const Call& call, std::uint64
   cost.written_bytes = bytes_for(written, type_at(call, layout.input));
 }
 
-// What a transposed convolution writes: stride − 1 gaps between the inputs, and out/groups channels
-// for each group.
+// The elements that a transposed convolution writes: there are stride − 1 gaps between the inputs,
+// and out/groups channels for each group.
 Result<std::uint64_t> spread_elements(const ConvolutionLayout& layout, const Call& call,
                                       const Image& input, Sizes weight) {
   Sizes kernel = weight.last(input.spatial.size());
@@ -84,7 +84,7 @@ Result<std::uint64_t> spread_elements(const ConvolutionLayout& layout, const Cal
 Result<OperatorCost> forward(const ConvolutionLayout& layout, const Call& call) {
   Sizes weight = MFU_TRY(tensor_sizes(call, layout.weight, 3));
   Sizes sizes = MFU_TRY(tensor_sizes(call, layout.input, 2));
-  // oneDNN may hand a grouped weight over with the groups as a dimension of their own.
+  // oneDNN may pass a grouped weight with the groups as a separate dimension.
   std::size_t spatial =
       sizes.size() > 2 && weight.size() == sizes.size() + 1 ? sizes.size() - 2 : weight.size() - 2;
   if (spatial > kMostSpatial) return contradiction("the weight has too many dimensions");
@@ -121,9 +121,9 @@ Result<OperatorCost> time_major(const ConvolutionLayout& layout, const Call& cal
   return cost;
 }
 
-// A weight [a, b, k…] belongs to a plain convolution if the output has a channels and to a
-// transposed one if the input has; where both do and the flag was not recorded, the positions must
-// agree.
+// A weight [a, b, k…] belongs to a plain convolution if the output has `a` channels, and to a
+// transposed one if the input has. If both have and the flag was not recorded, the number of output
+// positions must be the same for both.
 Result<bool> backward_transposed(const ConvolutionLayout& layout, const Call& call, Sizes weight,
                                  Sizes input, Sizes output) {
   if (layout.always_transposed) return true;
@@ -135,7 +135,7 @@ Result<bool> backward_transposed(const ConvolutionLayout& layout, const Call& ca
   return not_recorded(layout.transposed, "transposed");
 }
 
-// Which gradients were asked for; the bias's is a sum, no product.
+// Which gradients were asked for. That of the bias is a sum and needs no product.
 struct Gradients {
   std::uint64_t count = 2;
   bool input = true, weight = true;

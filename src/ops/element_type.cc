@@ -36,7 +36,7 @@ struct Spelling {
   ElementType type;
 };
 
-// Profiler files carry C++ type names, schemas and dumps carry c10::toString, Python torch.dtype.
+// Profiler files use C++ type names, schemas and dumps use c10::toString, Python uses torch.dtype.
 constexpr Spelling kSpellings[] = {
     {"double", ElementType::fp64},
     {"Double", ElementType::fp64},
@@ -89,7 +89,7 @@ constexpr Spelling kSpellings[] = {
     {"ComplexDouble", ElementType::complex128},
 };
 
-// c10::ScalarType in its order; what has no arithmetic (bits, odd integer widths) is unknown.
+// In the order of c10::ScalarType. Types without arithmetic (bits, odd integer widths) are unknown.
 constexpr ElementType kScalarTypes[] = {
     ElementType::uint8,     ElementType::int8,      ElementType::int16,      ElementType::int32,
     ElementType::int64,     ElementType::fp16,      ElementType::fp32,       ElementType::fp64,

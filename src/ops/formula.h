@@ -1,5 +1,5 @@
-// How an operator's arguments lie, by family, and the cost that follows. A position below 0 says
-// that the operator has no such argument.
+// Where the arguments of an operator are, by family, and the cost that follows from them. A
+// position below 0 means that the operator has no such argument.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct ConvolutionLayout {
   bool always_transposed = false;
   Position grad_output = kNoPosition;  // there: a backward
   Position gradients = kNoPosition;    // which gradients are asked for: input, weight[, bias]
-  // Of a backward without such a mask: how many of the two it makes.
+  // For a backward without such a mask: how many of the two gradients it makes.
   std::uint8_t gradient_count = 2;
   bool time_major = false;  // conv_tbc: [t, b, c] × [k, in, out]
 };
@@ -110,8 +110,8 @@ struct OperatorFormula {
   std::variant<MatmulLayout, ConvolutionLayout, AttentionLayout, RecurrentLayout, LookupLayout,
                FourierLayout, UserLayout>
       layout;
-  // Overloads whose arguments lie elsewhere, told by how many there are (profiler files leave the
-  // overload's name out).
+  // Another overload whose arguments are elsewhere. The number of arguments tells which one was
+  // called, because profiler files leave the overload's name out.
   const OperatorFormula* other = nullptr;
   std::uint8_t other_count = 0;
 };

@@ -1,6 +1,6 @@
-// The arithmetic of an operator's FLOP on plain integers: inline, no memory, no branch that a hot
-// path would feel. A negative size counts as 0; products saturate at the top of 64 bits, which no
-// operator that ever ran reaches (2^64 FLOP are hours on one device).
+// The arithmetic of an operator's FLOP on plain integers. It is inline and allocates nothing,
+// because the observer runs it for every counted call. A negative size counts as 0. Products
+// saturate at 2^64 - 1, which no real operator reaches (2^64 FLOP take hours on one device).
 //
 //   matmul_flop(m, k, n)
 //   attention_forward({.batch = 2, .heads = 16, .queries = 512, .keys = 512, .width_qk = 64,
@@ -32,7 +32,7 @@ inline constexpr std::uint64_t product_of(std::span<const std::int64_t> sizes) {
   return product;
 }
 
-// 2mnk: a multiply and an add for each of the m·n·k products, also where k − 1 adds would do.
+// 2mnk: a multiply and an add for each of the m·n·k products, although k − 1 adds would be enough.
 inline constexpr std::uint64_t matmul_flop(std::int64_t m, std::int64_t k, std::int64_t n) {
   return times(times(times(size_of(m), size_of(k)), size_of(n)), 2);
 }
@@ -41,11 +41,11 @@ inline constexpr std::uint64_t batched_matmul_flop(std::int64_t batch, std::int6
   return times(matmul_flop(m, k, n), size_of(batch));
 }
 
-// A convolution multiplies every weight once for every position it visits: the output's positions,
-// or the input's where it is transposed. `weight` is [out, in/groups, k…], transposed [in,
-// out/groups, k…]: its element count already holds the groups. The gradient by the input and the
-// one by the weight each make the same products, so backward is this once for each one asked for.
-// FlopCounterMode leaves the groups out of the weight's gradient.
+// A convolution multiplies every weight once for every position: those of the output, or those of
+// the input if it is transposed. `weight` is [out, in/groups, k…], or [in, out/groups, k…] if
+// transposed, so its element count already includes the groups. The gradient by the input and the
+// one by the weight each make the same products, so a backward is this once for each gradient that
+// was asked for. FlopCounterMode forgets the groups in the weight's gradient.
 inline constexpr std::uint64_t convolution_flop(std::int64_t batch,
                                                 std::span<const std::int64_t> weight,
                                                 std::span<const std::int64_t> positions) {
@@ -60,9 +60,9 @@ inline constexpr std::int64_t convolved_size(std::int64_t input, std::int64_t ke
   return reach < 0 ? 0 : reach / stride + 1;
 }
 
-// What an attention operator is told about which pairs count. Query i sees key j where
-// i + shift − left <= j <= i + shift + right; shift is 0 where the first query meets the first key
-// (torch's is_causal), keys − queries where the last meets the last (flash-attn).
+// Which pairs an attention operator computes. Query i sees key j if i + shift − left <= j <= i +
+// shift + right. The shift is 0 if the first query is aligned with the first key (torch's
+// is_causal), and keys − queries if the last ones are aligned (flash-attn).
 struct AttentionMask {
   bool causal = false;  // right = 0
   bool bottom_right = false;
@@ -113,15 +113,15 @@ struct AttentionFlop {
   std::uint64_t hardware_flop = 0;
 };
 
-// By pairs, so that packed sequences can add up theirs first: scores 2·pairs·d_qk, values
-// 2·pairs·d_v.
+// Scores are 2·pairs·d_qk and values 2·pairs·d_v. It takes pairs, so that those of packed sequences
+// can be added up first.
 inline constexpr AttentionFlop attention_forward(std::uint64_t pairs, std::int64_t width_qk,
                                                  std::int64_t width_v) {
   std::uint64_t flop = times(times(pairs, plus(size_of(width_qk), size_of(width_v))), 2);
   return {flop, flop};
 }
-// Five matmuls: the scores again, dP and dV by the value's width, dQ and dK by the key's. The
-// scores were needed once, so the model's count leaves them out.
+// Five matmuls: the scores once more, dP and dV with the value's width, dQ and dK with the key's.
+// The model needs the scores only once, in the forward, so model_flop leaves them out here.
 inline constexpr AttentionFlop attention_backward(std::uint64_t pairs, std::int64_t width_qk,
                                                   std::int64_t width_v) {
   std::uint64_t model = times(times(pairs, plus(size_of(width_qk), size_of(width_v))), 4);

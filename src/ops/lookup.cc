@@ -75,7 +75,7 @@ constexpr std::string_view kSmells[] = {
     "einsum", "moe",    "experts", "qlinear", "flashattn", "qgemm",     "gmm",         "ssd",
     "mamba",  "scan",   "fwd",     "bwd",     "dot",       "tem",       "sage",        "sageattn",
     "fw",     "bw",     "grouped"};
-// Operands and result in one word, as FBGEMM and its kin write them: f8f8bf16, bf16i4bf16.
+// Whether a word names the types of operands and result, as FBGEMM does: f8f8bf16, bf16i4bf16.
 bool names_operands(std::string_view word) {
   constexpr std::string_view kTypes[] = {"bf16", "fp16", "fp8", "fp4", "f8",
                                          "f4",   "f16",  "i8",  "i4"};
@@ -88,7 +88,7 @@ bool names_operands(std::string_view word) {
   }
   return found >= 3;
 }
-// Work around such an operator that multiplies nothing.
+// Words of operators that prepare such work but multiply nothing.
 constexpr std::string_view kInnocent[] = {
     "prepack",   "pack",     "unpack", "packed",    "reorder", "cache",   "quant",    "quantize",
     "flatten",   "choice",   "align",  "topk",      "softmax", "sum",     "permute",  "mask",
@@ -131,7 +131,7 @@ const Operator* find_operator(std::string_view name) {
   if (const Operator* found = find_user_operator(name)) return found;
   if (const Operator* found = find_user_operator(name.substr(0, name.find('.')))) return found;
   if (const Operator* found = exact(name)) return found;
-  // A namespace has no dot: what follows one is the overload.
+  // A namespace has no dot, so what follows a dot is the overload.
   name = name.substr(0, name.find('.'));
   if (const Operator* found = exact(name)) return found;
   if (name.ends_with('_')) return exact(name.substr(0, name.size() - 1));
@@ -157,11 +157,11 @@ bool looks_flop_carrying(std::string_view name) {
   if (find_operator(name) != nullptr) return false;
   if (name.starts_with("aten::fft_")) return false;  // around _fft_c2c and its kin
   if (name.starts_with("autograd::") || name.starts_with("torch::autograd::")) return false;
-  // Inductor names a kernel after all it fuses; only its templates multiply.
+  // Inductor names a kernel after everything that it fuses. Only its templates multiply.
   if (name.starts_with("triton_") && !name.starts_with("triton_tem_")) return false;
   std::size_t space = name.rfind("::");
   std::string_view local = space == std::string_view::npos ? name : name.substr(space + 2);
-  // Autograd's own nodes (AddmmBackward0) call what is counted.
+  // Autograd's own nodes (AddmmBackward0) call operators that are counted.
   if (space == std::string_view::npos && local.find("Backward") != std::string_view::npos) {
     return false;
   }

@@ -29,19 +29,19 @@ Result<Problem> batched(Sizes left, Sizes right) {
   return Problem{.batch = left[0], .m = left[1], .k = left[2], .n = right[2]};
 }
 
-// A product that may have saturated, as a size that saturates again when multiplied.
+// Turns a product that may have saturated into a size that saturates again when multiplied.
 std::int64_t bounded(std::uint64_t count) {
   return static_cast<std::int64_t>(std::min(count, kMostFlop >> 1));
 }
 
-// Rows of a […, k] operand. A tensor without elements has none.
+// Takes the rows of a […, k] operand. A tensor without elements has no rows.
 Result<Problem> rows_by_width(Sizes left, std::int64_t n) {
   std::int64_t k = left.back();
   std::int64_t rows = bounded(product_of(left.first(left.size() - 1)));
   return Problem{.m = rows, .k = k, .n = n};
 }
 
-// The weight as [n, k], [k, n] or packed: its element count is n·k in all of them.
+// The weight may be [n, k], [k, n] or packed. Its element count is always n·k.
 Result<Problem> linear(Sizes left, Sizes weight) {
   std::int64_t k = left.back();
   std::uint64_t elements = product_of(weight);
@@ -71,9 +71,9 @@ Result<Problem> broadcast(Sizes left, Sizes right) {
   return problem;
 }
 
-// _grouped_mm: rows (or columns, or the inner dimension) of a 2-d side belong to groups whose ends
-// are in a tensor. Counted as if every one belonged to some group, as they do unless the caller
-// padded at the end.
+// _grouped_mm: the rows (or the columns, or the inner dimension) of a 2-d side belong to groups,
+// and a tensor holds where each group ends. We count as if every row belonged to some group. That
+// is so unless the caller padded at the end.
 Result<Problem> grouped(Sizes left, Sizes right) {
   if (left.size() == 3 && right.size() == 3) return batched(left, right);
   bool flat_left = left.size() == 2;
@@ -101,7 +101,7 @@ Result<Problem> flagged(const MatmulLayout& layout, const Call& call, Sizes left
       .m = second != 0 ? right[1] : right[0], .k = k, .n = first != 0 ? left[0] : left[1]};
 }
 
-// Weights that are no plain tensor: what they multiply to is written elsewhere.
+// The weight is not a plain tensor, so its size comes from another argument or from the result.
 Result<Problem> packed(const MatmulLayout& layout, const Call& call, Sizes left) {
   if (layout.form == Form::scaled) {
     Sizes scales = MFU_TRY(tensor_sizes(call, layout.extra, 2));
@@ -121,8 +121,8 @@ Result<Problem> packed(const MatmulLayout& layout, const Call& call, Sizes left)
   return rows_by_width(left, call.result.integers.back());
 }
 
-// 2:4 sparsity keeps two of four weights: the compressed operand is half as wide, and its products
-// are the ones that are made.
+// 2:4 sparsity keeps two of four weights. The compressed operand is half as wide, and only its
+// products are computed.
 Result<Problem> half_kept(Form form, Sizes left, Sizes right) {
   if (left.size() < 2 || right.size() != 2) return contradiction("both sides must be matrices");
   if (form == Form::sparse) return Problem{.m = left[0], .k = left.back(), .n = right[1]};
@@ -130,7 +130,8 @@ Result<Problem> half_kept(Form form, Sizes left, Sizes right) {
   return Problem{.m = rows, .k = right[1], .n = right[0]};
 }
 
-// Products of two lists of matrices, [m, k] × [n, k] each. The sum is one long dimension.
+// The products of two lists of matrices, [m, k] × [n, k] each, as one product with a long
+// dimension.
 Result<Problem> listed(const MatmulLayout& layout, const Call& call) {
   auto pairs_at = [&](Position place) {
     auto index = static_cast<std::size_t>(place);
@@ -199,7 +200,7 @@ Result<OperatorCost> matmul_cost(const MatmulLayout& layout, const Call& call) {
   ElementType type = layout.form == Form::listed
                          ? call.arguments[static_cast<std::size_t>(layout.left)].type
                          : type_at(call, layout.left);
-  // A pair of 4-bit numbers is one element: the inner dimension is twice as long as it looks.
+  // One element holds two 4-bit numbers, so the inner dimension is twice as long as its size says.
   if (type == ElementType::fp4) problem.k *= 2;
   std::uint64_t flop = batched_matmul_flop(problem.batch, problem.m, problem.k, problem.n);
   OperatorCost cost = MFU_TRY(counted(flop, flop));

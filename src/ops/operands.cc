@@ -1,5 +1,5 @@
-// Which operand of an operator is a weight, and what an attention's keys and values look like: what
-// inference has to move.
+// Which operand of an operator is a weight, and the sizes of an attention's keys and values. The
+// memory traffic of inference follows from these.
 #include <algorithm>
 
 #include "ops/reading.h"
@@ -13,8 +13,8 @@ const OperatorFormula* formula_for(const Operator& op, std::size_t arguments) {
   return other ? formula->other : formula;
 }
 
-// Groups that have rows: only their matrices are read. Offsets that are not at hand leave at most
-// one group a row.
+// The number of groups that have rows, because only their matrices are read. If the offsets are not
+// known, there can be at most one group per row.
 std::uint64_t groups_used(const Call& call, Position offsets, std::uint64_t groups,
                           std::uint64_t rows) {
   const Argument* ends = tensor_at(call, offsets);

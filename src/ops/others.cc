@@ -23,8 +23,8 @@ Result<OperatorCost> lookup_cost(const LookupLayout& layout, const Call& call) {
   return cost;
 }
 
-// 5·N·log2 N real operations for a complex transform of N points, half where one side is real: what
-// FFTW and cuFFT report rates by, whatever the algorithm really does.
+// 5·N·log2 N real operations for a complex transform of N points, and half of that if one side is
+// real. FFTW and cuFFT use this to report rates, whatever the algorithm really does.
 Result<OperatorCost> fourier_cost(const FourierLayout& layout, const Call& call) {
   Sizes sizes = MFU_TRY(tensor_sizes(call, 0, 1));
   bool listed = call.arguments.size() > 1 && call.arguments[1].kind == Argument::Kind::integers;

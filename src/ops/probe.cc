@@ -1,5 +1,5 @@
-// For tests/python: one request a line on stdin, one answer a line on stdout, so that thousands of
-// operators cost one process. Not installed.
+// For tests/python: reads one request per line and writes one answer per line, so that one process
+// can answer for thousands of operators. It is not installed.
 //
 //   {"operator": "aten::mm", "arguments": […], "result": {"tensor": …}}     as request.h reads them
 //   {"operator": "aten::mm", "recorded": [["float", [4, 8], ""], …]}   as Kineto writes them

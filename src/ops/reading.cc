@@ -7,7 +7,7 @@
 namespace mfu {
 namespace {
 
-// Far above any tensor, far enough below 2^63 for sums and shifts of a few sizes.
+// Larger than any tensor, but small enough that sums and shifts of a few sizes stay below 2^63.
 constexpr std::int64_t kMostSize = std::int64_t{1} << 40;
 
 const Argument* argument_at(const Call& call, Position position) {

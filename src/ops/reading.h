@@ -1,4 +1,4 @@
-// Arguments read by position, with an Error that says which one is missing or makes no sense.
+// Reads arguments by position. An Error says which one is missing or makes no sense.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,32 @@ namespace mfu {
 
 using Sizes = std::span<const std::int64_t>;
 
-// A tensor that must be there, of that many dimensions at least. Its sizes lie in [0, 2^40].
+// The sizes of a tensor that must be there, with at least that many dimensions. Each size is in
+// [0, 2^40].
 Result<Sizes> tensor_sizes(const Call& call, Position position, std::size_t least_rank = 0);
-// What is there, or null: the position is not one, the argument was not given or is no tensor.
+// The tensor at that position. Null if there is no such argument, or if it is no tensor.
 const Argument* tensor_at(const Call& call, Position position);
 
-// An integer or a boolean; empty where it was not recorded or not given.
+// An integer or a boolean. None if it was not recorded or not given.
 std::optional<std::int64_t> integer_at(const Call& call, Position position);
-// Likewise, but an Error where it is empty.
+// The same, but fails if there is none.
 Result<std::int64_t> integer_needed(const Call& call, Position position, std::string_view what);
 
-// A list of integers, one value standing for all; the fallback where the operator was called with
-// fewer arguments; an Error where the argument was not recorded.
+// One element of a list of integers. A list of one value stands for all elements. Returns the
+// fallback if the operator was called with fewer arguments; fails if the argument was not recorded.
 Result<std::int64_t> list_element(const Call& call, Position position, std::size_t index,
                                   std::int64_t fallback, std::string_view what);
 
 ElementType type_at(const Call& call, Position position);
 
-// Bytes of a tensor; 0 for none.
+// The bytes of a tensor; 0 if there is no tensor.
 std::optional<std::uint64_t> tensor_bytes(const Call& call, Position position);
 std::optional<std::uint64_t> bytes_for(std::uint64_t elements, ElementType type);
 
-// Sums that stay unknown once a part is.
+// The sum of the parts. It is unknown if one of them is.
 std::optional<std::uint64_t> sum_of(std::initializer_list<std::optional<std::uint64_t>> parts);
 
-// Both counts equal. Fails where a product left 64 bits: sizes that no tensor has.
+// A cost with these counts. Fails if a product does not fit 64 bits, which no real tensor causes.
 Result<OperatorCost> counted(std::uint64_t model_flop, std::uint64_t hardware_flop);
 
 Failure not_recorded(Position position, std::string_view what);

@@ -1,5 +1,6 @@
-// Arguments as profilers write them down. Not part of the observer, which has them as they are; so
-// it does without std::from_chars for doubles, which the C++ library of older systems lacks.
+// Reads arguments as profilers write them. This file is not part of the observer, which has the
+// arguments themselves. So the observer does not need std::from_chars for doubles, which the C++
+// library of older systems lacks.
 #include <charconv>
 
 #include "mfu/ops.h"
@@ -53,7 +54,7 @@ bool is_list(std::string_view type) {
 void ArgumentList::add_recorded(std::string_view type, std::span<const std::int64_t> sizes,
                                 std::string_view concrete) {
   if (type.empty()) {
-    // None; a string or another type that Kineto has no word for looks the same.
+    // This is None. A string, or another type that Kineto cannot name, looks the same.
     return sizes.empty() ? add_absent() : add_tensor(ElementType::unknown, sizes);
   }
   if (type == "TensorList") return add_tensor_list();

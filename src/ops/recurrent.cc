@@ -4,8 +4,9 @@
 namespace mfu {
 namespace {
 
-// Elements of all weight matrices: layer 0 reads the input, the others both directions of the one
-// below. An LSTM has 4 gates, a GRU 3, a plain RNN 1; a projection shrinks what is handed on.
+// The elements of all weight matrices. Layer 0 reads the input; the others read both directions of
+// the layer below. An LSTM has 4 gates, a GRU 3, a plain RNN 1. A projection makes the output of a
+// layer smaller.
 Result<std::uint64_t> weight_elements(const RecurrentLayout& layout, const Call& call,
                                       std::int64_t input_width) {
   constexpr std::int64_t kGates[] = {1, 1, 4, 3};
@@ -31,8 +32,8 @@ Result<std::uint64_t> weight_elements(const RecurrentLayout& layout, const Call&
 
 }  // namespace
 
-// Every token multiplies every weight once; the gradients by the data and by the weights do so once
-// more each.
+// Every token multiplies every weight once. The gradient by the data does so once more, and the
+// gradient by the weights too.
 Result<OperatorCost> recurrent_cost(const RecurrentLayout& layout, const Call& call) {
   Sizes input = MFU_TRY(tensor_sizes(call, layout.input, 2));
   std::uint64_t tokens = product_of(input.first(input.size() - 1));

@@ -1,5 +1,5 @@
-// The rows of the operator table, a file a family. The tests hold every row of a torch operator to
-// torch's own schema.
+// The rows of the operator table, one file per family. The tests compare every row of a torch
+// operator with torch's own schema.
 #pragma once
 
 #include <span>

@@ -18,7 +18,8 @@ constexpr std::size_t kLongest = 1000;  // characters of one expression
 constexpr int kDeepest = 32;
 constexpr std::size_t kMostNames = 32;  // of one `where`
 
-// Reads and evaluates in one pass. Without a call it only checks: every number is 1.
+// Reads and evaluates an expression in one pass. Without a call it only checks the form, with 1 for
+// every argument.
 class Reader {
  public:
   Reader(const UserFormula& formula, const Call* call) : formula_(formula), call_(call) {}
@@ -153,7 +154,7 @@ class Reader {
     if (second <= 0) return complain("a division by what is not positive");
     return first / second + (first % second > 0 ? 1 : 0);
   }
-  // null: only the form is checked.
+  // If `given` is null, only the form is checked.
   Result<std::int64_t> argument(const Argument* given, std::string_view name) {
     if (!take(".")) {
       if (given == nullptr) return 1;
@@ -196,7 +197,7 @@ class Reader {
   int depth_ = 0;
 };
 
-// Of the life of the process: an operator's kernel keeps its row.
+// Kept until the process ends, because the kernel of an operator keeps a pointer to its row.
 struct Kept {
   UserFormula formula;
   OperatorFormula layout;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kStepsAFrame = 256;
 
-// A name in a table, also where a damaged region does not end it.
+// A name in a table. In a damaged region it may not end with a 0.
 template <std::size_t Size>
 std::string_view text_of(const char (&text)[Size]) {
   return {text, strnlen(text, Size)};
@@ -158,8 +158,8 @@ std::string phases_payload(const Region& region) {
   return encoder.bytes();
 }
 
-// Sums since the process began: a reader takes differences, so that a drainer that starts anew
-// repeats nothing.
+// Sums since the process began. A reader subtracts them, so a drainer that is started again repeats
+// nothing.
 std::string window_payload(const Region& region, std::uint64_t start_ns, std::uint64_t end_ns) {
   const RegionPhases& phases = region.phases;
   Encoder encoder;
@@ -232,7 +232,7 @@ std::string frames_of(const Region& region) {
   append_frame(frames, FrameKind::process, process_payload(region.header));
   std::uint64_t head = region.header.step_head.load(std::memory_order_acquire);
   std::uint64_t tail = region.header.step_tail.load(std::memory_order_acquire);
-  // A damaged region may say anything; a ring holds so many and no more.
+  // A damaged region may hold any number, but a ring holds no more than this many.
   if (head >= tail && head - tail <= kRegionSteps) append_steps(frames, region, tail, head);
   append_frame(frames, FrameKind::totals, totals_payload(region));
   append_frame(frames, FrameKind::phases, phases_payload(region));

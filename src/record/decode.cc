@@ -10,7 +10,7 @@ namespace mfu {
 
 namespace {
 
-// Times of day and clocks stay far below this; what does not is damage, and must not overflow.
+// Times of day and clocks are far below this. A larger value is damage and must not overflow.
 constexpr std::uint64_t kMostNs = std::uint64_t{1} << 62;
 
 std::chrono::nanoseconds time_of(std::uint64_t count) {
@@ -223,7 +223,7 @@ bool decode_facts(std::string_view text, ProcessRecord& process) {
   return true;
 }
 
-// What the record before it in the frame ended with: records are written as differences.
+// The values of the previous record in the frame, because records are written as differences.
 struct Before {
   std::uint64_t sequence = 0, end_ns = 0;
 };
@@ -251,7 +251,7 @@ void decode_passes(FrameDecoder& decoder, Step& step) {
   decode_host(decoder, step.host_time);
 }
 
-// How long steps took on the device: `last` is the number of the last of them.
+// Sets how long steps took on the device. `last` is the number of the last one.
 void set_device_times(ProcessRecord& process, std::uint64_t last,
                       const std::vector<std::uint64_t>& durations_ns) {
   if (durations_ns.size() > last + 1) return;
@@ -275,7 +275,7 @@ void take_device_times(const Step& step, ProcessRecord& process) {
   set_device_times(process, step.sequence - ago, durations_ns);
 }
 
-// Those that became known when the program was over: "1 20000000 21000000".
+// The times that became known only when the program had ended: "1 20000000 21000000".
 void apply_last_times(ProcessRecord& process) {
   for (const Fact& fact : process.facts) {
     if (fact.key != "device_steps" || process.steps.empty()) continue;
@@ -363,7 +363,7 @@ bool decode_frame(FrameKind kind, std::string_view payload, ProcessRecord& proce
     case FrameKind::window:
       return decode_window(FrameDecoder(payload), process);
   }
-  return true;  // of a newer version: passed over
+  return true;  // written by a newer version: skipped
 }
 
 void order_steps(ProcessRecord& process) {
@@ -371,7 +371,7 @@ void order_steps(ProcessRecord& process) {
   auto same = [](const Step& a, const Step& b) { return a.sequence == b.sequence; };
   std::vector<Step>& steps = process.steps;
   std::stable_sort(steps.begin(), steps.end(), earlier);
-  // A drainer that was killed after it wrote and before it said so leaves a record twice.
+  // A drainer that was killed between writing a record and marking it as drained leaves it twice.
   steps.erase(std::unique(steps.begin(), steps.end(), same), steps.end());
   if (!steps.empty()) process.last = std::max(process.last, steps.back().end);
 }

@@ -19,16 +19,16 @@ namespace mfu {
 
 namespace {
 
-constexpr std::size_t kMostPendingBytes = 64u << 20;  // of all files together
+constexpr std::size_t kMostPendingBytes = 64u << 20;  // kept in memory, for all files together
 constexpr std::size_t kRecentSteps = 64;
 constexpr std::uint64_t kWindowNs = 10'000'000'000;  // of a process without steps
 constexpr std::uint64_t kTotalsEveryNs = 30'000'000'000;
 constexpr std::uint64_t kQuietNs = 5'000'000'000;  // a dead process's region is kept so long
 
-// One process, from the first sight of its region on.
+// One process whose region was seen.
 struct Drained {
   std::string region_path;
-  std::optional<OpenRegion> region;  // none: removed, its process is dead
+  std::optional<OpenRegion> region;  // none if its process is dead and the region was removed
   PatientFile file;
   ProcessRecord recent;                       // its last steps, for a live view
   std::string status, facts, totals, phases;  // as last written
@@ -45,7 +45,7 @@ bool is_alive(const RegionHeader& header) {
   return process_start_ticks(header.pid) == header.process_start_ticks;
 }
 
-// Appends a frame where its content is not what was written last.
+// Appends a frame if its content has changed since it was last written.
 void append_changed(std::string& frames, FrameKind kind, std::string payload, std::string& last) {
   if (payload == last) return;
   append_frame(frames, kind, payload);
@@ -63,7 +63,7 @@ void keep_recent(Drained& process, const std::string& frames) {
   if (windows.size() > 2) windows.erase(windows.begin(), windows.end() - 2);
 }
 
-// A process without steps has windows in their place. One in which nothing happened leaves none.
+// A process without steps gets windows instead. If nothing happened in a window, none is written.
 void take_window(Drained& process, std::string& frames, std::uint64_t now, bool everything) {
   const Region& region = process.region->region();
   if (region.header.step_head.load(std::memory_order_relaxed) != 0) return;
@@ -77,14 +77,15 @@ void take_window(Drained& process, std::string& frames, std::uint64_t now, bool 
   process.window_ns = now;
 }
 
-// Takes what is new in one region. A record counts as drained once the disk has it, or, where the
-// disk refuses, once it is held here; so a drainer that is killed leaves it in the region.
+// Takes what is new in one region. A record is marked as drained once it is on the disk; if the
+// disk refuses, once it is in our memory. So if the drainer is killed, the record is still in the
+// region.
 void take(Drained& process, bool everything, bool room) {
   process.region->refresh();
   const Region& region = process.region->region();
   std::string frames;
   if (process.recent.host.empty()) {
-    // A launcher that was killed may have begun the file.
+    // A launcher that was killed may have started this file already.
     if (process.file.is_new()) process.file.add(kFileMagic);
     append_frame(frames, FrameKind::process, process_payload(region.header));
   }
@@ -131,14 +132,14 @@ struct Drainer::State {
   void remove(Drained& process);
 };
 
-// One drainer a folder: a second one would take records the first one is writing.
+// Only one drainer may use a folder. A second one would take records that the first is writing.
 bool Drainer::State::owns() {
   if (lock < 0) {
     lock = open((places.region_folder + "/.drainer").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
   }
   if (lock < 0) return false;
   if (flock(lock, LOCK_EX | LOCK_NB) == 0) return true;
-  // A file system without locks: the folder has one launcher anyway.
+  // On a file system without locks we go on: a folder has only one launcher anyway.
   return errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP || errno == EINVAL;
 }
 
@@ -168,7 +169,8 @@ void Drainer::State::look_for_new() {
   }
 }
 
-// A process beyond its limit on file sizes cannot make its region, but may map one.
+// Makes region files for processes that cannot: their limit on file sizes forbids it, but they may
+// map a file that exists.
 void Drainer::State::grant_wishes() {
   for (const std::string& name : names_in(places.region_folder, "")) {
     if (!name.starts_with(kWish)) continue;
@@ -299,7 +301,7 @@ RunRecord Drainer::recent() const {
   for (const auto& [stem, process] : state_->processes) {
     ProcessRecord each = process.recent;
     if (process.region) {
-      // Totals reach the file now and then only; a view wants them as they are.
+      // Totals are written to the file only now and then, but a live view needs the current ones.
       std::string frames(kFileMagic);
       append_frame(frames, FrameKind::totals, totals_payload(process.region->region()));
       append_frame(frames, FrameKind::phases, phases_payload(process.region->region()));

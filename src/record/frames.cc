@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::string_view kMark = "\xF5MFU";
 constexpr std::size_t kHead = 16;  // mark, kind, length, checksum
-// A file full of marks that begin nothing must not cost the square of its size.
+// Limits the work for a file full of false marks, which otherwise grows with the square of its
+// size.
 constexpr std::size_t kMostEffort = 64u << 20;
 
 void put_word(std::string& to, std::uint32_t word) {
@@ -61,7 +62,7 @@ bool FrameReader::next(FrameKind& kind, std::string_view& payload) {
     at_ = at + kHead + payload.size();
     return true;
   }
-  // Nothing whole comes any more: a last frame that its writer did not finish, most likely.
+  // No whole frame follows. Most likely the writer did not finish the last one.
   cut_bytes_ += bytes_.size() - start;
   at_ = bytes_.size();
   return false;

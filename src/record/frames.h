@@ -1,6 +1,6 @@
-// The framing of a process's file: after eight bytes of magic, frames of mark, kind, length,
-// checksum and payload, appended and never changed. A reader passes over what is damaged to the
-// next whole frame. Numbers within are LEB128.
+// The frames of a process's file. After eight bytes of magic come frames of mark, kind, length,
+// checksum and payload. They are appended and never changed. A reader skips damaged bytes up to the
+// next whole frame. Numbers inside are LEB128.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace mfu {
 inline constexpr std::string_view kFileMagic = "MFURUN1\n";
 inline constexpr std::size_t kMostPayload = 1u << 20;
 
-// `steps` is what mfu 0.1.0 wrote; it is read, no longer written.
+// mfu 0.1.0 wrote `steps`. It is still read, but no longer written.
 enum class FrameKind : std::uint32_t {
   process = 1,
   steps = 2,
@@ -58,8 +58,7 @@ class Encoder {
   std::string bytes_;
 };
 
-// Reads what Encoder wrote; what is not there reads as 0 or empty, and good() is false from then
-// on.
+// Reads what Encoder wrote. A missing value reads as 0 or empty, and good() is false from then on.
 class FrameDecoder {
  public:
   explicit FrameDecoder(std::string_view bytes) : bytes_(bytes) {}

@@ -32,7 +32,7 @@ std::string plain(std::string_view text) {
   return safe;
 }
 
-// Batch scripts and interactive steps have numbers near 2^32: those are no tasks of `srun`.
+// Batch scripts and interactive steps have step numbers near 2^32. They are no tasks of `srun`.
 constexpr std::uint32_t kMostStep = 0xfffffff0;
 
 Job slurm_job() {
@@ -61,13 +61,14 @@ constexpr MpiNames kMpi[] = {
 }  // namespace
 
 Job job_of_environment() {
-  // Named by hand, or by whoever writes the manifest: one name a job, the same on every node.
+  // Set by hand or in a job's manifest: one name per job, the same on every node.
   if (std::string_view given = variable("MFU_RUN_ID"); !given.empty()) {
     Job job{.id = plain(given), .task = number("MFU_NODE_RANK"), .tasks = number("MFU_NODES")};
     job.restarts = number("MFU_ATTEMPT").value_or(0);
     return job;
   }
-  // mpirun under Slurm starts its daemons as a step of one task a node: what it says goes first.
+  // Under Slurm, mpirun starts its daemons as a step with one task per node. So mpirun's own
+  // variables come first.
   for (const MpiNames& names : kMpi) {
     if (variable(names.job).empty()) continue;
     std::optional<std::uint32_t> rank = number(names.rank), size = number(names.size);
@@ -75,7 +76,7 @@ Job job_of_environment() {
   }
   Job job = slurm_job();
   if (!job.id.empty()) return job;
-  // torchrun --no-python mfu run …: a launcher a worker.
+  // torchrun --no-python mfu run … starts one launcher per worker.
   std::string_view elastic = variable("TORCHELASTIC_RUN_ID");
   if (!elastic.empty() && elastic != "none" && number("RANK")) {
     job = {"torchrun-" + plain(elastic), number("RANK"), number("WORLD_SIZE"),

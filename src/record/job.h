@@ -1,4 +1,4 @@
-// The job that a launcher is part of, as the variables of schedulers say.
+// The job that a launcher belongs to, read from the environment variables of schedulers.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace mfu {
 
-// `srun mfu run …` and `mpirun mfu run …` start one launcher a task: together they are one run.
+// `srun mfu run …` and `mpirun mfu run …` start one launcher per task. Together they are one run.
 struct Job {
-  std::string id;                            // "slurm-1234.0"; empty: the launcher stands alone
+  std::string id;                            // "slurm-1234.0"; empty if there is no job
   std::optional<std::uint32_t> task, tasks;  // its number, and how many there are
   std::uint32_t restarts = 0;                // how often the scheduler has started the job again
 };

@@ -1,4 +1,4 @@
-// The files that launchers leave in a run directory: each writes its own and no other's.
+// The files that launchers leave in a run directory. Each launcher writes only its own.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -70,8 +70,9 @@ bool ended_well(const LaunchFile& launch) {
   return launch.facts.ended && launch.facts.exit_status.value_or(0) == 0;
 }
 
-// Makes a file that nobody else has made: written beside it and linked, so that no reader sees half
-// of it; where there are no links (some network file systems), made exclusively and then written.
+// Makes a file, and fails if somebody else has made it. The text is written to another file that is
+// then linked, so that no reader sees half of it. If the file system has no links (some network
+// file systems), the file is made exclusively and then written.
 bool create_exclusively(const std::string& path, const std::string& own, const std::string& text) {
   if (link(own.c_str(), path.c_str()) == 0) return true;
   if (errno == EEXIST) return false;
@@ -174,7 +175,7 @@ Standing standing_in(const std::string& directory, const LaunchFile& mine) {
       if (!each.spare_folder.empty()) standing.leftovers.push_back(each.spare_folder);
     }
   }
-  // A task whose fellows were quick, or ranks that are still at it: joined.
+  // Join the run if some of its launchers still run, or if it is our job and our task is new in it.
   if (!all_over || (same_job && !been_here)) {
     standing.attempt = std::max({mine.attempt, all_over ? last : under_way, mine_next});
     return standing;
@@ -221,7 +222,7 @@ Result<std::string> add_launch(const std::string& directory, const LaunchFile& l
   MFU_TRY(write_file(own, text));
   std::string path = directory + "/run.json";
   bool made = create_exclusively(path, own, text);
-  for (int i = 1; i < 1000 && !made; ++i) {  // a pid may come again
+  for (int i = 1; i < 1000 && !made; ++i) {  // the system may give a pid out again
     path = fmt::format("{}/run-{}{}.json", directory, stem, i == 1 ? "" : fmt::format("-{}", i));
     made = create_exclusively(path, own, text);
   }

@@ -13,7 +13,7 @@ namespace mfu {
 
 namespace {
 
-// Holds back the signal that a limit on file sizes sends, in this thread and for this write alone.
+// Blocks the signal that a limit on file sizes sends, only in this thread and for this write.
 class WithoutFileLimitSignal {
  public:
   WithoutFileLimitSignal() {

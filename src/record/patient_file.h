@@ -1,4 +1,4 @@
-// A file that is only ever appended to, on a disk that may be full, gone or read-only: what it
+// A file that is only appended to, on a disk that may be full, gone or read-only. What the disk
 // refuses is kept in memory and tried again.
 #pragma once
 
@@ -15,15 +15,15 @@ class PatientFile {
   PatientFile& operator=(const PatientFile&) = delete;
 
   void add(std::string_view bytes) { pending_ += bytes; }
-  // True: nothing is left to write. False: problem() says why.
+  // Returns true if nothing is left to write. Otherwise problem() says why.
   bool flush();
 
   const std::string& path() const { return path_; }
   const std::string& pending() const { return pending_; }
   const std::string& problem() const { return problem_; }
-  // Nothing is there yet.
+  // Whether the file does not exist yet.
   bool is_new() const;
-  // What reached the disk, also where the file was deleted since, and what is pending.
+  // What was written to the disk, even if the file was deleted since, and what is pending.
   std::string whole() const;
 
  private:

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kMostFileBytes = 1u << 30;  // of a process: some ten million steps
 
-// Where the frames of a process are, by the stem of its file's name: on disk and in memory.
+// Where the frames of a process are: on disk and in memory. Sources are keyed by the file's stem.
 struct Source {
   std::string file;    // its path; empty: there is none
   std::string region;  // frames
@@ -33,14 +33,14 @@ struct Sources {
   std::vector<std::string> damage;
 };
 
-// After the regions: what is drained in between is then in both, not in neither.
+// Call it after add_regions(). A step that is drained in between is then in both, not in neither.
 void add_files(const std::string& directory, Sources& sources) {
   for (const std::string& name : names_in(directory, ".steps")) {
     sources.places[name.substr(0, name.size() - 6)].file = directory + "/" + name;
   }
 }
 
-// Magic and frames; none where there is nothing to read, which `damage` says.
+// Magic and frames. None if there is nothing to read; `damage` then says why.
 std::optional<std::string> bytes_of(const Source& source, std::vector<std::string>& damage) {
   std::string bytes(kFileMagic);
   if (!source.file.empty()) {
@@ -53,7 +53,7 @@ std::optional<std::string> bytes_of(const Source& source, std::vector<std::strin
   return bytes;
 }
 
-// What processes of this machine hold, or left when they were killed with nobody to drain them.
+// Adds what processes of this machine hold in memory, or left there when they were killed.
 void add_regions(const std::string& folder, Sources& sources) {
   for (const std::string& name : names_in(folder, ".region")) {
     Result<std::unique_ptr<Region>> region = copy_region(folder + "/" + name);
@@ -65,8 +65,8 @@ void add_regions(const std::string& folder, Sources& sources) {
   }
 }
 
-// Several launchers are one run: from the first start to the last end, which is not known while one
-// of them runs. The last attempt tells how it ended, a failure before a success.
+// Several launchers are one run. It lasts from the first start to the last end, which is unknown
+// while one of them runs. The last attempt tells how it ended; a failure counts before a success.
 void merge_facts(RunFacts& run, const RunFacts& more, std::uint32_t attempt, std::uint32_t last) {
   bool first = run.host.empty();
   if (first || (more.started && (!run.started || *more.started < *run.started))) {
@@ -101,7 +101,7 @@ void sort_processes(std::vector<ProcessRecord>& processes) {
 
 namespace {
 
-// Everything but what its processes say.
+// Everything about a run except the content of its processes' files.
 Result<RunRecord> find_run(const std::string& directory, Sources& sources) {
   std::error_code error;
   if (!std::filesystem::is_directory(directory, error)) {
@@ -152,7 +152,7 @@ Result<void> read_steps(const Source& source,
     taken = take(step);
   });
   ProcessRecord process;
-  std::vector<std::string> damage;  // which open_run() has said
+  std::vector<std::string> damage;  // ignored, because open_run() has reported it
   std::optional<std::string> bytes = bytes_of(source, damage);
   if (!bytes) return {};
   decode_process(*bytes, "", process, damage, [&](Step step) {

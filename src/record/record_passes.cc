@@ -28,7 +28,7 @@ void add_value(RegionSpread& spread, std::uint64_t value, std::uint64_t times) {
               std::memory_order_relaxed);
 }
 
-// Where a key stands, or is put; the last place is shared by all that find no room.
+// The place of a key, which is added if it is new. All keys that find no room share the last place.
 template <std::size_t Size>
 std::size_t place_of(std::array<std::atomic<std::uint32_t>, Size>& keys, std::uint32_t key,
                      std::uint32_t last_key) {
@@ -46,7 +46,7 @@ std::size_t place_of(std::array<std::atomic<std::uint32_t>, Size>& keys, std::ui
 constexpr std::uint32_t kOther = static_cast<std::uint32_t>(PassPhase::other);
 constexpr std::uint32_t kOtherModel = kRegionModels - 1;
 
-// False: it found no room and is with the others.
+// Returns false if there was no room, so that it was added to the shared place.
 bool add_flop(Region& region, const PassEnd& pass, const PassFlop& flop) {
   RegionPhases& phases = region.phases;
   std::uint32_t key = static_cast<std::uint32_t>(pass.phase) << 24 |
@@ -140,7 +140,7 @@ void PassBook::add(Region& region, const PassEnd& pass) {
     line.largest_batch.store(pass.batch, std::memory_order_relaxed);
   }
   if (pass.passes != 0) {
-    // A part of a pass whose time is another line's has none.
+    // A part of a pass has no time if its time is in another line.
     if (pass.duration_ns != 0) {
       add_value(line.durations_ns, pass.duration_ns / pass.passes, pass.passes);
     }

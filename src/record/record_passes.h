@@ -1,5 +1,5 @@
-// How the recorder writes what passes were for (region_passes.h). One writer at a time: the
-// recorder's own lock is held around every call here.
+// How the recorder writes what passes were for (region_passes.h). Only one thread may write at a
+// time: the caller holds the recorder's lock.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,16 @@ struct PassEnd {
 
 class PassBook {
  public:
-  // The number of a name, the same for equal names. Beyond the table all share the last.
+  // The number of a name. Equal names have the same number. If the table is full, new names share
+  // the last number.
   unsigned device_id(Region* region, std::string_view name, std::string_view identity);
   unsigned add_model(Region* region);  // one more, without a name yet
   void name_model(Region* region, unsigned model, std::string_view name);
 
   void add(Region& region, const PassEnd& pass);
-  // Time that belongs to a phase and to none of its passes.
+  // Adds time that belongs to a phase but to none of its passes.
   void add_time(Region& region, PassPhase phase, unsigned model, std::uint64_t duration_ns);
-  // What was added since the last record becomes the record's.
+  // Moves what was added since the last record into this record.
   void take(const Region& region, StepRecord& record);
 
   void write_tables(Region& region) const;  // into a region that has just begun

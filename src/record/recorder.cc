@@ -15,7 +15,8 @@ namespace {
 
 constexpr unsigned kOtherOperator = kRegionOperators - 1;
 constexpr unsigned kOtherType = kRegionTypes - 1;
-// One cell a type is kept for operators beyond the table, so that totals by type stay exact.
+// One cell per type is reserved for operators that the table has no room for, so that totals by
+// type stay exact.
 constexpr std::size_t kOrdinaryCells = kRegionCells - kRegionTypes;
 
 struct Name {
@@ -44,7 +45,7 @@ void put_type(Region& region, std::size_t index, const std::string& name) {
   region.types[index][size] = 0;
 }
 
-// What stood at the last record.
+// The sums at the last record.
 struct StepMark {
   TypeSum flop[kRegionTypes];
   std::uint64_t tokens = 0, samples = 0;
@@ -53,7 +54,7 @@ struct StepMark {
   std::uint64_t end_ns = 0;
 };
 
-// One number's growth since the last record.
+// How much a number has grown since the last record.
 std::uint64_t taken(const RegionWord& word, std::uint64_t& mark) {
   std::uint64_t now = word.load(std::memory_order_relaxed);
   std::uint64_t more = now - mark;
@@ -82,8 +83,8 @@ void take_flop(const TypeSum* now, StepMark& mark, StepRecord& record) {
 
 struct Recorder::State {
   SpinLock tables;  // names, cells, facts, the making of the region
-  SpinLock steps;   // the producer of steps, passes
-  SpinLock shared;  // the block of threads beyond the table
+  SpinLock steps;   // the ring of steps, and passes
+  SpinLock shared;  // the block that threads share when there are more than blocks
   std::string folder, why;
   std::vector<Name> operators;
   std::vector<std::string> types;
@@ -96,7 +97,7 @@ struct Recorder::State {
   PassBook passes;
 
   void write_tables(Region& region) const;
-  // Under `tables`; made where there is none. Only who starts may wait for it.
+  // The region, made if there is none yet. Call it under `tables`. Only start() may wait for it.
   Region* region_of(Recorder& recorder, bool patient = false);
   void take_note(const std::string& note);
   std::uint16_t cell(Recorder& recorder, Region& region, unsigned operator_id, unsigned type_id);
@@ -104,7 +105,7 @@ struct Recorder::State {
 
 thread_local constinit RegionBlock* Recorder::block_ = nullptr;
 
-// Hands the thread's block on when it ends.
+// Gives the thread's block back when the thread ends.
 struct Recorder::Lease {
   ~Lease() {
     if (block_ != nullptr) block_->taken.store(0, std::memory_order_release);
@@ -119,7 +120,7 @@ Recorder& Recorder::process() {
 }
 
 Recorder::Recorder() : state_(new State) {
-  // A child must find the tables whole, and nothing of its parent's in its own numbers.
+  // A forked child must find complete tables, and must not inherit its parent's counts.
   pthread_atfork(
       [] {
         process().state_->tables.lock();
@@ -210,7 +211,8 @@ bool Recorder::start(const RecorderOptions& options) {
   state_->folder = options.folder;
   state_->why.clear();
   if (region != nullptr) {
-    // Counted so far in private memory: the file takes its place under the threads' feet.
+    // So far threads counted in private memory. The file is mapped at the same address, in its
+    // place.
     std::string note;
     Result<Region*> moved = create_region_or_near(state_->folder, region, true, note);
     if (!moved.has_value()) {

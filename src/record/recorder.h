@@ -1,7 +1,7 @@
-// How the observer writes: counts by operator and data type, steps, times, facts. One a process,
-// usable from every thread, from a forked child (which begins a region of its own at its first
-// count, with nothing inherited) and while the process ends. Nothing here throws, blocks on a disk,
-// or fails into the caller: without a folder for regions the same numbers stand in private memory.
+// How the observer writes counts by operator and data type, steps, times and facts. A process has
+// one recorder. Any thread may use it, also while the process ends. A forked child begins its own
+// region at its first count and inherits nothing. Nothing here throws, waits for a disk or fails
+// into the caller: without a folder for regions, counts are kept in private memory.
 //
 //   Recorder& recorder = Recorder::process();
 //   recorder.start({.folder = getenv("MFU_REGION_DIR")});
@@ -30,7 +30,7 @@ struct CallCost {
 };
 
 struct RecorderOptions {
-  std::string_view folder;  // where regions are made (MFU_REGION_DIR); empty: private memory
+  std::string_view folder;  // folder for regions (MFU_REGION_DIR); empty: private memory
 };
 
 struct StepEnd {
@@ -45,21 +45,21 @@ class Recorder {
   // Made at the first call, never destroyed.
   static Recorder& process();
 
-  // Begins the region of this process. False: memory is private (why() says why) and dies with it.
+  // Makes the region of this process. False if counts stay in private memory: why() says why.
   bool start(const RecorderOptions& options);
-  void stop();  // says goodbye; counts that come later are still taken
+  void stop();  // marks a normal end; later counts are still taken
   bool started() const { return started_.load(std::memory_order_relaxed); }
   std::string why() const;
-  // The number of a name. `reason`: this operator carries FLOPs that are not counted, and why.
-  // Beyond the table all names share the last number.
+  // The number of a name. `reason` says why its FLOPs are not counted; empty if they are. If the
+  // table is full, new names share the last number.
   unsigned operator_id(std::string_view name, std::string_view reason = {});
   unsigned type_id(std::string_view name);
 
-  // The hot path: no lock, no contended atomic, no allocation after a thread's first call.
+  // The hot path: no lock, no atomic shared with other threads, no allocation after the first call.
   void count(unsigned operator_id, unsigned type_id, const CallCost& cost) {
     count(block_, operator_id, type_id, cost);
   }
-  // The same for a caller that keeps `block()` of its thread at hand, which spares the lookup.
+  // The same for a caller that has kept `block()` of its thread, which saves the lookup.
   void count(RegionBlock* block, unsigned operator_id, unsigned type_id, const CallCost& cost) {
     std::uint16_t cell = cell_of_[operator_id % kRegionOperators][type_id % kRegionTypes].load(
         std::memory_order_relaxed);
@@ -70,14 +70,14 @@ class Recorder {
     add(*block, block->cells[cell - 1u], cost);
   }
 
-  // Where this thread's block is said; the place stays the thread's own, what it says may change.
+  // Where this thread keeps the pointer to its block. The pointer may change, the place does not.
   static RegionBlock* const* block() { return &block_; }
 
-  // Where this thread counts from now on; null: there is no region, or its threads are too many for
-  // one each.
+  // Gives this thread a block. Null if there is no region, or if there are more threads than
+  // blocks.
   RegionBlock* lease_block();
 
-  // A finished pass; count() has its FLOPs already.
+  // Adds a finished pass. Its FLOPs have been counted already.
   void add_pass(const PassEnd& pass);
   void add_pass_time(PassPhase phase, unsigned model, std::uint64_t duration_ns);
   unsigned device_id(std::string_view name, std::string_view identity = {});
@@ -87,14 +87,14 @@ class Recorder {
   void add_phase(RegionPhase phase, std::uint64_t duration_ns);
   void add_host(HostLine line, std::uint64_t duration_ns);
   void add_collective(std::uint64_t bytes);
-  // Counts of all threads since the last record become one step. Never waits: a full ring drops it.
+  // Makes a step of what all threads counted since the last one. A full ring drops it: no waiting.
   void end_step(const StepEnd& end);
   void add_device_times(std::uint64_t ago, const std::vector<std::uint64_t>& durations_ns);
   void set_profiled(std::uint8_t how) { profiled_.store(how); }  // of the steps to come
   void answer(std::uint64_t request);                            // was taken up
 
   void set_rank(std::int32_t rank, std::int32_t world_size, std::int32_t local_rank);
-  // "device=cuda:0 NVIDIA H100", "tf32=1". The last of equal keys holds; every "note" does.
+  // "device" "cuda:0 NVIDIA H100". The last fact of a key counts, but every "note" is kept.
   void fact(std::string_view key, std::string_view value);
 
   struct Total {
@@ -103,7 +103,7 @@ class Recorder {
     FlopCount hardware_flop, model_flop, recomputed_flop;
     std::uint64_t bytes = 0;
   };
-  // Everything so far, by operator and type, for differences.
+  // Everything counted so far, by operator and type. Subtract two readings.
   std::vector<Total> totals() const;
 
   const Region* region() const { return region_.load(std::memory_order_acquire); }
@@ -112,7 +112,7 @@ class Recorder {
   Recorder();
   struct State;
   struct Lease;
-  Region* live_region();  // made where a forked child has none yet; null: not started
+  Region* live_region();  // made if a forked child has none yet; null if not started
   void lease_block(Region& region);
   void count_slowly(unsigned operator_id, unsigned type_id, const CallCost& cost);
   static void carry(RegionBlock& block, RegionWord& low, RegionWord& high, std::uint64_t sum);
@@ -139,7 +139,7 @@ class Recorder {
     add(cell.bytes, cost.bytes);
   }
 
-  static thread_local constinit RegionBlock* block_;  // null: none yet, or the shared one
+  static thread_local constinit RegionBlock* block_;  // null if it has none, or shares one
   std::atomic<std::uint16_t> cell_of_[kRegionOperators][kRegionTypes] = {};  // 0: none yet
   std::atomic<Region*> region_ = nullptr;
   std::atomic<bool> started_ = false;

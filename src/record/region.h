@@ -1,8 +1,9 @@
-// The memory a counting process leaves its numbers in: a file in /dev/shm (or another memory-backed
-// folder), mapped, reserved whole so that no later store can fail, created by the process itself
-// and outliving it. Written by recorder.h, read from outside by drain.h and read_run(). Every field
-// is fixed-size and little-endian; docs/formats/run.md describes it. One writer a block, one
-// producer of steps at a time: no atomic here is contended on the way of an operator.
+// The region: the memory in which a process keeps its counts. It is a mapped file in /dev/shm or
+// another memory-backed folder. The process makes it, and it outlives the process. All its pages
+// are reserved at once, so that no later store can fail. recorder.h writes it; drain.h and
+// read_run() read it from outside. Every field has a fixed size and is little-endian
+// (docs/formats/run.md). Each block has one writer, and one thread at a time adds steps, so an
+// operator never contends for an atomic.
 #pragma once
 
 #include <array>
@@ -43,7 +44,7 @@ enum class RequestKind : std::uint8_t { none, profile, stop };
 // `device_times` is no step: Recorder::add_device_times(ago → tokens, durations → phase_ns).
 enum class StepKind : std::uint8_t { training, validation, marked, device_times };
 
-// FLOP of one data type within a step. 64 bits: 18 EFLOP a rank and step; beyond, it saturates.
+// FLOP of one data type within a step. 64 bits hold 18 EFLOP per rank and step; it saturates there.
 struct StepFlop {
   std::uint64_t hardware_flop;
   std::uint64_t model_flop;
@@ -51,19 +52,19 @@ struct StepFlop {
   std::uint64_t type;  // index into Region::types
 };
 
-// One finished step. Counts are of this step alone (what all threads did since the last record).
+// One finished step. Its counts are what all threads did since the last record.
 struct StepRecord {
-  std::uint64_t sequence;  // of this process, from 0, without a gap: dropped ones leave one
+  std::uint64_t sequence;  // from 0 in each process; dropped records leave a gap
   std::uint64_t start_ns;  // CLOCK_MONOTONIC
   std::uint64_t end_ns;
   std::uint64_t tokens;
   std::uint64_t samples;
   std::array<std::uint64_t, kRegionPhases> phase_ns;
-  std::uint64_t index;  // the program's own number of the step, where it has one, else the sequence
+  std::uint64_t index;  // the program's own number for the step, or else the sequence
   StepKind kind;
   std::uint8_t types;       // how many of `flop` are used
   std::uint8_t pass_kinds;  // how many of `passes` are used
-  std::uint8_t profiled;    // 1 explained, 2 held up by that: no rate is made of either
+  std::uint8_t profiled;    // 1: explained. 2: slowed by that. No rate is made from either
   std::array<std::uint8_t, 4> reserved;
   std::array<StepFlop, kStepTypes> flop;
   std::array<StepPass, kStepPasses> passes;
@@ -72,8 +73,8 @@ struct StepRecord {
 };
 static_assert(sizeof(StepRecord) == 640 && std::is_trivially_copyable_v<StepRecord>);
 
-// What one pair (operator, type) came to in one block. 128-bit sums in two halves: a carry into the
-// high half is bracketed by RegionBlock::carries.
+// The sums of one pair (operator, type) in one block. 128-bit sums are in two halves;
+// RegionBlock::carries is odd while a carry into the high half is written.
 struct RegionCell {
   RegionWord calls;
   RegionWord hardware_low, hardware_high;
@@ -83,8 +84,8 @@ struct RegionCell {
 };
 static_assert(sizeof(RegionCell) == 64);
 
-// One thread's counters. When its thread ends, the block is handed to the next one and goes on from
-// where it stands: nothing is folded, so nothing can be lost or counted twice half-way.
+// The counters of one thread. When the thread ends, another thread takes the block and goes on from
+// its sums. Nothing is moved, so nothing can be lost or counted twice.
 struct alignas(64) RegionBlock {
   std::atomic<std::uint32_t> taken;  // 1 while a thread holds it
   std::uint32_t reserved;
@@ -113,15 +114,15 @@ struct alignas(64) RegionHeader {
   std::atomic<std::int32_t> rank, world_size, local_rank;   // -1: not known
   std::atomic<std::uint32_t> ended;                         // 1: the process said goodbye
   std::atomic<std::uint32_t> operators, types, fact_bytes;  // used of each table
-  std::atomic<std::uint32_t> blocks;                        // ever taken, from the first on
-  RegionWord tokens;                                        // that entered a first block
+  std::atomic<std::uint32_t> blocks;                        // how many were ever taken
+  RegionWord tokens;                                        // tokens that entered a model
   RegionWord token_rows;  // of the widest table they were looked up in; 0: no tokens seen
   RegionWord samples;
   RegionWord last_ns;  // CLOCK_MONOTONIC of the last sign of life
   std::array<RegionWord, kRegionPhases> phase_ns;
   std::array<RegionWord, kHostLines> host_ns;
   RegionWord collectives, collective_bytes;  // calls and bytes the host saw
-  char run[64];                              // names the run (MFU_RUN_ID); empty: nobody named it
+  char run[64];                              // name of the run (MFU_RUN_ID); may be empty
   std::uint32_t attempt;                     // of the run, from 0 (MFU_ATTEMPT)
   std::uint32_t reserved2;
   alignas(64) RegionWord step_head;  // produced
@@ -141,7 +142,7 @@ struct Region {
       keys;                                           // (operator << 8 | type) + 1; 0: unused
   std::array<char, kRegionFactBytes> facts;           // lines "key=value\n", appended
   RegionPhases phases;                                // what passes were for
-  std::array<RegionBlock, kRegionBlocks + 1> blocks;  // the last: threads beyond, under a lock
+  std::array<RegionBlock, kRegionBlocks + 1> blocks;  // the last is shared, under a lock
   std::array<StepRecord, kRegionSteps> steps;         // a ring
 };
 static_assert(std::is_standard_layout_v<Region>);

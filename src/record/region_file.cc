@@ -55,8 +55,9 @@ struct Place {
   std::int32_t rank = -1, world_size = -1, local_rank = -1;
 };
 
-// As torchrun and its kin say it, else as the scheduler that started each rank apart. Slurm's are
-// those of a step (`srun`): a batch script has a number of tasks too, and is one process.
+// The rank from the variables of torchrun and its like, else from those of the scheduler that
+// started each rank. Slurm's variables count only inside a step (`srun`): a batch script has a
+// number of tasks too, but is one process.
 Place place_of_environment() {
   Place place{environment_number("RANK"), environment_number("WORLD_SIZE"),
               environment_number("LOCAL_RANK")};
@@ -100,21 +101,21 @@ void begin_header(RegionHeader& header) {
   header.local_rank = place.local_rank;
   const char* run = std::getenv("MFU_RUN_ID");
   std::snprintf(header.run, sizeof header.run, "%s", run == nullptr ? "" : run);
-  // The launcher's, and torchrun's own restarts of its workers within it.
+  // The launcher's attempt, plus how often torchrun restarted its workers.
   header.attempt =
       static_cast<std::uint32_t>(std::max(environment_number("MFU_ATTEMPT"), 0) +
                                  std::max(environment_number("TORCHELASTIC_RESTART_COUNT"), 0));
 }
 
-// Beyond a limit on file sizes the kernel would send SIGXFSZ, which ends a program that never asked
-// for us: look first.
+// Checks the limit on file sizes first. Beyond it the kernel sends SIGXFSZ, which would end the
+// program.
 bool file_limit_allows(std::size_t bytes) {
   rlimit limit{};
   return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
          limit.rlim_cur >= bytes;
 }
 
-// Every page there now: a store into a hole of a full tmpfs would be a SIGBUS.
+// Allocates every page now, because a store into a hole of a full tmpfs is a SIGBUS.
 bool reserve(int descriptor, std::size_t bytes) {
   if (fallocate(descriptor, 0, 0, static_cast<off_t>(bytes)) == 0) return true;
   if (errno != EOPNOTSUPP && errno != ENOSYS) return false;
@@ -127,7 +128,7 @@ bool reserve(int descriptor, std::size_t bytes) {
   return true;
 }
 
-// Maps a file that is whole already; of `over` the content goes there first.
+// Maps a complete file. If `over` is given, its content is copied to the file first.
 Result<Region*> map_region(int descriptor, const std::string& path, Region* over) {
   auto map = [&](void* at, int flags) {
     return mmap(at, sizeof(Region), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE | flags,
@@ -179,7 +180,7 @@ std::uint64_t process_start_ticks(std::uint32_t pid) {
   ssize_t size = file.number() < 0 ? 0 : read(file.number(), text, sizeof text - 1);
   if (size <= 0) return 0;
   text[size] = 0;
-  // The name in parentheses may hold anything, also blanks and parentheses: count from its end.
+  // The name in parentheses may hold blanks and parentheses, so count from its end.
   const char* at = std::strrchr(text, ')');
   if (at == nullptr || (at[1] == ' ' && (at[2] == 'Z' || at[2] == 'X'))) return 0;
   for (int field = 2; at != nullptr && field < 22; ++field) at = std::strchr(at + 1, ' ');
@@ -193,7 +194,7 @@ std::string host_name() {
   for (char& letter : safe) {
     bool plain = (letter >= 'a' && letter <= 'z') || (letter >= 'A' && letter <= 'Z') ||
                  (letter >= '0' && letter <= '9') || letter == '.' || letter == '_';
-    if (!plain) letter = '_';  // no '-': it parts host from pid in file names
+    if (!plain) letter = '_';  // not '-', which separates host and pid in file names
   }
   if (safe[0] == '.') safe[0] = '_';
   return safe;
@@ -222,15 +223,15 @@ Result<Region*> create_region(const std::string& folder, Region* over) {
   if (memory == MAP_FAILED) return give_up(hidden);
   Region* region = static_cast<Region*>(memory);
   if (over == nullptr) begin_header(region->header);
-  // Under its name only when whole: a drainer never sees a half-made one.
+  // It gets its name only when it is complete, so that a drainer never sees half of it.
   if (rename(hidden.c_str(), path.c_str()) != 0) return give_up(path);
   return region;
 }
 
 namespace {
 
-// Beyond a limit on file sizes a process may map a file that is large enough already: whoever
-// drains the folder makes one when asked. Waits for two seconds at most.
+// A process with a limit on file sizes may still map a large file that exists. So it asks the
+// launcher, which drains the folder, to make one. Waits two seconds at most.
 Result<Region*> ask_for_region(const std::string& folder, Region* over) {
   std::string mine = std::to_string(getpid());
   std::string wish = folder + "/" + std::string(kWish) + mine;
@@ -261,7 +262,7 @@ std::string who() {
   return rank < 0 ? process : "rank " + std::to_string(rank) + " (" + process + ")";
 }
 
-// For the launcher: this process counts, and nobody can read it.
+// Tells the launcher that this process counts but that nobody can read its counts.
 void leave_note(const std::string& folder, const std::string& why) {
   std::string text = who() + " is missing here: its counters could not be made (" + why + ")\n";
   std::string path = folder + "/note-" + std::to_string(getpid()) + ".txt";

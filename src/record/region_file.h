@@ -1,4 +1,4 @@
-// A region's memory, made by the process that counts. region_open.h is for those who read it.
+// Makes the memory of a region, in the process that counts. region_open.h reads it.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,26 @@ namespace mfu {
 std::uint64_t monotonic_ns();
 std::uint64_t realtime_ns();
 
-// When a process began, in ticks since boot: with the pid it names one process for good. 0: there
-// is no such process (or no /proc).
+// When a process began, in ticks since boot. Together with the pid it identifies a process. 0 if
+// there is no such process (or no /proc).
 std::uint64_t process_start_ticks(std::uint32_t pid);
 
 // This host's name, safe in a file name.
 std::string host_name();
 
-// A region with its header filled in: a file in `folder`, or private memory where that is empty.
-// Never unmapped. `over`: memory of a private region whose content the new one takes over, in
-// place.
+// Makes a region and fills in its header: a file in `folder`, or private memory if that is empty.
+// It is never unmapped. If `over` is given, the new region takes the content and the address of
+// that private region.
 Result<Region*> create_region(const std::string& folder, Region* over = nullptr);
 
-// The same where it can be made: in `folder`, in the launcher's spare one ($MFU_REGION_SPARE), or,
-// beyond a limit on file sizes, in a file that the launcher makes (a `patient` caller waits two
-// seconds for it). `note` says where another place had to do; a failure is left for the launcher.
+// The same, with other places if needed: in `folder`, in the launcher's spare folder
+// ($MFU_REGION_SPARE), or, if a limit on file sizes forbids both, in a file that the launcher makes
+// (a `patient` caller waits two seconds for it). `note` says if another place was used. If all
+// fail, a note is left for the launcher.
 Result<Region*> create_region_or_near(const std::string& folder, Region* over, bool patient,
                                       std::string& note);
 
-// Names in a region folder: what a process wishes for (kWish + pid), and what it gets.
+// File names in a region folder: what a process asks for (kWish + pid), and what it gets.
 inline constexpr std::string_view kWish = "wish-";
 inline constexpr std::string_view kBlank = ".blank-";
 

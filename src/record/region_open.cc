@@ -22,7 +22,7 @@ class OpenFile {
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   int number() const { return number_; }
-  // 0: it is no plain file.
+  // 0 if it is no plain file.
   std::size_t size() const {
     struct stat status{};
     if (fstat(number_, &status) != 0 || !S_ISREG(status.st_mode)) return 0;
@@ -43,7 +43,7 @@ Failure not_a_region(const std::string& path) {
                   std::to_string(kRegionVersion) + ")");
 }
 
-// Of a copy or a mapping of the right size.
+// For a copy or a mapping of the right size.
 template <class Layout>
 bool is_region(const Layout& region, std::uint32_t version) {
   return region.header.magic == kRegionMagic && region.header.version == version &&
@@ -70,7 +70,7 @@ Result<std::unique_ptr<Layout>> read_whole(const OpenFile& file, const std::stri
     done += static_cast<std::size_t>(size);
   }
   if (done != sizeof(Layout) || !is_region(*region, version)) return not_a_region(path);
-  // What was drained while it was copied may have been overwritten too; by then it is on the disk.
+  // Records that were drained during the copy may have been overwritten. They are on the disk.
   std::uint64_t tail = 0;
   auto place = reinterpret_cast<const char*>(&region->header.step_tail) - to;
   if (pread(file.number(), &tail, sizeof tail, place) == sizeof tail) {

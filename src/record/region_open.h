@@ -1,5 +1,5 @@
-// Another process's region: mapped by the one that drains it, copied by a reader. A region of
-// layout 1 is given as layout 2.
+// Opens the region of another process. The drainer maps it; a reader copies it. A region of layout
+// 1 is returned as layout 2.
 #pragma once
 
 #include <memory>
@@ -15,11 +15,11 @@ class OpenRegion {
  public:
   static Result<OpenRegion> open(const std::string& path);
 
-  // As it is now. Of layout 1: as it was at the last refresh().
+  // The current content. For layout 1, the content at the last refresh().
   const Region& region() const { return mapped_ ? *mapped_ : *copy_; }
   void refresh();
   void set_tail(std::uint64_t tail);
-  // Asks the program for something (RequestKind); false: its layout knows no requests.
+  // Asks the program for something (RequestKind). Returns false if its layout has no requests.
   bool request(std::uint64_t word);
 
  private:
@@ -32,7 +32,7 @@ class OpenRegion {
   std::unique_ptr<Region> copy_;
 };
 
-// A copy, which no other process can change under a reader.
+// Returns a copy, which no other process can change while it is read.
 Result<std::unique_ptr<Region>> copy_region(const std::string& path);
 
 }  // namespace mfu

@@ -1,7 +1,8 @@
-// The part of a region that says what passes were for (JSON.md, Phases): tables of models and
-// devices, FLOPs by phase, model, device and type, and tokens and time by phase and model. Written
-// where a pass ends, under the recorder's lock; an operator pays nothing for it. What no line holds
-// yet (a pass under way) is the run's total less the lines: readers call that `other`.
+// The part of a region that says what passes were for (docs/formats/run.md, Phases). It has tables
+// of models and devices, FLOPs by phase, model, device and type, and tokens and time by phase and
+// model. It is written at the end of a pass, under the recorder's lock, so an operator pays nothing
+// for it. FLOPs that are in no line yet (a running pass) are the total minus the lines; readers
+// call that `other`.
 #pragma once
 
 #include <array>
@@ -13,9 +14,9 @@
 namespace mfu {
 
 inline constexpr std::size_t kRegionModels = 32;  // the last one stands for all beyond
-// Numbers that stand for no model. `kMixed` beside a model's number: parts of passes that decoded
-// some sequences and prefilled others; their time is the decode line's. `kIdleModel` of the phase
-// `other`: no pass ran.
+// Numbers that are no model. `kMixed`, added to a model's number, marks parts of passes that
+// decoded some sequences and prefilled others; their time is in the decode line. `kIdleModel` in
+// the phase `other` is time in which no pass ran.
 inline constexpr std::uint32_t kMixed = 0x40, kIdleModel = 0xFF;
 inline constexpr std::size_t kRegionDevices = 16;
 inline constexpr std::size_t kRegionLines = 256;
@@ -29,7 +30,7 @@ static_assert(RegionWord::is_always_lock_free && sizeof(RegionWord) == 8);
 enum class PassPhase : std::uint8_t { train, validation, prefill, decode, forward, other };
 inline constexpr std::size_t kPassPhases = 6;
 
-// What the main thread did, in nanoseconds of its own time; what none of them holds is not known.
+// What the main thread did, in nanoseconds. The rest of its time is not known.
 enum class HostLine : std::uint8_t { compute, loader, device_wait, io, sleep, preempted };
 inline constexpr std::size_t kHostLines = 6;
 
@@ -42,7 +43,8 @@ struct RegionDevice {
   char identity[64];  // its uuid; empty: not known
 };
 
-// Values by size, 16 steps an octave (2% wide), small ones exactly: for medians and percentiles.
+// A histogram for medians and percentiles. Small values are exact; each octave above has 16
+// buckets.
 struct RegionSpread {
   static constexpr std::size_t kBuckets = 512;
   std::array<std::atomic<std::uint32_t>, kBuckets> counts;
@@ -53,7 +55,7 @@ struct RegionSpread {
     std::size_t bucket = 16 * octave + static_cast<std::size_t>(value >> octave);
     return bucket < kBuckets ? bucket : kBuckets - 1;
   }
-  // The middle of what falls into a bucket.
+  // The middle of a bucket.
   static constexpr std::uint64_t value_of(std::size_t bucket) {
     if (bucket < 32) return bucket;
     std::size_t octave = bucket / 16 - 1;
@@ -91,7 +93,7 @@ struct RegionPhases {
   std::array<RegionPass, kRegionPasses> passes;
 };
 
-// What one phase and model came to within a step.
+// The sums of one phase and model within a step.
 struct StepPass {
   std::uint16_t key;  // phase << 8 | model
   std::uint16_t reserved;

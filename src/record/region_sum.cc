@@ -6,15 +6,15 @@ namespace mfu {
 
 namespace {
 
-// A carry lasts two stores, so a few tries are enough; a process that was killed within one leaves
-// the mark odd for good, and then what stands there is taken.
+// A carry takes two stores, so a few tries are enough. If a process was killed during one, the mark
+// stays odd; then the sum is taken as it is.
 constexpr int kTries = 64;
 
 Uint128 wide(const RegionBlock& block, const RegionWord& low, const RegionWord& high) {
   return wide_sum(block.carries, low, high);
 }
 
-// Calls `visit(block, cell)` for the used blocks of the cell, the shared one among them.
+// Calls `visit(block, cell)` for all used blocks of the cell, including the shared one.
 template <typename Visit>
 void visit_blocks(const Region& region, std::size_t cell, const Visit& visit) {
   std::size_t used =
@@ -23,7 +23,7 @@ void visit_blocks(const Region& region, std::size_t cell, const Visit& visit) {
   visit(region.blocks[kRegionBlocks], region.blocks[kRegionBlocks].cells[cell]);
 }
 
-// Operator and type of a cell; false: unused, or nonsense in a damaged file.
+// Gives operator and type of a cell. False if it is unused, or nonsense in a damaged file.
 bool key_of(const Region& region, std::size_t cell, unsigned& operator_id, unsigned& type_id) {
   std::uint32_t key = region.keys[cell].load(std::memory_order_acquire);
   if (key == 0) return false;

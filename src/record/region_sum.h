@@ -1,5 +1,4 @@
-// The blocks of a region added up. Also for a region read from a file that may be damaged: every
-// index in it is checked.
+// Adds up the blocks of a region. The region may come from a damaged file: every index is checked.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ struct CellSum {
   std::uint64_t bytes = 0;
 };
 
-// Every pair (operator, type) that was called. Exact for threads at rest; of one that counts
-// meanwhile, some call may be in one field and not yet in another.
+// Every pair (operator, type) that was called. It is exact for threads at rest. For a thread that
+// is counting, a call may be in one field but not yet in another.
 std::vector<CellSum> sum_cells(const Region& region);
 
 // The same by data type alone, into `sums` (kRegionTypes of them), without an allocation.
@@ -27,7 +26,7 @@ struct TypeSum {
 };
 void sum_types(const Region& region, TypeSum* sums);
 
-// Both halves of a sum whose writer brackets a carry by `carries`.
+// A sum from its two halves. Its writer makes `carries` odd while it writes a carry.
 Uint128 wide_sum(const RegionWord& carries, const RegionWord& low, const RegionWord& high);
 
 }  // namespace mfu

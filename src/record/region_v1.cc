@@ -6,7 +6,7 @@ namespace mfu::v1 {
 
 namespace {
 
-// Counters are copied one by one: the process that owns them may be counting.
+// Copies counters one by one, because the process that owns them may be counting.
 template <class Word>
 void copy_word(const Word& from, Word& to) {
   to.store(from.load(std::memory_order_relaxed), std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// Layout 1 of a region, as mfu 0.1.0 wrote it: what an older observer left behind, or still writes,
-// is read as layout 2 (region.h) with what it lacks empty.
+// Layout 1 of a region, which mfu 0.1.0 wrote. What an older observer left behind or still writes
+// is read as layout 2 (region.h); what layout 1 lacks stays empty.
 #pragma once
 
 #include <memory>

@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kRoomBytes = 32u << 20;        // what a region folder should have free
-constexpr auto kKeepFor = std::chrono::hours(7 * 24);  // regions that nobody came back for
+constexpr auto kKeepFor = std::chrono::hours(7 * 24);  // then leftover regions are removed
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -72,7 +72,7 @@ void remove_forgotten(const std::string& folder) {
   }
 }
 
-// A folder of this run's own under `base`; empty: none could be made.
+// Makes a folder for this run in `base`. Empty if that fails.
 std::string create_folder_in(const std::string& base, const std::string& name,
                              std::vector<std::string>& notes) {
   std::string mine = fmt::format("{}/mfu-{}", base, getuid());
@@ -86,7 +86,7 @@ std::string create_folder_in(const std::string& base, const std::string& name,
   return make_own_folder(folder).has_value() ? folder : std::string();
 }
 
-// Where regions go: memory-backed if there is such a folder with room.
+// Makes the folder for regions: in memory, if there is such a folder with room.
 Result<std::string> create_region_folder(const std::string& name, std::vector<std::string>& notes) {
   std::vector<std::string> bases = {"/dev/shm", environment("XDG_RUNTIME_DIR"),
                                     environment("TMPDIR"), "/tmp"};
@@ -109,7 +109,8 @@ Result<std::string> create_region_folder(const std::string& name, std::vector<st
                                          kRoomBytes >> 20));
 }
 
-// Beside it, on another file system, for what the first refuses; empty: there is none.
+// Makes a second folder on another file system, for regions that the first has no room for. Empty
+// if there is none.
 std::string create_spare_folder(const std::string& name, const std::string& region_folder) {
   std::vector<std::string> ignored;
   for (const std::string& base :
@@ -121,8 +122,8 @@ std::string create_spare_folder(const std::string& name, const std::string& regi
   return {};
 }
 
-// Where runs go whose own place cannot be written. One that somebody else laid out for us is not
-// used: a new name, which nobody could know before, serves.
+// The folder for runs whose own place cannot be written. If another user has made a folder of that
+// name, it is not used; a new folder with a name that nobody could know is made instead.
 Result<std::string> spare_folder(std::vector<std::string>& notes) {
   std::string temporary = environment("TMPDIR").empty() ? "/tmp" : environment("TMPDIR");
   std::string folder = fmt::format("{}/mfu-runs-{}", temporary, getuid());
@@ -197,8 +198,8 @@ LaunchFile launch_of(const std::vector<std::string>& command, const Job& job) {
   return launch;
 }
 
-// Tasks of one job meet under one name. One whose task has run there to a good end is an earlier
-// run of the same job: the next number is this one's.
+// All tasks of a job use the same name. If our task has already ended well in that directory, it is
+// an earlier run of the same job, and this run gets the next number.
 std::string job_directory(const std::string& base, const LaunchFile& launch) {
   std::string directory = base;
   for (int i = 2; i < 10000 && has_finished(directory, launch); ++i) {

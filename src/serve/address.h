@@ -11,8 +11,7 @@ namespace mfu {
 // "127.0.0.1:9464" → "127.0.0.1", "[::1]:80" → "::1", "Localhost" → "localhost".
 std::string host_of(std::string_view host_header);
 // Whether it is localhost, 127.x.y.z or ::1, which no other site can be called. This stops a page
-// of
-// another site, whose name was rebound to this address, from reading what is served here.
+// of another site, whose name was rebound to this address, from reading what is served here.
 bool is_loopback_name(std::string_view host);
 // "%2Fa%20b" → "/a b". None if it is malformed or holds a 0 byte.
 std::optional<std::string> percent_decoded(std::string_view text);

@@ -17,9 +17,8 @@ struct ServeState {
 };
 
 // Whether one more connection may be accepted, decided before anything is read from it: there must
-// be
-// fewer than options.connections_most, and the program must have descriptors left. `descriptor` is
-// the lowest that was free.
+// be fewer than options.connections_most, and the program must have descriptors left. `descriptor`
+// is the lowest that was free.
 bool has_room(const ServeState& state, int descriptor);
 
 // Runs on the socket's executor. The session keeps itself alive while it has work to do.

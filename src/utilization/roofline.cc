@@ -1,6 +1,5 @@
 // S. Williams, A. Waterman, D. Patterson: Roofline (CACM 52/4, 2009): compute is the limit of a
-// step
-// if its FLOPs per byte exceed the device's peak divided by its bandwidth.
+// step if its FLOPs per byte exceed the device's peak divided by its bandwidth.
 #include "mfu/utilization.h"
 
 namespace mfu {
