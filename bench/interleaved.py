@@ -25,7 +25,8 @@ def interval(values, draws=1000):
 
 
 def off_on(step, on, times, rounds):
-    """(off/off, on/off) of each round: off, on, off, on, off; each on is held against the two offs around it. `on` is a context that yields other work, or None for the same."""
+    """(off/off, on/off) of each round: off, on, off, on, off; each on is held against the two offs around it. `on` is
+    a context that yields other work, or None for the same."""
     noise, effect = [], []
     for _ in range(rounds):
         taken = []
@@ -54,16 +55,28 @@ def lines(markdown):
     """A function that prints a row of cells."""
 
     def line(*cells):
-        print("| " + " | ".join(cells) + " |" if markdown else "  ".join(f"{cell:<28}" for cell in cells).rstrip(), flush=True)
+        print(
+            "| " + " | ".join(cells) + " |" if markdown else "  ".join(f"{cell:<28}" for cell in cells).rstrip(),
+            flush=True,
+        )
 
     return line
 
 
 def gpt_steps():
-    """(name, model, step, times a block) of two training steps without an optimizer: one layer of width 64, about 2 ms; two of width 256, about 50 ms."""
+    """(name, model, step, times a block) of two training steps without an optimizer: one layer of width 64, about 2
+    ms; two of width 256, about 50 ms."""
     sys.path.append(str(ROOT / "tests" / "python" / "observer"))
     from models import Gpt, gpt_step
 
-    for name, shape, batch, times in (("2 ms", {"layers": 1, "width": 64, "heads": 2, "vocabulary": 256}, 4, 8), ("50 ms", {"layers": 2, "width": 256, "heads": 8, "vocabulary": 1024}, 16, 2)):
+    for name, shape, batch, times in (
+        ("2 ms", {"layers": 1, "width": 64, "heads": 2, "vocabulary": 256}, 4, 8),
+        ("50 ms", {"layers": 2, "width": 256, "heads": 8, "vocabulary": 1024}, 16, 2),
+    ):
         model = Gpt(**shape)
-        yield name, model, lambda model=model, batch=batch, words=shape["vocabulary"]: gpt_step(model, batch, 32, words), times
+        yield (
+            name,
+            model,
+            lambda model=model, batch=batch, words=shape["vocabulary"]: gpt_step(model, batch, 32, words),
+            times,
+        )

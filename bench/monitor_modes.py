@@ -1,9 +1,11 @@
-"""What each mode of the monitor costs a training step, beside what was published of such modes and beside a plain-Python logger.
+"""What each mode of the monitor costs a training step, beside what was published of such modes and beside a
+plain-Python logger.
 
     PYTHONPATH=build/release/python .venv/bin/python bench/monitor_modes.py [--rounds 100] [--markdown]
 
-Monitored and plain steps by turns in one process, CPU time of the thread that trains, one compute thread; sinks: log, CSV, TensorBoard, Prometheus, run directory. `alone` is the same
-calls around an empty step, best round: what the loop pays where nothing is counted, without the machine's noise. `behind` is CPU time of the monitor's own threads a step.
+Monitored and plain steps by turns in one process, CPU time of the thread that trains, one compute thread; sinks: log,
+CSV, TensorBoard, Prometheus, run directory. `alone` is the same calls around an empty step, best round: what the loop
+pays where nothing is counted, without the machine's noise. `behind` is CPU time of the monitor's own threads a step.
 """
 
 import argparse
@@ -20,10 +22,23 @@ from interleaved import ROOT, as_text, cpu_ns, gpt_steps, lines, off_on, percent
 sys.path[:0] = [str(ROOT / "build" / "release" / "python")]
 import mfu  # noqa: E402
 
-MODEL = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 2, "num_attention_heads": 8, "vocab_size": 1024}
+MODEL = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 256,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "vocab_size": 1024,
+}
 # (name, settings, what was published: a training run's time more, by mode)
-MODES = [("estimate", {"mode": "estimate"}, "0.1 %"), ("smart", {"mode": "smart"}, "0.5 %"), ("profiler, every 50 steps", {"mode": "profiler", "measure_flops_frequency": 50}, "5 %"),
-         ("profiler, every step", {"mode": "profiler", "measure_flops_frequency": 1}, "5 %"), ("hybrid", {"mode": "hybrid"}, "2 to 10 %")]
+MODES = [
+    ("estimate", {"mode": "estimate"}, "0.1 %"),
+    ("smart", {"mode": "smart"}, "0.5 %"),
+    ("profiler, every 50 steps", {"mode": "profiler", "measure_flops_frequency": 50}, "5 %"),
+    ("profiler, every step", {"mode": "profiler", "measure_flops_frequency": 1}, "5 %"),
+    ("hybrid", {"mode": "hybrid"}, "2 to 10 %"),
+]
 
 
 class Monitored:
@@ -31,8 +46,16 @@ class Monitored:
 
     def __init__(self, folder, settings):
         os.makedirs(folder)
-        self.monitor = mfu.Monitor(model=MODEL, peak=1e15, output_dir=folder, csv=f"{folder}/steps.csv", tensorboard=f"{folder}/board", prometheus=f"{folder}/mfu.prom",
-                                   wandb=False, **settings)
+        self.monitor = mfu.Monitor(
+            model=MODEL,
+            peak=1e15,
+            output_dir=folder,
+            csv=f"{folder}/steps.csv",
+            tensorboard=f"{folder}/board",
+            prometheus=f"{folder}/mfu.prom",
+            wandb=False,
+            **settings,
+        )
         self.number = 0
 
     def around(self, step):
@@ -58,7 +81,16 @@ class Plain:
             start = time.perf_counter()
             step()
             with self.lock:
-                self.deque.append({"step": self.number, "loss": 2.5, "grad_norm": 0.7, "learning_rate": 1e-4, "tokens": 16 * 32, "time": time.perf_counter() - start})
+                self.deque.append(
+                    {
+                        "step": self.number,
+                        "loss": 2.5,
+                        "grad_norm": 0.7,
+                        "learning_rate": 1e-4,
+                        "tokens": 16 * 32,
+                        "time": time.perf_counter() - start,
+                    }
+                )
             self.number += 1
 
         return work
@@ -93,7 +125,9 @@ def main():
             step()
         base = min(cpu_ns(step, times) for _ in range(10)) / 1e6
         for mode, settings, published in [*MODES, ("a dict into a deque", None, "")]:
-            monitored = Plain() if settings is None else Monitored(f"{folder}/{name}-{mode}".replace(" ", "-"), settings)
+            monitored = (
+                Plain() if settings is None else Monitored(f"{folder}/{name}-{mode}".replace(" ", "-"), settings)
+            )
             work = monitored.around(step)
             work()  # registers the observer, where it is wanted, once and for good
             noise, effect = off_on(step, lambda work=work: contextlib.nullcontext(work), times, arguments.rounds)
@@ -102,7 +136,16 @@ def main():
             alone = min(cpu_ns(empty, 200) for _ in range(5)) / 1e3
             monitored.drain()
             behind = behind_ns(work, 50) / 1e3
-            line(name, f"{base:.2f}", mode, as_text(percents(noise)), as_text(percents(effect)), f"{alone:.1f}", f"{behind:.0f}", published)
+            line(
+                name,
+                f"{base:.2f}",
+                mode,
+                as_text(percents(noise)),
+                as_text(percents(effect)),
+                f"{alone:.1f}",
+                f"{behind:.0f}",
+                published,
+            )
 
 
 if __name__ == "__main__":

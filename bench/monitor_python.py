@@ -1,10 +1,13 @@
-"""What log_step costs a Python loop, keyword arguments and every sink on, beside a plain-Python logger, also while disks stall.
+"""What log_step costs a Python loop, keyword arguments and every sink on, beside a plain-Python logger, also while
+disks stall.
 
     PYTHONPATH=build/release/python .venv/bin/python bench/monitor_python.py [--wandb] [FOLDER]
 
-Each row has an empty loop of its own, timed by turns with it and after the same pauses: what the machine does to both is in both. A row is timed five times (three where steps are paced):
-its best is the best of all, its quantiles are the medians, since what a shared machine takes away comes in bursts. --wandb: Weights & Biases too, offline, in
-its thread. Steps come as fast as the loop can call, which fills the queue; in the rows "a step each 200 µs" they come as from a quick training loop, and every thread works meanwhile.
+Each row has an empty loop of its own, timed by turns with it and after the same pauses: what the machine does to both
+is in both. A row is timed five times (three where steps are paced): its best is the best of all, its quantiles are
+the medians, since what a shared machine takes away comes in bursts. --wandb: Weights & Biases too, offline, in its
+thread. Steps come as fast as the loop can call, which fills the queue; in the rows "a step each 200 µs" they come as
+from a quick training loop, and every thread works meanwhile.
 """
 
 import collections
@@ -19,8 +22,16 @@ import mfu
 
 ROUNDS, STEPS = 10, 4000  # a round is what the queue holds
 TIMES, PACED_TIMES = 5, 3
-LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
-         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}
+LLAMA = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+}
 SLOW_BYTES, SLOW_PAUSE_S = 4096, 0.02  # what a slow disk takes, and how often
 
 
@@ -69,8 +80,17 @@ def timed_once(step, between, pace_ns, number):
 
 def monitor_in(folder, project, **more):
     os.makedirs(folder, exist_ok=True)
-    return mfu.Monitor(model=LLAMA, mode="estimate", peak=989.4e15, output_dir=folder, csv=f"{folder}/steps.csv", tensorboard=f"{folder}/board",
-                       prometheus=f"{folder}/mfu.prom", wandb=project, **more)
+    return mfu.Monitor(
+        model=LLAMA,
+        mode="estimate",
+        peak=989.4e15,
+        output_dir=folder,
+        csv=f"{folder}/steps.csv",
+        tensorboard=f"{folder}/board",
+        prometheus=f"{folder}/mfu.prom",
+        wandb=project,
+        **more,
+    )
 
 
 def logging(monitor):
@@ -136,7 +156,9 @@ def main():
         import torch
 
         mask = torch.ones(8, 4096, dtype=torch.int64)
-        row("log_step, a mask of 8 × 4096", timed(lambda number: monitor.log_step(number, attention_mask=mask), drained))
+        row(
+            "log_step, a mask of 8 × 4096", timed(lambda number: monitor.log_step(number, attention_mask=mask), drained)
+        )
     except ImportError:
         pass
     monitor.close()
@@ -153,11 +175,24 @@ def main():
 
     def plain(number):
         with lock:
-            deque.append({"step": number, "epoch": 1, "loss": 2.5, "grad_norm": 0.7, "learning_rate": 1e-4, "tokens": 8 * 4096, "time": time.perf_counter()})
+            deque.append(
+                {
+                    "step": number,
+                    "epoch": 1,
+                    "loss": 2.5,
+                    "grad_norm": 0.7,
+                    "learning_rate": 1e-4,
+                    "tokens": 8 * 4096,
+                    "time": time.perf_counter(),
+                }
+            )
 
     row("a dict into a deque, with a lock", timed(plain, deque.clear))
     row("the same, a step each 200 µs", timed(plain, deque.clear, 200_000))
-    print(f"steps dropped while somebody drained: {dropped}; sinks: log, CSV, TensorBoard, Prometheus, run directory{', Weights & Biases offline' if project else ''}")
+    print(
+        f"steps dropped while somebody drained: {dropped}; sinks: log, CSV, TensorBoard, Prometheus, run"
+        f" directory{', Weights & Biases offline' if project else ''}"
+    )
 
 
 if __name__ == "__main__":

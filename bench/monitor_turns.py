@@ -1,6 +1,8 @@
-"""log_step of two builds, turn by turn in one run: the best and the median of each, in C++ and from Python, the run directory on.
+"""log_step of two builds, turn by turn in one run: the best and the median of each, in C++ and from Python, the run
+directory on.
 
-    bench/monitor_turns.py BUILD_BEFORE BUILD_AFTER [TURNS]     folders with bench/monitor_bench and python/mfu, such as build/release
+    bench/monitor_turns.py BUILD_BEFORE BUILD_AFTER [TURNS]     folders with bench/monitor_bench and python/mfu, such
+    as build/release
 """
 
 import os
@@ -10,7 +12,9 @@ import tempfile
 
 PROGRAM = """
 import sys, time, mfu
-monitor = mfu.Monitor(mode="estimate", peak=1e15, output_dir=sys.argv[1], run_dir=sys.argv[1] + "/mfu-run", csv=sys.argv[1] + "/steps.csv", wandb=False)
+folder = sys.argv[1]
+monitor = mfu.Monitor(mode="estimate", peak=1e15, output_dir=folder, run_dir=folder + "/mfu-run",
+                      csv=folder + "/steps.csv", wandb=False)
 log_step, best, number = monitor.log_step, 1e9, 0
 for _ in range(60):
     start = time.perf_counter()
@@ -23,14 +27,21 @@ print(best * 1e9)
 
 
 def native(build, folder):
-    text = subprocess.run([os.path.join(build, "bench", "monitor_bench"), folder], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [os.path.join(build, "bench", "monitor_bench"), folder], capture_output=True, text=True, check=True
+    ).stdout
     (line,) = [line for line in text.splitlines() if line.startswith("log_step, five sinks")]
     return float(line[44:].split()[0])
 
 
 def python(build, folder):
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, folder], capture_output=True, text=True, check=True,
-                          env=dict(os.environ, PYTHONPATH=os.path.abspath(os.path.join(build, "python"))))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, folder],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ, PYTHONPATH=os.path.abspath(os.path.join(build, "python"))),
+    )
     return float(done.stdout)
 
 

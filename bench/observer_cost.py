@@ -1,11 +1,15 @@
-"""What observing costs: a training step with the observer on and off, interleaved in one process, beside other ways to count.
+"""What observing costs: a training step with the observer on and off, interleaved in one process, beside other ways
+to count.
 
-    PYTHONPATH=build/release/python .venv/bin/python bench/observer_cost.py [--rounds 200] [--only operators|steps|startup|callgrind] [--markdown]
+    PYTHONPATH=build/release/python .venv/bin/python bench/observer_cost.py [--rounds 200] [--only
+    operators|steps|startup|callgrind] [--markdown]
 
-Times are CPU time of the thread (the machine may be busy), one compute thread. A round is off, on, off, on, off: on/off is held against the two blocks around each on
-block, off/off is the same reckoning on the off blocks alone, the noise of the same run. Starting and stopping lie outside what is timed. Intervals are
-95 % by bootstrap over rounds. `bound` is the upper end of on/off less the median of off/off. On a busy machine that bound is the noise: then operators counted a step × what
-one costs (best of all rounds) says more, and stands beneath. mfu-tracker (pip install mfu-tracker) is left out, and said, where it is not installed.
+Times are CPU time of the thread (the machine may be busy), one compute thread. A round is off, on, off, on, off:
+on/off is held against the two blocks around each on block, off/off is the same reckoning on the off blocks alone, the
+noise of the same run. Starting and stopping lie outside what is timed. Intervals are 95 % by bootstrap over rounds.
+`bound` is the upper end of on/off less the median of off/off. On a busy machine that bound is the noise: then
+operators counted a step × what one costs (best of all rounds) says more, and stands beneath. mfu-tracker (pip install
+mfu-tracker) is left out, and said, where it is not installed.
 """
 
 import argparse
@@ -61,7 +65,8 @@ def profiled():
 
 
 def tracker(model):
-    """mfu-tracker counts one step before training, with FlopCounterMode, and times the others between two synchronisations of the GPU; here, without one, those are nothing."""
+    """mfu-tracker counts one step before training, with FlopCounterMode, and times the others between two
+    synchronisations of the GPU; here, without one, those are nothing."""
     from importlib.metadata import version
 
     import torch
@@ -71,7 +76,10 @@ def tracker(model):
     torch.cuda.synchronize = lambda device=None: None
     spec = GPUSpec("none", (8, 0), 1, 1.0, 1.0, {"fp16": 1e12}, 1.0)
     size = param_bytes(model)
-    return {f"mfu-tracker {version('mfu-tracker')}, counted step": each(flop_counter), f"mfu-tracker {version('mfu-tracker')}, timed step": each(lambda: track(1, size, spec=spec))}
+    return {
+        f"mfu-tracker {version('mfu-tracker')}, counted step": each(flop_counter),
+        f"mfu-tracker {version('mfu-tracker')}, timed step": each(lambda: track(1, size, spec=spec)),
+    }
 
 
 def counted_calls(step):
@@ -86,7 +94,12 @@ def counted_calls(step):
 def show_steps(rounds, line, operator_ns):
     line("step", "off, ms", "counted by", "off/off", "on/off", "bound")
     for name, model, step, times in gpt_steps():
-        ways = {"nobody": lambda step: contextlib.nullcontext(), "mfu": lambda step: observed(), "FlopCounterMode": each(flop_counter), "torch.profiler with_flops": each(profiled)}
+        ways = {
+            "nobody": lambda step: contextlib.nullcontext(),
+            "mfu": lambda step: observed(),
+            "FlopCounterMode": each(flop_counter),
+            "torch.profiler with_flops": each(profiled),
+        }
         try:
             ways |= tracker(model)
         except ImportError:
@@ -96,11 +109,23 @@ def show_steps(rounds, line, operator_ns):
         base = min(cpu_ns(step, times) for _ in range(10)) / 1e6
         for way, on in ways.items():
             quick = way in ("nobody", "mfu")
-            noise, effect = off_on(step, lambda on=on, step=step: on(step), times if quick else 1, rounds if quick else max(5, rounds // 20))
+            noise, effect = off_on(
+                step,
+                lambda on=on, step=step: on(step),
+                times if quick else 1,
+                rounds if quick else max(5, rounds // 20),
+            )
             noise, effect = percents(noise), percents(effect)
             line(name, f"{base:.2f}", way, as_text(noise), as_text(effect), f"{effect[2] - noise[0]:+.2f} %")
         calls = counted_calls(step)
-        line(name, f"{base:.2f}", f"mfu, {calls} operators × {operator_ns:.0f} ns", "", f"{calls * operator_ns / base / 1e4:+.2f} %", "")
+        line(
+            name,
+            f"{base:.2f}",
+            f"mfu, {calls} operators × {operator_ns:.0f} ns",
+            "",
+            f"{calls * operator_ns / base / 1e4:+.2f} %",
+            "",
+        )
 
 
 def show_operators(rounds, line):
@@ -129,8 +154,16 @@ def show_operators(rounds, line):
             with observed():
                 on.append(taken())
     line("never registered", f"{statistics.median(never):.0f} ns", f"{min(never):.0f} ns")
-    line("registered and off, more", f"{statistics.median(off) - statistics.median(never):+.0f} ns", f"{min(off) - min(never):+.0f} ns")
-    line("on, more than off", f"{statistics.median([y - x for x, y in zip(off, on)]):+.0f} ns", f"{min(on) - min(off):+.0f} ns")
+    line(
+        "registered and off, more",
+        f"{statistics.median(off) - statistics.median(never):+.0f} ns",
+        f"{min(off) - min(never):+.0f} ns",
+    )
+    line(
+        "on, more than off",
+        f"{statistics.median([y - x for x, y in zip(off, on)]):+.0f} ns",
+        f"{min(on) - min(off):+.0f} ns",
+    )
     return min(on) - min(never)
 
 
@@ -150,13 +183,23 @@ with torch.no_grad():
 
 
 def show_callgrind(line):
-    """Instructions an operator: differences of two lengths of the same loop, so that nothing else is in them. Takes minutes."""
+    """Instructions an operator: differences of two lengths of the same loop, so that nothing else is in them. Takes
+    minutes."""
     line("torch.mm of 2×2", "instructions")
     found = {}
     for state in ("never", "off", "on"):
         counts = []
         for times in (500, 3000):
-            command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", sys.executable, "-c", LOOP.format(path=sys.path[:3]), state, str(times)]
+            command = [
+                "valgrind",
+                "--tool=callgrind",
+                "--callgrind-out-file=/dev/null",
+                sys.executable,
+                "-c",
+                LOOP.format(path=sys.path[:3]),
+                state,
+                str(times),
+            ]
             run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
             counts.append(int(re.search(r"Collected : (\d+)", run.stderr).group(1)))
         found[state] = (counts[1] - counts[0]) / 2500
@@ -172,7 +215,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, flush=True)
 
 
 def show_startup(rounds, line):
-    """A program that imports torch and ends, plain and under `mfu run`, alternating: wall time and CPU time of all processes, memory of the program's own."""
+    """A program that imports torch and ends, plain and under `mfu run`, alternating: wall time and CPU time of all
+    processes, memory of the program's own."""
     plain = [sys.executable, "-c", CHILD]
     under = [str(BUILT / "mfu"), "run", "--dir", "/tmp/mfu-bench-run", "--", *plain]
     taken = {"plain": [], "mfu run": []}
@@ -186,10 +230,20 @@ def show_startup(rounds, line):
     line("import torch", "wall, ms (median, best)", "CPU, ms (median, best)", "peak memory of the program, MB")
     for name, rows in taken.items():
         wall, cpu, memory = zip(*rows)
-        line(name, f"{statistics.median(wall):.0f}, {min(wall):.0f}", f"{statistics.median(cpu):.0f}, {min(cpu):.0f}", f"{statistics.median(memory):.1f}")
+        line(
+            name,
+            f"{statistics.median(wall):.0f}, {min(wall):.0f}",
+            f"{statistics.median(cpu):.0f}, {min(cpu):.0f}",
+            f"{statistics.median(memory):.1f}",
+        )
     more = [[y - x for x, y in zip(*column)] for column in zip(*(zip(*rows) for rows in taken.values()))]
     best = [min(y) - min(x) for x, y in zip(*(zip(*rows) for rows in taken.values()))]
-    line("more", f"{statistics.median(more[0]):+.0f}, {best[0]:+.0f}", f"{statistics.median(more[1]):+.0f}, {best[1]:+.0f}", f"{statistics.median(more[2]):+.1f}")
+    line(
+        "more",
+        f"{statistics.median(more[0]):+.0f}, {best[0]:+.0f}",
+        f"{statistics.median(more[1]):+.0f}, {best[1]:+.0f}",
+        f"{statistics.median(more[2]):+.1f}",
+    )
 
 
 def main():

@@ -1,9 +1,12 @@
-"""How long the command line takes to answer, and what `mfu run` adds to the start of a program, as ratios within one run.
+"""How long the command line takes to answer, and what `mfu run` adds to the start of a program, as ratios within one
+run.
 
     python3 bench/startup.py                 after ./run or ./test; prints tables beside the targets of the design
-    python3 bench/startup.py --instructions  also counts instructions (valgrind --tool=callgrind), which a busy machine does not change
+    python3 bench/startup.py --instructions  also counts instructions (valgrind --tool=callgrind), which a busy machine
+    does not change
 
-What is compared is started turn by turn, so that a slow minute of the machine slows both; of each, the best and the median are shown.
+What is compared is started turn by turn, so that a slow minute of the machine slows both; of each, the best and the
+median are shown.
 """
 
 import argparse
@@ -48,8 +51,12 @@ def instructions(command):
     """Of the command and all that it starts; None where valgrind is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         try:
-            run = subprocess.run(["valgrind", "--tool=callgrind", "--trace-children=yes", "--callgrind-out-file=/dev/null", *command],
-                                 capture_output=True, text=True, cwd=folder)
+            run = subprocess.run(
+                ["valgrind", "--tool=callgrind", "--trace-children=yes", "--callgrind-out-file=/dev/null", *command],
+                capture_output=True,
+                text=True,
+                cwd=folder,
+            )
         except FileNotFoundError:
             return None
     return sum(int(count) for count in re.findall(r"Collected : (\d+)", run.stderr))
@@ -57,10 +64,18 @@ def instructions(command):
 
 def answers(counting):
     print(f"{'command':<42}{'median ms':>10}{'best ms':>9}{'target ms':>11}  instructions")
-    for words, target in ((["--version"], 10), (["peak", "h100"], 20), (["peak", "h100", "--json"], 20), (["peak", "--list"], "-")):
+    for words, target in (
+        (["--version"], 10),
+        (["peak", "h100"], 20),
+        (["peak", "h100", "--json"], 20),
+        (["peak", "--list"], "-"),
+    ):
         [(taken, _)] = in_turns_ms([[MFU, *words]], 60)
         counted = instructions([str(MFU), *words]) if counting else None
-        print(f"{'mfu ' + ' '.join(words):<42}{statistics.median(taken):>10.1f}{min(taken):>9.1f}{target:>11}  {'-' if counted is None else f'{counted:,}'}")
+        print(
+            f"{'mfu ' + ' '.join(words):<42}{statistics.median(taken):>10.1f}{min(taken):>9.1f}{target:>11} "
+            f" {'-' if counted is None else f'{counted:,}'}"
+        )
     [(idle, _)] = in_turns_ms([["true"]], 60)
     print(f"{'true (the floor of starting a process)':<42}{statistics.median(idle):>10.1f}{min(idle):>9.1f}{'-':>11}")
 
@@ -69,14 +84,20 @@ def added(rounds, counting):
     """What `mfu run` adds; False where a target is missed."""
     print(f"\n{'under mfu run':<34}{'without ms':>11}{'with ms':>9}{'added ms':>10}{'ratio':>8}  target")
     good = True
-    for program, times, target in (("pass", 3 * rounds, f"at most +{PASS_LIMIT_MS} ms"), ("import torch", rounds, f"at most +{IMPORT_LIMIT:.0%}")):
+    for program, times, target in (
+        ("pass", 3 * rounds, f"at most +{PASS_LIMIT_MS} ms"),
+        ("import torch", rounds, f"at most +{IMPORT_LIMIT:.0%}"),
+    ):
         plain = [PYTHON, "-c", program]
         watched = [str(MFU), "run", "--", *plain]
         taken = in_turns_ms([plain, watched], times)
         for place, what in enumerate(("time", "processor time")):
             for name, of in (("best", min), ("median", statistics.median)):
                 without, under = of(taken[0][place]), of(taken[1][place])
-                print(f"{f'{program}, {name} {what}':<34}{without:>11.1f}{under:>9.1f}{under - without:>10.1f}{under / without:>8.3f}  {target}")
+                print(
+                    f"{f'{program}, {name} {what}':<34}{without:>11.1f}{under:>9.1f}{under - without:>10.1f}"
+                    f"{under / without:>8.3f}  {target}"
+                )
         without, under = min(taken[0][0]), min(taken[1][0])
         good &= under - without <= PASS_LIMIT_MS if program == "pass" else under / without <= 1 + IMPORT_LIMIT
         if counting:
@@ -89,7 +110,9 @@ def added(rounds, counting):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--instructions", action="store_true", help="also count instructions, minutes of work")
-    parser.add_argument("--rounds", type=int, default=15, help="turns of `import torch`; three times as many of `pass` (default 15)")
+    parser.add_argument(
+        "--rounds", type=int, default=15, help="turns of `import torch`; three times as many of `pass` (default 15)"
+    )
     options = parser.parse_args()
     answers(options.instructions)
     return 0 if added(options.rounds, options.instructions) else 1

@@ -1,4 +1,5 @@
-"""What the Python that runs this is and has, a line a fact: the same text as long as nothing that the build or the set-up looks at changed.
+"""What the Python that runs this is and has, a line a fact: the same text as long as nothing that the build or the
+set-up looks at changed.
 
     python cmake/environment.py          the facts
     python cmake/environment.py mend     first forgets distributions that pip was stopped in the middle of
@@ -32,7 +33,9 @@ def half_unpacked(site):
     """pip writes INSTALLER and RECORD last; it renames what it replaces to ~NAME."""
     for entry in os.listdir(site):
         path = os.path.join(site, entry)
-        stopped = entry.endswith(".dist-info") and not all(os.path.exists(os.path.join(path, last)) for last in ("INSTALLER", "RECORD"))
+        stopped = entry.endswith(".dist-info") and not all(
+            os.path.exists(os.path.join(path, last)) for last in ("INSTALLER", "RECORD")
+        )
         if stopped or entry.startswith("~"):
             yield path
 
@@ -55,7 +58,10 @@ def facts(site):
     yield f"python: {sys.version.split()[0]} of {sys.base_prefix}"
     import sysconfig
 
-    yield f"python headers: {'yes' if os.path.exists(os.path.join(sysconfig.get_paths()['include'], 'Python.h')) else 'none'}"
+    yield (
+        "python headers:"
+        f" {'yes' if os.path.exists(os.path.join(sysconfig.get_paths()['include'], 'Python.h')) else 'none'}"
+    )
     yield torch_facts()
     for module, name in (("pip", "pip"), ("nanobind", "nanobind"), ("scikit_build_core", "scikit-build-core")):
         folder = folder_of(module)

@@ -1,9 +1,9 @@
 """Runs at every start of a Python that has the package openmfu, by openmfu_start.pth; does nothing outside `mfu run`.
 
-`mfu run` reaches its programs through PYTHONPATH. This file reaches those that ignore it (`python -E`, `-I`), replaced it or
-lost their whole environment (`env -i`, ssh-like launchers): such a process is one of `mfu run` if the environment still
-says so, or if the launcher is among its ancestors. A launcher's folder of counters has its pid in its name, so that where
-nobody of this user runs `mfu run` the look costs one system call.
+`mfu run` reaches its programs through PYTHONPATH. This file reaches those that ignore it (`python -E`, `-I`),
+replaced it or lost their whole environment (`env -i`, ssh-like launchers): such a process is one of `mfu run` if the
+environment still says so, or if the launcher is among its ancestors. A launcher's folder of counters has its pid in
+its name, so that where nobody of this user runs `mfu run` the look costs one system call.
 """
 
 import os
@@ -48,7 +48,8 @@ def _folder_of_launcher():
 def _values():
     """What `mfu run` set in the environment of its command; None outside of it."""
     if os.environ.get("MFU_REGION_DIR"):
-        return dict(os.environ) if os.environ.get("MFU_INJECT_DIR") else None  # else: an older launcher's, which comes by itself
+        # else: an older launcher's, which comes by itself
+        return dict(os.environ) if os.environ.get("MFU_INJECT_DIR") else None
     folder = _folder_of_launcher()
     if folder is None:
         return None
@@ -62,7 +63,10 @@ def _begin():
     if values is None or sys.version_info < (3, 8):
         return
     # The launcher's own part, because it may be of another version than this package.
-    for folder in (values.get("MFU_INJECT_DIR"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "mfu", "_inject")):
+    for folder in (
+        values.get("MFU_INJECT_DIR"),
+        os.path.join(os.path.dirname(os.path.abspath(__file__)), "mfu", "_inject"),
+    ):
         path = folder and os.path.join(folder, "start.py")
         if path and os.path.isfile(path):
             external = sys.modules["_frozen_importlib_external"]

@@ -23,7 +23,9 @@ class Browser:
 
     def call(self, method, path, body=None):
         payload = json.dumps(body or {}).encode() if method == "POST" else None
-        request = urllib.request.Request(f"{self.driver}/session/{self.session}{path}", payload, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(
+            f"{self.driver}/session/{self.session}{path}", payload, {"Content-Type": "application/json"}, method=method
+        )
         try:
             with urllib.request.urlopen(request, timeout=60) as answer:
                 return json.load(answer)["value"]
@@ -61,19 +63,45 @@ class Browser:
 
     def complaints(self):
         """What the console said at the level of an error: a policy violation, an exception."""
-        return [entry["message"] for entry in self.call("POST", "/se/log", {"type": "browser"}) if entry["level"] == "SEVERE"]
+        return [
+            entry["message"]
+            for entry in self.call("POST", "/se/log", {"type": "browser"})
+            if entry["level"] == "SEVERE"
+        ]
 
 
 @contextlib.contextmanager
 def browser(width=1280, height=1000, dark=False):
-    process = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    process = subprocess.Popen(
+        ["chromedriver", "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     try:
-        port = next(line.rsplit(" ", 1)[1].strip(". \n") for line in process.stdout if "started successfully on port" in line)
+        port = next(
+            line.rsplit(" ", 1)[1].strip(". \n") for line in process.stdout if "started successfully on port" in line
+        )
         driver = f"http://127.0.0.1:{port}"
-        options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--window-size={width},{height}"]
-        wanted = {"capabilities": {"alwaysMatch": {"goog:loggingPrefs": {"browser": "ALL"},
-                                                   "goog:chromeOptions": {"args": options + (["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else [])}}}}
-        request = urllib.request.Request(f"{driver}/session", json.dumps(wanted).encode(), {"Content-Type": "application/json"})
+        options = [
+            "--headless=new",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            f"--window-size={width},{height}",
+        ]
+        wanted = {
+            "capabilities": {
+                "alwaysMatch": {
+                    "goog:loggingPrefs": {"browser": "ALL"},
+                    "goog:chromeOptions": {
+                        "args": (
+                            options + (["--force-dark-mode", "--blink-settings=preferredColorScheme=0"] if dark else [])
+                        )
+                    },
+                }
+            }
+        }
+        request = urllib.request.Request(
+            f"{driver}/session", json.dumps(wanted).encode(), {"Content-Type": "application/json"}
+        )
         for attempt in range(5):
             try:
                 with urllib.request.urlopen(request, timeout=120) as answer:

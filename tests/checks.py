@@ -18,18 +18,33 @@ MFU = BUILD / "mfu"
 def run(command, **options):
     """None where it ends with 0, else what it said."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
-    return None if done.returncode == 0 else f"{command} ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    return (
+        None
+        if done.returncode == 0
+        else f"{command} ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    )
 
 
 def consumer():
     """A foreign project finds the installed package, builds against it and runs."""
     with tempfile.TemporaryDirectory() as folder:
         prefix = Path(folder) / "prefix"
-        steps = [["cmake", "--install", BUILD, "--prefix", prefix],
-                 ["cmake", "-S", ROOT / "tests" / "consumer", "-B", Path(folder) / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}"],
-                 ["cmake", "--build", Path(folder) / "build"],
-                 [Path(folder) / "build" / "consumer"],
-                 [prefix / "bin" / "mfu", "--version"]]
+        steps = [
+            ["cmake", "--install", BUILD, "--prefix", prefix],
+            [
+                "cmake",
+                "-S",
+                ROOT / "tests" / "consumer",
+                "-B",
+                Path(folder) / "build",
+                "-G",
+                "Ninja",
+                f"-DCMAKE_PREFIX_PATH={prefix}",
+            ],
+            ["cmake", "--build", Path(folder) / "build"],
+            [Path(folder) / "build" / "consumer"],
+            [prefix / "bin" / "mfu", "--version"],
+        ]
         for step in steps:
             if problem := run([str(part) for part in step]):
                 return problem
@@ -52,11 +67,20 @@ def mpi_run(example):
     if not example.exists() or not shutil.which("mpirun"):
         return "MPI is not there (Debian: apt-get install libopenmpi-dev openmpi-bin)"
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(["mpirun", "-n", "2", "--allow-run-as-root", "--oversubscribe", str(example), folder], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            ["mpirun", "-n", "2", "--allow-run-as-root", "--oversubscribe", str(example), folder],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         if done.returncode != 0:
             return f"mpirun ended with {done.returncode}\n{done.stdout}{done.stderr}"
         lines = [json.loads(line) for line in (Path(folder) / "rank1.jsonl").read_text().splitlines()]
-    if len(lines) != 201 or lines[-1].get("source") != "calibrated" or abs(lines[-1]["calibration"]["linear"] - 1.1) > 0.01:
+    if (
+        len(lines) != 201
+        or lines[-1].get("source") != "calibrated"
+        or abs(lines[-1]["calibration"]["linear"] - 1.1) > 0.01
+    ):
         return f"rank 1 ended with {lines[-1]} after {len(lines)} steps"
     return None if lines[0].get("source") == "estimated" else f"rank 1 began with {lines[0]}"
 
@@ -110,7 +134,9 @@ def help_is_whole():
     if len(commands) < 5:
         return f"only {commands} in mfu --help"
     for command in commands:
-        text = subprocess.run([MFU, command, "--help"], capture_output=True, text=True, env=dict(os.environ, COLUMNS="80")).stdout
+        text = subprocess.run(
+            [MFU, command, "--help"], capture_output=True, text=True, env=dict(os.environ, COLUMNS="80")
+        ).stdout
         wide = [line for line in text.splitlines() if len(line) > 80]
         if "Usage" not in text or "Examples" not in text or wide:
             return f"mfu {command} --help: {wide or 'no usage or examples'}"
@@ -124,7 +150,9 @@ def readme_commands():
     for line in lines:
         if line.startswith("mfu "):
             environment = dict(os.environ, PATH=f"{BUILD}:{os.environ['PATH']}")
-            yield f"readme/{line}", lambda line=line, environment=environment: run(["bash", "-c", line], env=environment)
+            yield f"readme/{line}", lambda line=line, environment=environment: run(
+                ["bash", "-c", line], env=environment
+            )
 
 
 def trace_devices():
@@ -155,8 +183,12 @@ def torch_ceiling():
     if not python or run([python, "-c", "import torch"]):
         return "PyTorch is not there (set-up says why)"
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([MFU, "peak", "--measure", "--seconds", "1", "--dtype", "fp32", "--json"], capture_output=True,
-                              text=True, env=dict(os.environ, MFU_CACHE_DIR=folder))
+        done = subprocess.run(
+            [MFU, "peak", "--measure", "--seconds", "1", "--dtype", "fp32", "--json"],
+            capture_output=True,
+            text=True,
+            env=dict(os.environ, MFU_CACHE_DIR=folder),
+        )
         methods = [line["method"] for line in json.loads(done.stdout)["devices"][-1]["measured"]]
         return None if any("PyTorch" in method for method in methods) else f"only {methods}"
 

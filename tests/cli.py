@@ -95,9 +95,18 @@ def run_file(path):
     with tempfile.TemporaryDirectory() as folder:
         for name, text in files.items():
             (Path(folder) / name).write_text(text)
-        base = {"PATH": f"{BUILD}:{os.environ['PATH']}", "HOME": folder, "LANG": "C.UTF-8", "COLUMNS": "100",
-                "MFU_NVML": "none.so", "MFU_AMD_SMI": "none.so", "MFU_ROCM_SMI": "none.so", "TESTS": str(ROOT / "tests"),
-                "BUILD": str(BUILD), "MFU_PYTHON": os.environ.get("MFU_PYTHON", "python3")}
+        base = {
+            "PATH": f"{BUILD}:{os.environ['PATH']}",
+            "HOME": folder,
+            "LANG": "C.UTF-8",
+            "COLUMNS": "100",
+            "MFU_NVML": "none.so",
+            "MFU_AMD_SMI": "none.so",
+            "MFU_ROCM_SMI": "none.so",
+            "TESTS": str(ROOT / "tests"),
+            "BUILD": str(BUILD),
+            "MFU_PYTHON": os.environ.get("MFU_PYTHON", "python3"),
+        }
         for case in cases:
             run = subprocess.run(["bash", "-c", case.command], cwd=folder, env=base | case.environment, text=True,
                                  stdin=subprocess.DEVNULL, capture_output=True, timeout=300)

@@ -1,4 +1,5 @@
-"""What the build says the tests must find (cmake/expect.cmake), so that what is not there fails and what is left over is not run."""
+"""What the build says the tests must find (cmake/expect.cmake), so that what is not there fails and what is left over
+is not run."""
 
 from pathlib import Path
 

@@ -1,6 +1,7 @@
 """The example at the top of a public header, as a source that compiles: `header_examples.py HEADER OUTPUT`.
 
-The lines of the opening comment that are set in by three blanks are the example. The header comes first, so it compiles alone."""
+The lines of the opening comment that are set in by three blanks are the example. The header comes first, so it
+compiles alone."""
 
 import re
 import sys
@@ -29,7 +30,9 @@ def source_of(name, text):
     if name in ("c", "observer"):
         return opening + f"void example_of_{name}(void);\nvoid example_of_{name}(void) {{\n{body}}}\n"
     fails = re.search(r"MFU_TRY|mfu::Failure", body)
-    returns = f"mfu::Result<void> example_of_{name}();\nmfu::Result<void> example_of_{name}() {{\n{body}  return {{}};\n}}\n"
+    returns = (
+        f"mfu::Result<void> example_of_{name}();\nmfu::Result<void> example_of_{name}() {{\n{body}  return {{}};\n}}\n"
+    )
     if not fails:
         returns = f"void example_of_{name}();\nvoid example_of_{name}() {{\n{body}}}\n"
     return opening + "#include <optional>\n#include <vector>\n" + returns

@@ -1,4 +1,5 @@
-"""The HTML report in a real browser: opened, read, sorted, filtered, zoomed, in light and dark; hostile names stay text."""
+"""The HTML report in a real browser: opened, read, sorted, filtered, zoomed, in light and dark; hostile names stay
+text."""
 
 import json
 import subprocess
@@ -19,15 +20,40 @@ def trace(rank, slow=0):
     kernel_end = now
     for step in range(3):
         begin = now
-        event(cat="user_annotation", name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ts=now, dur=400)
+        event(
+            cat="user_annotation", name="enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", ts=now, dur=400
+        )
         now += 410
-        for name, kernel, took, dims in (("aten::mm", "ampere_sgemm_128x64_tn", 300 + slow, [[512, 512], [512, 512]]), ("aten::add", HOSTILE, 80, [[512, 512], [512, 512]]),
-                                         ("c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 120, [])):
+        for name, kernel, took, dims in (
+            ("aten::mm", "ampere_sgemm_128x64_tn", 300 + slow, [[512, 512], [512, 512]]),
+            ("aten::add", HOSTILE, 80, [[512, 512], [512, 512]]),
+            ("c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 120, []),
+        ):
             correlation += 1
-            event(cat="cpu_op", name=name, ts=now, dur=20, args={"External id": correlation, "Input Dims": dims, "Input type": ["float", "float"]})
-            event(cat="cuda_runtime", name="cudaLaunchKernel", ts=now + 5, dur=8, args={"correlation": correlation, "External id": correlation})
+            event(
+                cat="cpu_op",
+                name=name,
+                ts=now,
+                dur=20,
+                args={"External id": correlation, "Input Dims": dims, "Input type": ["float", "float"]},
+            )
+            event(
+                cat="cuda_runtime",
+                name="cudaLaunchKernel",
+                ts=now + 5,
+                dur=8,
+                args={"correlation": correlation, "External id": correlation},
+            )
             start = max(kernel_end, now + 12)
-            event(cat="kernel", name=kernel, pid=0, tid=7, ts=start, dur=took, args={"correlation": correlation, "External id": correlation, "device": 0, "stream": 7})
+            event(
+                cat="kernel",
+                name=kernel,
+                pid=0,
+                tid=7,
+                ts=start,
+                dur=took,
+                args={"correlation": correlation, "External id": correlation, "device": 0, "stream": 7},
+            )
             kernel_end = start + took
             now += 25
         now = kernel_end + 30
@@ -64,14 +90,52 @@ def clicked_through(chromium):
         ("twelve lines and the window", lambda: chromium.count("#ledger tr") == 13),
         ("two ranks", lambda: chromium.count(".heat .rank") == 2),
         ("a finding", lambda: chromium.count("#findings .finding") >= 1),
-        ("the hostile name as text", lambda: HOSTILE in chromium.text("#kernels tbody") and chromium.count("#kernels b") == 0),
-        ("kernels by name after a click", lambda: (chromium.click("#kernels th"), chromium.run("return document.querySelector('#kernels th').getAttribute('aria-sort')"))[1] == "ascending"),
-        ("one kernel after a filter", lambda: (chromium.type("#kernels input", "sgemm"), chromium.count("#kernels tbody tr"))[1] == 1),
-        ("a timeline that zooms", lambda: (chromium.wheel("#lanes", -240), int(chromium.run("return document.getElementById('lanes').dataset.spanNs || 0")))[1] > 0),
-        ("the other rank when chosen", lambda: (chromium.run("document.querySelectorAll('.heat .rank')[0].click()"), chromium.run("return document.getElementById('rank').value"))[1] == "0"),
-        ("the other theme", lambda: (chromium.run("scrollTo(0, 0)"), chromium.click("#theme"), chromium.run("return document.documentElement.dataset.theme"))[2] in ("light", "dark")),
+        (
+            "the hostile name as text",
+            lambda: HOSTILE in chromium.text("#kernels tbody") and chromium.count("#kernels b") == 0,
+        ),
+        (
+            "kernels by name after a click",
+            lambda: (
+                chromium.click("#kernels th"),
+                chromium.run("return document.querySelector('#kernels th').getAttribute('aria-sort')"),
+            )[1]
+            == "ascending",
+        ),
+        (
+            "one kernel after a filter",
+            lambda: (chromium.type("#kernels input", "sgemm"), chromium.count("#kernels tbody tr"))[1] == 1,
+        ),
+        (
+            "a timeline that zooms",
+            lambda: (
+                chromium.wheel("#lanes", -240),
+                int(chromium.run("return document.getElementById('lanes').dataset.spanNs || 0")),
+            )[1]
+            > 0,
+        ),
+        (
+            "the other rank when chosen",
+            lambda: (
+                chromium.run("document.querySelectorAll('.heat .rank')[0].click()"),
+                chromium.run("return document.getElementById('rank').value"),
+            )[1]
+            == "0",
+        ),
+        (
+            "the other theme",
+            lambda: (
+                chromium.run("scrollTo(0, 0)"),
+                chromium.click("#theme"),
+                chromium.run("return document.documentElement.dataset.theme"),
+            )[2]
+            in ("light", "dark"),
+        ),
         ("its own title", lambda: chromium.run("return document.title") != "broken"),
-        ("nothing wider than the window", lambda: chromium.run("return document.documentElement.scrollWidth <= innerWidth")),
+        (
+            "nothing wider than the window",
+            lambda: chromium.run("return document.documentElement.scrollWidth <= innerWidth"),
+        ),
     ]
     for what, holds in steps:
         if not holds():
@@ -82,7 +146,9 @@ def clicked_through(chromium):
 
 def tests():
     if not browser.available():
-        print("the HTML report was not opened: chromium and chromedriver are not here (Debian: chromium chromium-driver)")
+        print(
+            "the HTML report was not opened: chromium and chromedriver are not here (Debian: chromium chromium-driver)"
+        )
         return
     yield "page/light", lambda: opened(False)
     yield "page/dark", lambda: opened(True)

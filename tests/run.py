@@ -57,7 +57,10 @@ def unit_tests(preset, wanted):
                                  env=environment, timeout=900)
             text = Path(report.name).read_text()
         if not text:
-            yield f"{preset}/{binary.name}", f"ended with {run.returncode} and no report\n{run.stdout[-1500:]}{run.stderr[-2500:]}"
+            yield (
+                f"{preset}/{binary.name}",
+                f"ended with {run.returncode} and no report\n{run.stdout[-1500:]}{run.stderr[-2500:]}",
+            )
             continue
         cases = [(suite["name"], case) for suite in json.loads(text)["testsuites"] for case in suite["testsuite"]]
         for suite, case in cases:
@@ -68,7 +71,10 @@ def unit_tests(preset, wanted):
             else:
                 yield f"{preset}/{suite}.{case['name']}", failures or None
         if run.returncode not in (0, 1) or not cases:
-            yield f"{preset}/{binary.name}", f"ended with {run.returncode} after {len(cases)} tests\n{run.stderr[-2500:]}"
+            yield (
+                f"{preset}/{binary.name}",
+                f"ended with {run.returncode} after {len(cases)} tests\n{run.stderr[-2500:]}",
+            )
 
 
 def probes(preset):
@@ -78,8 +84,11 @@ def probes(preset):
 
 
 def python_folders(wanted):
-    """pytest over tests/python in our environment, a process a folder, since what observes torch stays in its process: (name, paths) of each."""
-    if wanted and not any(word in name for name in wanted for word in ("python", "model", "ops", "package", "observer", "run", "monitor")):
+    """pytest over tests/python in our environment, a process a folder, since what observes torch stays in its
+    process: (name, paths) of each."""
+    if wanted and not any(
+        word in name for name in wanted for word in ("python", "model", "ops", "package", "observer", "run", "monitor")
+    ):
         return
     folder = ROOT / "tests" / "python"
     for path in sorted(path for path in folder.iterdir() if path.is_dir() and list(path.glob("test_*.py"))):
@@ -92,7 +101,11 @@ def without_torch(paths):
     look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
     if subprocess.run([os.environ.get("MFU_PYTHON", sys.executable), "-c", look], capture_output=True).returncode == 0:
         return False
-    return any("import torch" in file.read_text() for path in paths for file in (path.rglob("*.py") if path.is_dir() else [path]))
+    return any(
+        "import torch" in file.read_text()
+        for path in paths
+        for file in (path.rglob("*.py") if path.is_dir() else [path])
+    )
 
 
 def heeding_signals():
@@ -104,23 +117,46 @@ def heeding_signals():
 def pytest_group(paths):
     python, probes = os.environ.get("MFU_PYTHON", sys.executable), ROOT / "build" / "release" / "src"
     package = os.pathsep.join(filter(None, [str(ROOT / "build" / "release" / "python"), os.environ.get("PYTHONPATH")]))
-    environment = dict(os.environ, PYTHONPATH=package, PYTHONDONTWRITEBYTECODE="1", MFU_MODEL_PROBE=str(probes / "model" / "mfu_model_probe"), MFU_OPS_PROBE=str(probes / "ops" / "mfu_ops_probe"))
+    environment = dict(
+        os.environ,
+        PYTHONPATH=package,
+        PYTHONDONTWRITEBYTECODE="1",
+        MFU_MODEL_PROBE=str(probes / "model" / "mfu_model_probe"),
+        MFU_OPS_PROBE=str(probes / "ops" / "mfu_ops_probe"),
+    )
     if without_torch(paths):
-        yield f"python/{paths[0].name}", "it needs PyTorch in .venv, and set-up said why it is not there (MFU_TORCH=pip ./test takes PyPI's, CUDA included)"
+        yield (
+            f"python/{paths[0].name}",
+            (
+                "it needs PyTorch in .venv, and set-up said why it is not there (MFU_TORCH=pip ./test takes PyPI's,"
+                " CUDA included)"
+            ),
+        )
         return
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        run = subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *map(str, paths)], capture_output=True, text=True, timeout=1800, env=environment,
-                             preexec_fn=heeding_signals)
+        run = subprocess.run(
+            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *map(str, paths)],
+            capture_output=True,
+            text=True,
+            timeout=1800,
+            env=environment,
+            preexec_fn=heeding_signals,
+        )
         if not report.exists():
-            yield f"python/{paths[0].name}", f"pytest did not run in {python} (set-up says why)\n{run.stdout[-1500:]}{run.stderr[-1500:]}"
+            yield (
+                f"python/{paths[0].name}",
+                f"pytest did not run in {python} (set-up says why)\n{run.stdout[-1500:]}{run.stderr[-1500:]}",
+            )
             return
         for case in ElementTree.parse(report).iter("testcase"):
             bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
             if bad and bad[0].tag == "skipped" and "not at hand" in bad[0].get("message", ""):
                 yield f"python/{case.get('name')}", NotRun(bad[0].get("message"))
                 continue
-            yield f"python/{case.get('name')}", (f"{bad[0].tag}: {bad[0].get('message')}\n{bad[0].text or ''}"[-3000:] if bad else None)
+            yield f"python/{case.get('name')}", (
+                f"{bad[0].tag}: {bad[0].get('message')}\n{bad[0].text or ''}"[-3000:] if bad else None
+            )
 
 
 def corpus_replays(preset):
@@ -138,8 +174,12 @@ def fuzz(seconds, tally):
         corpus = ROOT / "tests" / "fuzz" / "corpus" / binary.name.removeprefix("fuzz_")
         print(f"{binary.name}: {seconds} s", flush=True)
         with tempfile.TemporaryDirectory() as found:
-            run = subprocess.run([binary, found, corpus, f"-max_total_time={seconds}", "-max_len=4096", "-print_final_stats=1"],
-                                 capture_output=True, text=True, cwd=found)
+            run = subprocess.run(
+                [binary, found, corpus, f"-max_total_time={seconds}", "-max_len=4096", "-print_final_stats=1"],
+                capture_output=True,
+                text=True,
+                cwd=found,
+            )
         print("\n".join(line for line in run.stderr.splitlines() if line.startswith(("Done", "stat::number"))))
         tally.add(binary.name, None if run.returncode == 0 else run.stderr[-3000:])
 
@@ -147,8 +187,12 @@ def fuzz(seconds, tally):
 def kinds_of_tests(options):
     """(kind, what gives its tests): the long ones first, so that two lanes end together."""
     presets = options.presets.split()
-    yield from ((f"Python, {name}", lambda paths=paths: pytest_group(paths)) for name, paths in python_folders(options.names))
-    yield from ((f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets)
+    yield from (
+        (f"Python, {name}", lambda paths=paths: pytest_group(paths)) for name, paths in python_folders(options.names)
+    )
+    yield from (
+        (f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets
+    )
     yield "probes", lambda: probes("release")
     yield "the two commands", setup_checks.tests
     yield "the rest of the product", checks.tests
@@ -191,7 +235,9 @@ def run_kinds(kinds, names, tally):
                 tally.add(f"{running[future]}: {name}" if name == "the whole kind" else name, problem)
             ran = sum(not isinstance(problem, NotRun) for _, problem in results)
             if ran:
-                print(f"{running[future]}: {ran - (tally.failed - failed)} of {ran} passed, {seconds:.1f} s", flush=True)
+                print(
+                    f"{running[future]}: {ran - (tally.failed - failed)} of {ran} passed, {seconds:.1f} s", flush=True
+                )
 
 
 def main():

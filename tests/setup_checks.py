@@ -1,4 +1,5 @@
-"""./run and ./test on a machine of stand-ins (standin/machine.py): in any order, after any interruption, whatever came or went."""
+"""./run and ./test on a machine of stand-ins (standin/machine.py): in any order, after any interruption, whatever
+came or went."""
 
 import shutil
 import subprocess
@@ -108,7 +109,10 @@ def a_tree_that_moved():
 def debian_13():
     """Other names for the same packages, and no torch for CPUs: Debian's, and nothing of CUDA."""
     with Machine() as machine:
-        machine.archive([name for name in ARCHIVE if name not in ("libdnnl2", "libcurl4")] + ["libdnnl3.6", "libdnnl-dev", "libcurl4t64", "python3-torch", "libtorch-dev"])
+        machine.archive(
+            [name for name in ARCHIVE if name not in ("libdnnl2", "libcurl4")]
+            + ["libdnnl3.6", "libdnnl-dev", "libcurl4t64", "python3-torch", "libtorch-dev"]
+        )
         machine.wheels(["torch==2.13.0", *(name for name in WHEELS if "torch==" not in name)])
         done = machine.run("run", "--binary")
         calls = machine.calls()
@@ -136,7 +140,9 @@ def no_torch_at_all():
         if again.stderr or machine.calls():
             return f"the next start was not quiet\n{again.stderr}"
         machine.run("run", "--binary", MFU_TORCH="pip")
-        return None if any(call.endswith("torch==2.13.0") for call in machine.calls()) else "MFU_TORCH=pip did not take it"
+        return (
+            None if any(call.endswith("torch==2.13.0") for call in machine.calls()) else "MFU_TORCH=pip did not take it"
+        )
 
 
 def what_is_not_carried():
@@ -154,15 +160,22 @@ def too_old(tool, version, words):
         machine.set(tool, version)
         done = machine.run("run")
         said = done.stderr.strip().splitlines()[-1]
-        return None if done.returncode == 2 and words in said and version in said else f"ended with {done.returncode}: {done.stderr}"
+        return (
+            None
+            if done.returncode == 2 and words in said and version in said
+            else f"ended with {done.returncode}: {done.stderr}"
+        )
 
 
 def shell(script, environment):
-    return subprocess.run(["bash", "-c", f"set -euo pipefail\n{script}"], env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(
+        ["bash", "-c", f"set -euo pipefail\n{script}"], env=environment, capture_output=True, text=True, timeout=300
+    )
 
 
 def googletest_comes_later():
-    """The real CMakeLists, configured by ./run before there is GoogleTest: ./test configures again and has the unit tests."""
+    """The real CMakeLists, configured by ./run before there is GoogleTest: ./test configures again and has the unit
+    tests."""
     with Machine() as machine:
         machine.set("real-cmake", "")
         shutil.rmtree(machine.tree / "python")
@@ -175,8 +188,15 @@ def googletest_comes_later():
         environment = {"PATH": f"{machine.folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin", "STATE": str(machine.state)}
         first = shell(script, environment)
         listed = machine.tree / "build" / "release" / "tests.txt"
-        if first.returncode != 0 or "missing GoogleTest" not in listed.read_text() or "unit unit/mfu_base_test" not in listed.read_text():
-            return f"without GoogleTest: {first.returncode}\n{first.stderr}\n{listed.read_text() if listed.exists() else ''}"
+        if (
+            first.returncode != 0
+            or "missing GoogleTest" not in listed.read_text()
+            or "unit unit/mfu_base_test" not in listed.read_text()
+        ):
+            return (
+                "without GoogleTest:"
+                f" {first.returncode}\n{first.stderr}\n{listed.read_text() if listed.exists() else ''}"
+            )
         if (refused := shell(script + "; require_tests release", environment)).returncode != 2:
             return f"./test would go on without GoogleTest\n{refused.stderr}"
         (machine.state / "installed" / "libgtest-dev").write_text("ii 1.0")
@@ -187,14 +207,17 @@ def googletest_comes_later():
 
 
 def what_is_not_built_fails():
-    """A unit test that is listed and not there, or has no test in it, fails; one that is there and no longer listed is not run."""
+    """A unit test that is listed and not there, or has no test in it, fails; one that is there and no longer listed
+    is not run."""
     import run as runner  # a module of its own beside the running __main__
 
     with tempfile.TemporaryDirectory() as folder:
         build = Path(folder) / "build" / "release"
         (build / "unit").mkdir(parents=True)
         (build / "tests.txt").write_text("unit unit/gone_test\nunit unit/empty_test\n")
-        report = 'for word; do case $word in --gtest_output=json:*) echo "{\\"testsuites\\": []}" >"${word#*:}";; esac; done'
+        report = (
+            'for word; do case $word in --gtest_output=json:*) echo "{\\"testsuites\\": []}" >"${word#*:}";; esac; done'
+        )
         for name in ("empty_test", "old_test"):
             (build / "unit" / name).write_text(f"#!/bin/bash\n{report}\n")
             (build / "unit" / name).chmod(0o755)

@@ -14,7 +14,8 @@ SOURCE = re.compile(r"[\w./-]+\.(?:cc|h|py|sh|csv|cmake|js|css|jsonl)")
 
 
 def pages():
-    """Pages of the product. What is made when it is wanted (docs/wild.md) and changes of the past speak of other trees."""
+    """Pages of the product. What is made when it is wanted (docs/wild.md) and changes of the past speak of other
+    trees."""
     found = [ROOT / name for name in ("README.md", "README.zh.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
     return [page for page in [*found, *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()]
 

@@ -1,7 +1,8 @@
 """./package: wheels in dist/ that run on any machine with glibc 2.31 or later, and need no compiler there.
 
-For each architecture: the command and the library against an old Debian's root (toolchain.py), the observer for every torch (torches.py), the native
-module for each Python whose headers are here, and a wheel of each (wheel.py). What could not be made is named at the end.
+For each architecture: the command and the library against an old Debian's root (toolchain.py), the observer for every
+torch (torches.py), the native module for each Python whose headers are here, and a wheel of each (wheel.py). What
+could not be made is named at the end.
 """
 
 import argparse
@@ -46,7 +47,8 @@ class Build:
         self.library_folder = self.root / "usr" / "lib" / self.triplet
 
     def headers(self):
-        """Links to this machine's headers of libraries that are nothing but headers: its whole /usr/include must not be seen."""
+        """Links to this machine's headers of libraries that are nothing but headers: its whole /usr/include must not
+        be seen."""
         folder = self.shared / "include"
         folder.mkdir(exist_ok=True)
         for name in HEADERS_ONLY:
@@ -57,10 +59,37 @@ class Build:
     def configure(self, name, *settings):
         """A build of the tree for this architecture: its folder."""
         toolchain = self.folder / "toolchain.cmake"
-        run([compiler(self.machine, "gcc"), *alone_flags(self.machine, self.root), "-O2", "-fPIC", "-c", ROOT / "cmake/package/stand_ins.c", "-o", self.stand_ins])
+        run(
+            [
+                compiler(self.machine, "gcc"),
+                *alone_flags(self.machine, self.root),
+                "-O2",
+                "-fPIC",
+                "-c",
+                ROOT / "cmake/package/stand_ins.c",
+                "-o",
+                self.stand_ins,
+            ]
+        )
         write_cmake_toolchain(toolchain, self.machine, self.root, self.stand_ins)
-        run(["cmake", "-S", ROOT, "-B", self.folder / name, "-G", "Ninja", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", "-DCMAKE_BUILD_TYPE=Release",
-             "-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_UNITY_BUILD_BATCH_SIZE=8", "-DMFU_TORCH_PYTHON=", f"-DMFU_PACKAGE_HEADERS={self.headers()}", *settings])
+        run(
+            [
+                "cmake",
+                "-S",
+                ROOT,
+                "-B",
+                self.folder / name,
+                "-G",
+                "Ninja",
+                f"-DCMAKE_TOOLCHAIN_FILE={toolchain}",
+                "-DCMAKE_BUILD_TYPE=Release",
+                "-DCMAKE_UNITY_BUILD=ON",
+                "-DCMAKE_UNITY_BUILD_BATCH_SIZE=8",
+                "-DMFU_TORCH_PYTHON=",
+                f"-DMFU_PACKAGE_HEADERS={self.headers()}",
+                *settings,
+            ]
+        )
         return self.folder / name
 
     def command(self):
@@ -71,7 +100,8 @@ class Build:
         return built
 
     def library_path(self):
-        """An environment in which what was built finds ISA-L, outside of a wheel; nothing else of the root is for this machine's programs."""
+        """An environment in which what was built finds ISA-L, outside of a wheel; nothing else of the root is for
+        this machine's programs."""
         bundled = self.folder / "bundled"
         bundled.mkdir(exist_ok=True)
         shutil.copy2((self.library_folder / "libisal.so.2").resolve(), bundled / "libisal.so.2")
@@ -90,15 +120,53 @@ class Build:
         nanobind = nanobind_folder(self.shared)
         output.mkdir(parents=True, exist_ok=True)
         unity = output / "unity.cc"
-        unity.write_text("".join(f'#include "{source}"\n' for source in sorted((ROOT / "python/core").glob("*.cc"))) + f'#include "{nanobind}/src/nb_combined.cpp"\n')
-        flags = ["-std=gnu++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-stack-protector", "-w", "-DNB_DOMAIN=mfu",
-                 f"-I{ROOT / 'include'}", f"-isystem{nanobind / 'include'}", f"-isystem{nanobind / 'ext/robin_map/include'}", f"-isystem{self.headers()}",
-                 "-DFMT_HEADER_ONLY", *(f"-isystem{folder}" for folder in python.includes), *(["-DPy_LIMITED_API=0x030C0000"] if python.abi3 else [])]
+        unity.write_text(
+            "".join(f'#include "{source}"\n' for source in sorted((ROOT / "python/core").glob("*.cc")))
+            + f'#include "{nanobind}/src/nb_combined.cpp"\n'
+        )
+        flags = [
+            "-std=gnu++20",
+            "-O2",
+            "-DNDEBUG",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-fno-strict-aliasing",
+            "-fno-stack-protector",
+            "-w",
+            "-DNB_DOMAIN=mfu",
+            f"-I{ROOT / 'include'}",
+            f"-isystem{nanobind / 'include'}",
+            f"-isystem{nanobind / 'ext/robin_map/include'}",
+            f"-isystem{self.headers()}",
+            "-DFMT_HEADER_ONLY",
+            *(f"-isystem{folder}" for folder in python.includes),
+            *(["-DPy_LIMITED_API=0x030C0000"] if python.abi3 else []),
+        ]
         run([*tool(self.machine), *alone_flags(self.machine, self.root), *flags, "-c", unity, "-o", output / "unity.o"])
-        libraries = [built / "libmfu.a", *(self.archive(name) for name in ("yaml-cpp", "hwloc", "zstd")), self.library_folder / "libisal.so"]
+        libraries = [
+            built / "libmfu.a",
+            *(self.archive(name) for name in ("yaml-cpp", "hwloc", "zstd")),
+            self.library_folder / "libisal.so",
+        ]
         module = output / python.module
-        run([compiler(self.machine), "-shared", "-o", module, output / "unity.o", *libraries, *alone_link_flags(self.machine, self.root, self.stand_ins),
-             "-Wl,--exclude-libs,ALL", "-Wl,-Bsymbolic", "-Wl,-rpath,$ORIGIN/lib", "-Wl,--gc-sections", "-lpthread", "-ldl", "-lm"])
+        run(
+            [
+                compiler(self.machine),
+                "-shared",
+                "-o",
+                module,
+                output / "unity.o",
+                *libraries,
+                *alone_link_flags(self.machine, self.root, self.stand_ins),
+                "-Wl,--exclude-libs,ALL",
+                "-Wl,-Bsymbolic",
+                "-Wl,-rpath,$ORIGIN/lib",
+                "-Wl,--gc-sections",
+                "-lpthread",
+                "-ldl",
+                "-lm",
+            ]
+        )
         for scrap in (unity, output / "unity.o"):
             scrap.unlink()
         return module
@@ -112,13 +180,26 @@ class Build:
         shutil.copy2(command / "mfu", built / "mfu")
         for path in filter(None, (module, stub if module else None)):
             shutil.copy2(path, built / "python" / "mfu" / path.name)
-        run(["cmake", "-S", ROOT, "-B", self.folder / "configured" / tag, f"-DMFU_PREBUILT={built}", f"-DMFU_PACKAGE_OBSERVERS={observers}",
-             f"-DMFU_PACKAGE_BUNDLED={self.library_folder / 'libisal.so.2'}"])
+        run(
+            [
+                "cmake",
+                "-S",
+                ROOT,
+                "-B",
+                self.folder / "configured" / tag,
+                f"-DMFU_PREBUILT={built}",
+                f"-DMFU_PACKAGE_OBSERVERS={observers}",
+                f"-DMFU_PACKAGE_BUNDLED={self.library_folder / 'libisal.so.2'}",
+            ]
+        )
         run(["cmake", "--install", self.folder / "configured" / tag, "--component", "python", "--prefix", stage])
         bundled = stage / "mfu" / "lib" / "libisal.so.2"  # the link was installed, not what it leads to
         bundled.unlink()
         shutil.copy2((self.library_folder / "libisal.so.2").resolve(), bundled)
-        licences = {name: self.root / "usr/share/doc" / name / "copyright" for name in ("libisal2", "libhwloc-dev", "libyaml-cpp-dev", "libzstd-dev")}
+        licences = {
+            name: self.root / "usr/share/doc" / name / "copyright"
+            for name in ("libisal2", "libhwloc-dev", "libyaml-cpp-dev", "libzstd-dev")
+        }
         return wheel.pack(stage, f"{tag}-manylinux_2_31_{self.machine}", licences, output)
 
 
@@ -135,12 +216,23 @@ class Python:
 def pythons(machine, folder):
     """(those whose headers are here, one a tag; [what is missing])."""
     found, missing = {}, []
-    question = "import sys, sysconfig; print(*sys.version_info[:2], sysconfig.get_paths()['include'], sysconfig.get_paths()['platinclude'])"
+    question = (
+        "import sys, sysconfig; print(*sys.version_info[:2], sysconfig.get_paths()['include'],"
+        " sysconfig.get_paths()['platinclude'])"
+    )
     if machine == platform.machine():
         for minor in range(OLDEST[1], 20):
             program = shutil.which(f"python3.{minor}")
-            answer = subprocess.run([program, "-c", question], capture_output=True, text=True).stdout.split() if program else []
-            if len(answer) == 4 and (Path(answer[3]) / "pyconfig.h").is_file() and (Path(answer[2]) / "Python.h").is_file():
+            answer = (
+                subprocess.run([program, "-c", question], capture_output=True, text=True).stdout.split()
+                if program
+                else []
+            )
+            if (
+                len(answer) == 4
+                and (Path(answer[3]) / "pyconfig.h").is_file()
+                and (Path(answer[2]) / "Python.h").is_file()
+            ):
                 python = Python((int(answer[0]), int(answer[1])), list(dict.fromkeys(answer[2:])), machine)
                 found.setdefault(python.tag, python)
     for suite in ("bullseye", "trixie"):
@@ -151,11 +243,18 @@ def pythons(machine, folder):
             continue
         for include in sorted((root / "usr" / "include").glob("python3.*")):
             version = tuple(int(part) for part in include.name[len("python"):].split("."))
-            python = Python(version, [include, root / "usr" / "include" / roots.TRIPLET[machine] / include.name, root / "usr" / "include"], machine)
+            python = Python(
+                version,
+                [include, root / "usr" / "include" / roots.TRIPLET[machine] / include.name, root / "usr" / "include"],
+                machine,
+            )
             found.setdefault(python.tag, python)
     for minor in range(OLDEST[1], NEWEST_OF_ITS_OWN[1] + 1):
         if f"cp3{minor}-cp3{minor}" not in found:
-            missing.append(f"the wheel for Python 3.{minor} on {machine}: no such Python with its headers is here (the py3-none wheel serves it without the module)")
+            missing.append(
+                f"the wheel for Python 3.{minor} on {machine}: no such Python with its headers is here (the py3-none"
+                " wheel serves it without the module)"
+            )
     if "cp312-abi3" not in found:
         missing.append(f"the wheel for Python 3.12 and later on {machine}: no such Python with its headers is here")
     return list(found.values()), missing
@@ -172,16 +271,35 @@ def nanobind_folder(folder):
 def stub_of(module, folder, environment):
     """_core.pyi, from a module that this Python can load."""
     output = folder / "_core.pyi"
-    run([sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "_core", "-i", module.parent, "-o", output], env=dict(environment, PYTHONPATH=str(folder / "nanobind")))
+    run(
+        [sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "_core", "-i", module.parent, "-o", output],
+        env=dict(environment, PYTHONPATH=str(folder / "nanobind")),
+    )
     return output
 
 
 def main():
     parser = argparse.ArgumentParser(prog="./package", description="Make portable wheels in dist/.")
-    parser.add_argument("--machine", action="append", choices=sorted(roots.TRIPLET), help="architectures to make wheels for (default: this machine's)")
-    parser.add_argument("--torch", action="append", help="versions of torch to prebuild the observer for (default: 2.4.0 to 2.15.0)")
-    parser.add_argument("--python", action="append", help="tags of the wheels to make, such as py3-none or cp311-cp311 (default: all that can be made)")
-    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "package", help="where roots, torches and objects are kept between calls")
+    parser.add_argument(
+        "--machine",
+        action="append",
+        choices=sorted(roots.TRIPLET),
+        help="architectures to make wheels for (default: this machine's)",
+    )
+    parser.add_argument(
+        "--torch", action="append", help="versions of torch to prebuild the observer for (default: 2.4.0 to 2.15.0)"
+    )
+    parser.add_argument(
+        "--python",
+        action="append",
+        help="tags of the wheels to make, such as py3-none or cp311-cp311 (default: all that can be made)",
+    )
+    parser.add_argument(
+        "--folder",
+        type=Path,
+        default=ROOT / "build" / "package",
+        help="where roots, torches and objects are kept between calls",
+    )
     options = parser.parse_args()
     output, folder, missing, made = ROOT / "dist", options.folder.resolve(), [], []
     for machine in options.machine or [platform.machine()]:

@@ -1,5 +1,5 @@
-"""Three training programs that know nothing of mfu, to try a wheel with. `python programs.py NAME` trains; with `count` torch's own counter says
-on the last line what all its steps came to."""
+"""Three training programs that know nothing of mfu, to try a wheel with. `python programs.py NAME` trains; with
+`count` torch's own counter says on the last line what all its steps came to."""
 
 import sys
 
@@ -13,8 +13,15 @@ def perceptron():
 
 
 def convolutions():
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.Flatten(), nn.Linear(16 * 7 * 7, 10))
-    return model, lambda: torch.randn(4, 3, 16, 16), torch.optim.SGD(model.parameters(), lr=0.01), lambda x: model(x).logsumexp(1).mean()
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.Flatten(), nn.Linear(16 * 7 * 7, 10)
+    )
+    return (
+        model,
+        lambda: torch.randn(4, 3, 16, 16),
+        torch.optim.SGD(model.parameters(), lr=0.01),
+        lambda x: model(x).logsumexp(1).mean(),
+    )
 
 
 class Attention(nn.Module):
@@ -47,7 +54,9 @@ def transformer():
 def train(name, steps=5):
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    _, data, optimizer, loss = {"perceptron": perceptron, "convolutions": convolutions, "transformer": transformer}[name]()
+    _, data, optimizer, loss = {"perceptron": perceptron, "convolutions": convolutions, "transformer": transformer}[
+        name
+    ]()
     for _ in range(steps):
         optimizer.zero_grad()
         loss(data()).backward()

@@ -1,7 +1,8 @@
 """Roots of older and newer Debians: what the wheels are compiled against, and what their Pythons' headers come from.
 
-Debian 11 has glibc 2.31, older than that of RHEL 9 and Ubuntu 22.04: what is linked against it runs there too. A root of this machine's kind is
-whole, so that wheels can be tried in it with chroot; one of another architecture is unpacked only, to compile against.
+Debian 11 has glibc 2.31, older than that of RHEL 9 and Ubuntu 22.04: what is linked against it runs there too. A root
+of this machine's kind is whole, so that wheels can be tried in it with chroot; one of another architecture is
+unpacked only, to compile against.
 """
 
 import os
@@ -15,7 +16,17 @@ DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
 TRIPLET = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
 # glibc and the C++ library to compile against, the libraries that are linked in or bundled, Python and its headers.
 PACKAGES = {
-    "bullseye": ("libc6-dev", "libstdc++-10-dev", "libyaml-cpp-dev", "libhwloc-dev", "libudev-dev", "libisal-dev", "libzstd-dev", "python3-venv", "libpython3-dev"),
+    "bullseye": (
+        "libc6-dev",
+        "libstdc++-10-dev",
+        "libyaml-cpp-dev",
+        "libhwloc-dev",
+        "libudev-dev",
+        "libisal-dev",
+        "libzstd-dev",
+        "python3-venv",
+        "libpython3-dev",
+    ),
     "trixie": ("python3-venv", "libpython3-dev"),
 }
 
@@ -25,17 +36,32 @@ class RootError(Exception):
 
 
 def mirror():
-    """[where this machine's apt gets Debian from]; nothing where it names no such place: debootstrap then takes its own."""
+    """[where this machine's apt gets Debian from]; nothing where it names no such place: debootstrap then takes its
+    own."""
     if os.environ.get("MFU_DEBIAN_MIRROR"):
         return [os.environ["MFU_DEBIAN_MIRROR"]]
     sources = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
-    lines = [line for path in sources if path.is_file() for line in path.read_text().splitlines() if not line.lstrip().startswith("#")]
+    lines = [
+        line
+        for path in sources
+        if path.is_file()
+        for line in path.read_text().splitlines()
+        if not line.lstrip().startswith("#")
+    ]
     return re.findall(r"[a-z+]+://\S+/debian/?(?=\s|$)", "\n".join(lines))[:1]
 
 
 def run(command, log):
     with open(log, "a") as output:
-        if subprocess.run([str(part) for part in command], stdout=output, stderr=output, env=dict(os.environ, DEBIAN_FRONTEND="noninteractive")).returncode != 0:
+        if (
+            subprocess.run(
+                [str(part) for part in command],
+                stdout=output,
+                stderr=output,
+                env=dict(os.environ, DEBIAN_FRONTEND="noninteractive"),
+            ).returncode
+            != 0
+        ):
             raise RootError(f"{command[0]} failed: the log is {log}")
 
 

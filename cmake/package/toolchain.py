@@ -1,7 +1,7 @@
 """Which compiler, with which flags: this machine's own, or Debian's cross compiler, against an old Debian's glibc.
 
-The observer uses the C++ library of the process it is loaded into, so it is compiled with the old Debian's headers of it. The command and the
-native module stand alone: they have this compiler's own C++ library in them.
+The observer uses the C++ library of the process it is loaded into, so it is compiled with the old Debian's headers of
+it. The command and the native module stand alone: they have this compiler's own C++ library in them.
 """
 
 import os
@@ -39,8 +39,14 @@ def link_flags(machine, root):
     """The root's libraries and start files before this machine's. No path of this machine stays in what is linked."""
     triplet = TRIPLET[machine]
     folders = [root / "usr/lib" / triplet, root / "lib" / triplet]
-    return [f"--sysroot={root}", f"-B{root / 'usr/lib' / triplet}/", *(f"-L{folder}" for folder in folders), *(f"-Wl,-rpath-link,{folder}" for folder in folders),
-            "-Wl,--build-id=none", "-s"]
+    return [
+        f"--sysroot={root}",
+        f"-B{root / 'usr/lib' / triplet}/",
+        *(f"-L{folder}" for folder in folders),
+        *(f"-Wl,-rpath-link,{folder}" for folder in folders),
+        "-Wl,--build-id=none",
+        "-s",
+    ]
 
 
 def prefix_map():
@@ -51,9 +57,23 @@ def observer_flags(machine, root, abi):
     """What the glue's build.py compiles with, and the root."""
     [folder] = sorted((root / "usr/include/c++").iterdir())
     cxx = [folder, root / "usr/include" / TRIPLET[machine] / "c++" / folder.name]
-    return ["-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={abi}", *prefix_map(),
-            "-include", str(ROOT / "cmake/package/old_library.h"),
-            f"-I{ROOT / 'include'}", f"-I{ROOT / 'src/torch/compat'}", f"-I{ROOT / 'src'}", *system_flags(machine, root, cxx)]
+    return [
+        "-std=c++20",
+        "-O2",
+        "-DNDEBUG",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fno-semantic-interposition",
+        "-w",
+        f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
+        *prefix_map(),
+        "-include",
+        str(ROOT / "cmake/package/old_library.h"),
+        f"-I{ROOT / 'include'}",
+        f"-I{ROOT / 'src/torch/compat'}",
+        f"-I{ROOT / 'src'}",
+        *system_flags(machine, root, cxx),
+    ]
 
 
 def observer_link_flags(machine, root):
@@ -63,7 +83,9 @@ def observer_link_flags(machine, root):
 
 def own_cxx_headers(machine):
     """The folders of this compiler's own C++ library."""
-    shown = subprocess.run([compiler(machine), "-E", "-x", "c++", "-v", "/dev/null"], capture_output=True, text=True, check=True).stderr
+    shown = subprocess.run(
+        [compiler(machine), "-E", "-x", "c++", "-v", "/dev/null"], capture_output=True, text=True, check=True
+    ).stderr
     listed = shown.split("search starts here:")[-1].split("End of search list")[0]
     return [Path(line.strip()).resolve() for line in listed.splitlines() if "/c++/" in line]
 
@@ -79,14 +101,24 @@ def alone_link_flags(machine, root, stand_ins):
 
 def write_cmake_toolchain(path, machine, root, stand_ins):
     triplet, link = TRIPLET[machine], " ".join(alone_link_flags(machine, root, stand_ins))
-    lines = [f"set(CMAKE_C_COMPILER {compiler(machine, 'gcc')})", f"set(CMAKE_CXX_COMPILER {compiler(machine)})",
-             f"set(CMAKE_C_FLAGS_INIT \"{' '.join([*system_flags(machine, root, []), *prefix_map()])}\")",
-             f"set(CMAKE_CXX_FLAGS_INIT \"{' '.join(alone_flags(machine, root))}\")",
-             # The command looks for its libraries in the wheel, beside the folder it is in.
-             f"set(CMAKE_EXE_LINKER_FLAGS_INIT \"{link} -Wl,-rpath,'$ORIGIN/../lib'\")", f"set(CMAKE_SHARED_LINKER_FLAGS_INIT \"{link}\")",
-             f"set(MFU_PACKAGE_SYSROOT {root})", f"set(MFU_PACKAGE_TRIPLET {triplet})", "set(CMAKE_SKIP_RPATH ON)"]
+    lines = [
+        f"set(CMAKE_C_COMPILER {compiler(machine, 'gcc')})",
+        f"set(CMAKE_CXX_COMPILER {compiler(machine)})",
+        f"set(CMAKE_C_FLAGS_INIT \"{' '.join([*system_flags(machine, root, []), *prefix_map()])}\")",
+        f"set(CMAKE_CXX_FLAGS_INIT \"{' '.join(alone_flags(machine, root))}\")",
+        # The command looks for its libraries in the wheel, beside the folder it is in.
+        f"set(CMAKE_EXE_LINKER_FLAGS_INIT \"{link} -Wl,-rpath,'$ORIGIN/../lib'\")",
+        f"set(CMAKE_SHARED_LINKER_FLAGS_INIT \"{link}\")",
+        f"set(MFU_PACKAGE_SYSROOT {root})",
+        f"set(MFU_PACKAGE_TRIPLET {triplet})",
+        "set(CMAKE_SKIP_RPATH ON)",
+    ]
     if machine != platform.machine():
-        lines += ["set(CMAKE_SYSTEM_NAME Linux)", f"set(CMAKE_SYSTEM_PROCESSOR {machine})", f"set(CMAKE_CROSSCOMPILING_EMULATOR qemu-{machine}-static -L {root})"]
+        lines += [
+            "set(CMAKE_SYSTEM_NAME Linux)",
+            f"set(CMAKE_SYSTEM_PROCESSOR {machine})",
+            f"set(CMAKE_CROSSCOMPILING_EMULATOR qemu-{machine}-static -L {root})",
+        ]
     if shutil.which("ccache"):
         lines += [f"set(CMAKE_{language}_COMPILER_LAUNCHER ccache)" for language in ("C", "CXX")]
     text = "\n".join(lines) + "\n"

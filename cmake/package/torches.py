@@ -1,6 +1,8 @@
-"""The observer for every minor version of torch, prebuilt: torch's headers and libraries from its wheels, compiled against the old Debian's C++ library.
+"""The observer for every minor version of torch, prebuilt: torch's headers and libraries from its wheels, compiled
+against the old Debian's C++ library.
 
-Nothing of torch is run. Of a wheel only the headers, the two libraries that the observer is linked to, and what says version and ABI are kept.
+Nothing of torch is run. Of a wheel only the headers, the two libraries that the observer is linked to, and what says
+version and ABI are kept.
 """
 
 import hashlib
@@ -19,7 +21,13 @@ import build as observer  # noqa: E402
 # The first release of each minor version: what a later one adds is not called.
 VERSIONS = [f"2.{minor}.0" for minor in range(4, 16)]
 PLATFORMS = ("manylinux1", "manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
-KEPT = ("torch/include/", "torch/version.py", "torch/share/cmake/Torch/TorchConfig.cmake", "torch/lib/libc10.so", "torch/lib/libtorch_cpu.so")
+KEPT = (
+    "torch/include/",
+    "torch/version.py",
+    "torch/share/cmake/Torch/TorchConfig.cmake",
+    "torch/lib/libc10.so",
+    "torch/lib/libtorch_cpu.so",
+)
 
 
 class Unavailable(Exception):
@@ -36,8 +44,26 @@ def fetch(version, machine, folder, say):
     kept.mkdir(parents=True)
     platforms = [word for name in PLATFORMS for word in ("--platform", f"{name}_{machine}")]
     for python in ("3.11", "3.12", "3.9"):  # the headers are the same for all of them
-        done = subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary", ":all:", "--python-version", python, *platforms,
-                               f"torch=={version}", "-d", kept / "wheel"], capture_output=True, text=True)
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "-q",
+                "--no-deps",
+                "--only-binary",
+                ":all:",
+                "--python-version",
+                python,
+                *platforms,
+                f"torch=={version}",
+                "-d",
+                kept / "wheel",
+            ],
+            capture_output=True,
+            text=True,
+        )
         if done.returncode == 0:
             break
     else:
@@ -74,13 +100,40 @@ def build_one(torch, abi, machine, root, plain, output):
     """libmfu_torch.so for that torch, from one source that includes the others: its headers are read once."""
     output.mkdir(parents=True, exist_ok=True)
     unity = output / "unity.cc"
-    unity.write_text("".join(f'#include "torch/{source.name}"\n' for source in observer.sources(ROOT) if source.parent.name == "torch"))
-    flags = [*observer_flags(machine, root, abi), f"-isystem{torch / 'include'}", f"-isystem{torch / 'include/torch/csrc/api/include'}"]
+    unity.write_text(
+        "".join(
+            f'#include "torch/{source.name}"\n' for source in observer.sources(ROOT) if source.parent.name == "torch"
+        )
+    )
+    flags = [
+        *observer_flags(machine, root, abi),
+        f"-isystem{torch / 'include'}",
+        f"-isystem{torch / 'include/torch/csrc/api/include'}",
+    ]
     run([*tool(machine), *flags, "-c", unity, "-o", output / "unity.o"])
     # The libraries of another ABI lack the names that have a string in them: they are found where that torch is loaded.
-    link = ["-Wl,-z,defs"] if abi == observer.torch_abi(torch) else ["-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-all"]
-    run([*tool(machine), "-shared", "-o", output / "libmfu_torch.so", output / "unity.o", *plain, *observer_link_flags(machine, root), f"-L{torch / 'lib'}",
-         *link, "-lc10", "-ltorch_cpu", "-lpthread", "-ldl"])
+    link = (
+        ["-Wl,-z,defs"]
+        if abi == observer.torch_abi(torch)
+        else ["-Wl,--no-as-needed", "-Wl,--unresolved-symbols=ignore-all"]
+    )
+    run(
+        [
+            *tool(machine),
+            "-shared",
+            "-o",
+            output / "libmfu_torch.so",
+            output / "unity.o",
+            *plain,
+            *observer_link_flags(machine, root),
+            f"-L{torch / 'lib'}",
+            *link,
+            "-lc10",
+            "-ltorch_cpu",
+            "-lpthread",
+            "-ldl",
+        ]
+    )
     for scrap in ("unity.cc", "unity.o"):
         (output / scrap).unlink()
     (output / "libmfu_torch.torch").write_text(f"{observer.torch_version(torch).split('+')[0]} abi{abi}\n")
@@ -96,7 +149,8 @@ def sources_digest():
 
 
 def build_all(machine, root, folder, versions, say):
-    """(folder of the prebuilt observers, [what could not be made]): one a minor version, and up to 2.6 one a C++ ABI."""
+    """(folder of the prebuilt observers, [what could not be made]): one a minor version, and up to 2.6 one a C++ ABI.
+    """
     made = folder / "observers" / machine
     stamp, digest, missing, plain = made / "sources", sources_digest(), [], {}
     if not stamp.exists() or stamp.read_text() != digest:
@@ -121,7 +175,18 @@ def build_all(machine, root, folder, versions, say):
             build_one(torch, abi, machine, root, plain[abi], output)
     shims = made / "libmfu_shims.so"
     if not shims.exists():
-        run([*tool(machine), *observer_flags(machine, root, 1), "-shared", "-o", shims, ROOT / "src/torch/shims/shims.cc", *observer_link_flags(machine, root), "-ldl"])
+        run(
+            [
+                *tool(machine),
+                *observer_flags(machine, root, 1),
+                "-shared",
+                "-o",
+                shims,
+                ROOT / "src/torch/shims/shims.cc",
+                *observer_link_flags(machine, root),
+                "-ldl",
+            ]
+        )
     return made, missing
 
 

@@ -1,10 +1,12 @@
-"""Tries the wheels of dist/: installs one into a fresh environment that sees nothing of this tree and has no compiler on its PATH, and runs three training
-programs under `mfu run`. Exact is what torch's own counter says of the same program without mfu.
+"""Tries the wheels of dist/: installs one into a fresh environment that sees nothing of this tree and has no compiler
+on its PATH, and runs three training programs under `mfu run`. Exact is what torch's own counter says of the same
+program without mfu.
 
     python3 cmake/package/try_wheels.py --root build/package/roots/bullseye-x86_64 --torch 2.6.0
     python3 cmake/package/try_wheels.py --torch 2.9.0          # this Python, with the tree hidden
 
-A CUDA build of torch needs NVIDIA's libraries (gigabytes) only to be loaded: names that do nothing stand in for them, and the programs train on the CPU.
+A CUDA build of torch needs NVIDIA's libraries (gigabytes) only to be loaded: names that do nothing stand in for them,
+and the programs train on the CPU.
 """
 
 import argparse
@@ -23,7 +25,14 @@ from torches import PLATFORMS
 
 NEEDED_BY_TORCH = ("typing_extensions", "sympy", "networkx", "jinja2", "filelock", "fsspec", "setuptools", "numpy")
 PROGRAMS = ("perceptron", "convolutions", "transformer")
-LEFT_OUT = ("torch/include/", "torch/lib/libtorch_cuda_linalg", "torch/bin/protoc", "torch/test/", "sympy/physics/", "networkx/algorithms/tests")
+LEFT_OUT = (
+    "torch/include/",
+    "torch/lib/libtorch_cuda_linalg",
+    "torch/bin/protoc",
+    "torch/test/",
+    "sympy/physics/",
+    "networkx/algorithms/tests",
+)
 SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+|util)\.so|ld-linux")
 
 
@@ -36,11 +45,29 @@ def run(command, **options):
 
 def fetch(what, version, machine, folder, *more):
     platforms = [word for name in (*PLATFORMS, "manylinux_2_27") for word in ("--platform", f"{name}_{machine}")]
-    run([sys.executable, "-m", "pip", "download", "-q", "--only-binary", ":all:", "--python-version", version, *platforms, *more, *what, "-d", folder])
+    run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--only-binary",
+            ":all:",
+            "--python-version",
+            version,
+            *platforms,
+            *more,
+            *what,
+            "-d",
+            folder,
+        ]
+    )
 
 
 def stand_ins(lib):
-    """Libraries of the names that torch's libraries ask for and that are not here, with every function that is nowhere defined."""
+    """Libraries of the names that torch's libraries ask for and that are not here, with every function that is
+    nowhere defined."""
     missing, wanted, defined, versions = set(), set(), set(), {}
     for library in lib.glob("*.so*"):
         needed = re.findall(r"NEEDED.*\[(.*)\]", run(["readelf", "-d", library]))
@@ -54,14 +81,34 @@ def stand_ins(lib):
         return
     names = sorted(name for name in wanted - defined if re.match(r"(__)?(cu|nccl|nv|cupti|cufile)", name))
     source = lib / "stand_ins.s"
-    text = [".text"] + [f".globl {name}\n.type {name}, @function\n{name}:" for name in names if name != "cudaGetDeviceCount"] + ["xor %eax, %eax\nret"]
-    text += [".globl cudaGetDeviceCount\n.type cudaGetDeviceCount, @function\ncudaGetDeviceCount:\nmov $100, %eax\nret"]  # cudaErrorNoDevice
+    text = (
+        [".text"]
+        + [f".globl {name}\n.type {name}, @function\n{name}:" for name in names if name != "cudaGetDeviceCount"]
+        + ["xor %eax, %eax\nret"]
+    )
+    # cudaErrorNoDevice
+    text += [".globl cudaGetDeviceCount\n.type cudaGetDeviceCount, @function\ncudaGetDeviceCount:\nmov $100, %eax\nret"]
     source.write_text("\n".join(text) + '\n.section .note.GNU-stack,"",@progbits\n')
     script = lib / "stand_ins.map"
     for name in missing:  # the loader of Debian 11 insists on the versions that are asked for
         first, *others = sorted(versions.get(name, ())) or [None]
-        script.write_text(f"{first} {{ global: *; }};\n" + "".join(f"{other} {{}};\n" for other in others) if first else "{ global: *; };\n")
-        run(["gcc", "-shared", "-nostdlib", f"-Wl,-soname,{name}", f"-Wl,--version-script={script}", "-o", lib / name, source])
+        script.write_text(
+            f"{first} {{ global: *; }};\n" + "".join(f"{other} {{}};\n" for other in others)
+            if first
+            else "{ global: *; };\n"
+        )
+        run(
+            [
+                "gcc",
+                "-shared",
+                "-nostdlib",
+                f"-Wl,-soname,{name}",
+                f"-Wl,--version-script={script}",
+                "-o",
+                lib / name,
+                source,
+            ]
+        )
     source.unlink()
     script.unlink()
 
@@ -81,7 +128,8 @@ def prepare_torch(version, python, machine, downloads, folder):
 
 
 def inside(root, command, environment):
-    """The command, changed into that root; without one, with the tree hidden. Nothing of this process's environment is there."""
+    """The command, changed into that root; without one, with the tree hidden. Nothing of this process's environment
+    is there."""
     words = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *command]
     quoted = " ".join("'" + str(word).replace("'", "'\\''") + "'" for word in words)
     if root:  # a program finds itself by /proc
@@ -94,13 +142,21 @@ def main():
     parser.add_argument("--root", type=Path, help="a root of roots.py to change into")
     parser.add_argument("--torch", required=True)
     parser.add_argument("--wheel", help="the wheel's file, instead of the one that pip chooses")
-    parser.add_argument("--downloads", type=Path, default=Path("/var/tmp/mfu-torch-wheels"), help="where torch's wheels are kept")
+    parser.add_argument(
+        "--downloads", type=Path, default=Path("/var/tmp/mfu-torch-wheels"), help="where torch's wheels are kept"
+    )
     options = parser.parse_args()
     root, machine = options.root and options.root.resolve(), "x86_64"
     base = Path(tempfile.mkdtemp(prefix="try-", dir=root / "tmp" if root else "/var/tmp"))
     here = Path("/tmp") / base.name if root else base  # the same folder as the programs see it
     try:
-        say = run(inside(root, ["python3" if root else sys.executable, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], {"PATH": "/usr/bin:/bin"})).strip()
+        say = run(
+            inside(
+                root,
+                ["python3" if root else sys.executable, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+                {"PATH": "/usr/bin:/bin"},
+            )
+        ).strip()
         prepare_torch(options.torch, say, machine, options.downloads, base)
         shutil.copytree(ROOT / "dist", base / "dist")
         shutil.copy2(Path(__file__).with_name("programs.py"), base)
@@ -108,8 +164,17 @@ def main():
         run(inside(root, ["python3" if root else sys.executable, "-m", "venv", here / "venv"], plain))
         python = here / "venv" / "bin" / "python"
         what = here / "dist" / options.wheel if options.wheel else "openmfu"
-        run(inside(root, [python, "-m", "pip", "install", "-q", "--no-index", "--find-links", here / "dist", what], plain))
-        tags = next((base / "venv" / "lib").glob("python3*/site-packages/openmfu-*.dist-info/WHEEL")).read_text().split("Tag: ")[1].strip()
+        run(
+            inside(
+                root, [python, "-m", "pip", "install", "-q", "--no-index", "--find-links", here / "dist", what], plain
+            )
+        )
+        tags = (
+            next((base / "venv" / "lib").glob("python3*/site-packages/openmfu-*.dist-info/WHEEL"))
+            .read_text()
+            .split("Tag: ")[1]
+            .strip()
+        )
         site = next((base / "venv" / "lib").glob("python3*/site-packages"))
         (site / "torch_of_the_trial.pth").write_text(f"{here / 'site'}\n")
         # No home, and nothing on PATH but the environment: no compiler, no tool.
@@ -117,12 +182,39 @@ def main():
         exact = 0
         for program in PROGRAMS:
             wanted = int(run(inside(root, [python, here / "programs.py", program, "count"], plain)).split()[-1])
-            done = subprocess.run([str(word) for word in inside(root, [here / "venv/bin/mfu", "run", "--dir", here / program, "--", "python", here / "programs.py", program], bare)],
-                                  capture_output=True, text=True)
-            report = json.loads((base / program / "summary.json").read_text()) if (base / program / "summary.json").exists() else {}
+            done = subprocess.run(
+                [
+                    str(word)
+                    for word in inside(
+                        root,
+                        [
+                            here / "venv/bin/mfu",
+                            "run",
+                            "--dir",
+                            here / program,
+                            "--",
+                            "python",
+                            here / "programs.py",
+                            program,
+                        ],
+                        bare,
+                    )
+                ],
+                capture_output=True,
+                text=True,
+            )
+            report = (
+                json.loads((base / program / "summary.json").read_text())
+                if (base / program / "summary.json").exists()
+                else {}
+            )
             counted = report.get("hardware_flop")
             exact += counted == wanted and done.returncode == 0 and "trained with torch" in done.stdout
-            print(f"Python {say}, torch {options.torch}, {tags}: {program} {counted} FLOP, torch's counter {wanted}, {'exact' if counted == wanted else 'NOT EXACT'}", flush=True)
+            print(
+                f"Python {say}, torch {options.torch}, {tags}: {program} {counted} FLOP, torch's counter {wanted},"
+                f" {'exact' if counted == wanted else 'NOT EXACT'}",
+                flush=True,
+            )
             if counted != wanted:
                 print(done.stdout[-1500:], done.stderr[-3000:], json.dumps(report)[:1500])
         return 0 if exact == len(PROGRAMS) else 1

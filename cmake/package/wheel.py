@@ -19,14 +19,24 @@ def project():
     """name, description, requires-python and classifiers of pyproject.toml, which has them on a line each."""
     text = (ROOT / "pyproject.toml").read_text()
     found = dict(re.findall(r'^(name|description|requires-python) = "(.*)"$', text, re.M))
-    found["classifiers"] = re.findall(r'"([^"]+ :: [^"]+)"', re.search(r"^classifiers = \[(.*)\]$", text, re.M).group(1))
+    found["classifiers"] = re.findall(
+        r'"([^"]+ :: [^"]+)"', re.search(r"^classifiers = \[(.*)\]$", text, re.M).group(1)
+    )
     return found
 
 
 def metadata():
     about = project()
-    lines = ["Metadata-Version: 2.1", f"Name: {about['name']}", f"Version: {version()}", f"Summary: {about['description']}", "License: Apache-2.0",
-             f"Requires-Python: {about['requires-python']}", *(f"Classifier: {each}" for each in about["classifiers"]), "Description-Content-Type: text/markdown"]
+    lines = [
+        "Metadata-Version: 2.1",
+        f"Name: {about['name']}",
+        f"Version: {version()}",
+        f"Summary: {about['description']}",
+        "License: Apache-2.0",
+        f"Requires-Python: {about['requires-python']}",
+        *(f"Classifier: {each}" for each in about["classifiers"]),
+        "Description-Content-Type: text/markdown",
+    ]
     return "\n".join(lines) + "\n\n" + (ROOT / "README.md").read_text()
 
 
@@ -35,12 +45,24 @@ def pack(stage, tag, licences, output):
     output.mkdir(exist_ok=True)
     name = f"{project()['name']}-{version()}"
     info = f"{name}.dist-info"
-    files = {path.relative_to(stage).as_posix(): (path.read_bytes(), path.stat().st_mode & 0o777) for path in sorted(stage.rglob("*")) if path.is_file()}
+    files = {
+        path.relative_to(stage).as_posix(): (path.read_bytes(), path.stat().st_mode & 0o777)
+        for path in sorted(stage.rglob("*"))
+        if path.is_file()
+    }
     pure = "Root-Is-Purelib: false"
-    texts = {"METADATA": metadata(), "WHEEL": f"Wheel-Version: 1.0\nGenerator: mfu\n{pure}\nTag: {tag}\n", "entry_points.txt": "[console_scripts]\nmfu = mfu.__main__:main\n",
-             "licenses/LICENSE": (ROOT / "LICENSE").read_text(), **{f"licenses/{each}": path.read_text() for each, path in licences.items() if path.is_file()}}
+    texts = {
+        "METADATA": metadata(),
+        "WHEEL": f"Wheel-Version: 1.0\nGenerator: mfu\n{pure}\nTag: {tag}\n",
+        "entry_points.txt": "[console_scripts]\nmfu = mfu.__main__:main\n",
+        "licenses/LICENSE": (ROOT / "LICENSE").read_text(),
+        **{f"licenses/{each}": path.read_text() for each, path in licences.items() if path.is_file()},
+    }
     files |= {f"{info}/{each}": (text.encode(), 0o644) for each, text in texts.items()}
-    record = [f"{each},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}" for each, (data, _) in files.items()]
+    record = [
+        f"{each},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}"
+        for each, (data, _) in files.items()
+    ]
     files[f"{info}/RECORD"] = ("\n".join([*record, f"{info}/RECORD,,"]).encode() + b"\n", 0o644)
     path = output / f"{name}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:

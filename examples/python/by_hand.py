@@ -13,11 +13,20 @@ import transformers
 import mfu
 
 output_dir = sys.argv[1] if len(sys.argv) > 1 else "outputs"
-config = transformers.LlamaConfig(hidden_size=128, intermediate_size=352, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, vocab_size=512)
+config = transformers.LlamaConfig(
+    hidden_size=128,
+    intermediate_size=352,
+    num_hidden_layers=4,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    vocab_size=512,
+)
 model = transformers.LlamaForCausalLM(config)
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
-with mfu.Monitor(model=model, device="auto", dtype="fp32", output_dir=output_dir, tensorboard=f"{output_dir}/board") as monitor:
+with mfu.Monitor(
+    model=model, device="auto", dtype="fp32", output_dir=output_dir, tensorboard=f"{output_dir}/board"
+) as monitor:
     for step in range(20):
         ids = torch.randint(0, 512, (4, 64))
         mask = torch.ones_like(ids)
@@ -33,4 +42,7 @@ with mfu.Monitor(model=model, device="auto", dtype="fp32", output_dir=output_dir
     monitor.flush()
     report = monitor.last_report()
 
-print(f"step {report['step']}: {report['perf/tokens_per_second']:.0f} tokens/s, MFU {report['perf/mfu_percent']:.1f}%, FLOPs {report['source']}")
+print(
+    f"step {report['step']}: {report['perf/tokens_per_second']:.0f} tokens/s, MFU {report['perf/mfu_percent']:.1f}%,"
+    f" FLOPs {report['source']}"
+)

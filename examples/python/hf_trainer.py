@@ -37,14 +37,34 @@ class Lines(torch.utils.data.Dataset):
 
 def main():
     output_dir = sys.argv[1] if len(sys.argv) > 1 else "outputs"
-    config = transformers.LlamaConfig(hidden_size=128, intermediate_size=352, num_hidden_layers=4, num_attention_heads=4, num_key_value_heads=2, vocab_size=512)
+    config = transformers.LlamaConfig(
+        hidden_size=128,
+        intermediate_size=352,
+        num_hidden_layers=4,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=512,
+    )
     model = transformers.LlamaForCausalLM(config)
-    arguments = transformers.TrainingArguments(output_dir=output_dir, max_steps=12, per_device_train_batch_size=2, report_to=[], save_strategy="no", use_cpu=True, disable_tqdm=True)
+    arguments = transformers.TrainingArguments(
+        output_dir=output_dir,
+        max_steps=12,
+        per_device_train_batch_size=2,
+        report_to=[],
+        save_strategy="no",
+        use_cpu=True,
+        disable_tqdm=True,
+    )
     with mfu.Monitor(model=model, device="auto", dtype="fp32", output_dir=output_dir) as monitor:
-        transformers.Trainer(model=model, args=arguments, train_dataset=Lines(), callbacks=[MonitorCallback(monitor)]).train()
+        transformers.Trainer(
+            model=model, args=arguments, train_dataset=Lines(), callbacks=[MonitorCallback(monitor)]
+        ).train()
         monitor.flush()
         report = monitor.last_report()
-    print(f"step {report['step']}: {report['perf/step_time'] * 1e3:.0f} ms, MFU {report['perf/mfu_percent']:.1f}%, FLOPs {report['source']}")
+    print(
+        f"step {report['step']}: {report['perf/step_time'] * 1e3:.0f} ms, MFU {report['perf/mfu_percent']:.1f}%, FLOPs"
+        f" {report['source']}"
+    )
 
 
 if __name__ == "__main__":

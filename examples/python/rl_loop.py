@@ -2,7 +2,8 @@
 
     python examples/python/rl_loop.py [OUTPUT_DIR]
 
-Generation is counted token by token from the threads (mfu/… metrics, every 2 steps here), the learner's steps beside it (perf/… metrics).
+Generation is counted token by token from the threads (mfu/… metrics, every 2 steps here), the learner's steps beside
+it (perf/… metrics).
 """
 
 import copy
@@ -56,14 +57,25 @@ def learn(learner, reference, answers, optimizer):
 
 def main():
     output_dir = sys.argv[1] if len(sys.argv) > 1 else "outputs"
-    config = transformers.LlamaConfig(hidden_size=128, intermediate_size=352, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=512,
-                                      bos_token_id=1, eos_token_id=2, pad_token_id=0)
+    config = transformers.LlamaConfig(
+        hidden_size=128,
+        intermediate_size=352,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=512,
+        bos_token_id=1,
+        eos_token_id=2,
+        pad_token_id=0,
+    )
     learner = transformers.LlamaForCausalLM(config)
     reference, actor = copy.deepcopy(learner).eval(), copy.deepcopy(learner).eval()
     optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-4)
     made, stop = queue.Queue(maxsize=ACTORS), threading.Event()
     # The threads' operators are not the learner's: its FLOPs are estimated, not counted from the whole process.
-    with mfu.Monitor(model=learner, mode="estimate", device="auto", dtype="fp32", output_dir=output_dir, mfu_calculation_freq=2) as monitor:
+    with mfu.Monitor(
+        model=learner, mode="estimate", device="auto", dtype="fp32", output_dir=output_dir, mfu_calculation_freq=2
+    ) as monitor:
         actors = [threading.Thread(target=act, args=(actor, monitor, made, stop)) for _ in range(ACTORS)]
         for thread in actors:
             thread.start()

@@ -1,4 +1,5 @@
-"""A training program that knows nothing of mfu: a small GPT on random characters. Try it: mfu run -- python tiny_gpt.py"""
+"""A training program that knows nothing of mfu: a small GPT on random characters. Try it: mfu run -- python
+tiny_gpt.py"""
 
 import sys
 

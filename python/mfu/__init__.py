@@ -12,8 +12,8 @@
 
     mfu.explain("trace.json.gz").findings                       # where the rest went, and what to change
 
-Importing this costs a few milliseconds: the native library, and PyTorch, are loaded where they are used. docs/python.md shows
-the whole of it.
+Importing this costs a few milliseconds: the native library, and PyTorch, are loaded where they are used.
+docs/python.md shows the whole of it.
 """
 
 import importlib
@@ -23,13 +23,34 @@ __version__ = "0.2.0"
 
 # Where each name lives. Loaded on first use: a process that is only observed never needs the native library.
 _PLACES = {
-    "Error": "_errors", "InvalidArgument": "_errors", "NotFound": "_errors", "Malformed": "_errors", "Unsupported": "_errors",
-    "FileError": "_errors", "FileMissing": "_errors",
-    "Model": "_need", "flops": "_need", "convert": "_need", "conventions": "_need", "model_types": "_need",
-    "peak": "_hardware", "machine": "_hardware", "devices": "_hardware", "utilization": "_hardware", "plan": "_hardware",
-    "explain": "_explain", "Explanation": "_explain", "explain_steps": "_explain_steps", "ExplainedSteps": "_explain_steps",
+    "Error": "_errors",
+    "InvalidArgument": "_errors",
+    "NotFound": "_errors",
+    "Malformed": "_errors",
+    "Unsupported": "_errors",
+    "FileError": "_errors",
+    "FileMissing": "_errors",
+    "Model": "_need",
+    "flops": "_need",
+    "convert": "_need",
+    "conventions": "_need",
+    "model_types": "_need",
+    "peak": "_hardware",
+    "machine": "_hardware",
+    "devices": "_hardware",
+    "utilization": "_hardware",
+    "plan": "_hardware",
+    "explain": "_explain",
+    "Explanation": "_explain",
+    "explain_steps": "_explain_steps",
+    "ExplainedSteps": "_explain_steps",
     "formula": "_formula",
-    "count": "_count", "Counted": "_count", "Monitor": "_monitor", "observe": "_observe", "Observation": "_observe", "mark_step": "_observe",
+    "count": "_count",
+    "Counted": "_count",
+    "Monitor": "_monitor",
+    "observe": "_observe",
+    "Observation": "_observe",
+    "mark_step": "_observe",
 }
 _MODULES = ("callbacks", "compat")
 
@@ -53,11 +74,30 @@ def __dir__() -> List[str]:
 if TYPE_CHECKING:
     from . import callbacks as callbacks, compat as compat
     from ._count import Counted as Counted, count as count
-    from ._errors import (Error as Error, FileError as FileError, FileMissing as FileMissing, InvalidArgument as InvalidArgument,
-                          Malformed as Malformed, NotFound as NotFound, Unsupported as Unsupported)
+    from ._errors import (
+        Error as Error,
+        FileError as FileError,
+        FileMissing as FileMissing,
+        InvalidArgument as InvalidArgument,
+        Malformed as Malformed,
+        NotFound as NotFound,
+        Unsupported as Unsupported,
+    )
     from ._explain import Explanation as Explanation, explain as explain
     from ._explain_steps import ExplainedSteps as ExplainedSteps, explain_steps as explain_steps
-    from ._hardware import devices as devices, machine as machine, peak as peak, plan as plan, utilization as utilization
+    from ._hardware import (
+        devices as devices,
+        machine as machine,
+        peak as peak,
+        plan as plan,
+        utilization as utilization,
+    )
     from ._monitor import Monitor as Monitor
-    from ._need import Model as Model, conventions as conventions, convert as convert, flops as flops, model_types as model_types
+    from ._need import (
+        Model as Model,
+        conventions as conventions,
+        convert as convert,
+        flops as flops,
+        model_types as model_types,
+    )
     from ._observe import Observation as Observation, mark_step as mark_step, observe as observe

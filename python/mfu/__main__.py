@@ -14,8 +14,11 @@ def binary() -> Path:
 def main() -> int:
     program = binary()
     if not program.exists():
-        print(f"mfu: {program} is not there: the package was installed without its program. Install it again: pip install --force-reinstall openmfu",
-              file=sys.stderr)
+        print(
+            f"mfu: {program} is not there: the package was installed without its program. Install it again: pip install"
+            " --force-reinstall openmfu",
+            file=sys.stderr,
+        )
         return 2
     # What the program asks of Python (torch's ceiling, the observer) it asks of this one.
     os.environ.setdefault("MFU_PYTHON", sys.executable)

@@ -5,7 +5,8 @@ from typing import Any, Dict, List
 
 
 class Answer(Dict[str, Any]):
-    """A dict whose keys are also attributes: answer.model_flop is answer["model_flop"]. Nested objects are Answers too."""
+    """A dict whose keys are also attributes: answer.model_flop is answer["model_flop"]. Nested objects are Answers
+    too."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -21,7 +22,8 @@ class Answer(Dict[str, Any]):
 
 
 class NeedAnswer(Answer):
-    """What a step needs (mfu.flops/1). Counts are Python integers, however large; unknown is None, with a sentence in `notes`."""
+    """What a step needs (mfu.flops/1). Counts are Python integers, however large; unknown is None, with a sentence in
+    `notes`."""
 
     model: Answer
     input: Answer

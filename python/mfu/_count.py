@@ -32,12 +32,14 @@ class Counted:
     model_flop       what was needed: recomputation left out
     hardware_flop    what was executed; get_total_flops() is the same number
     recomputed_flop  what activation checkpointing ran again
-    by_operator      {"aten::addmm": FLOP, …}; by_dtype {"fp32": FLOP, …}; by_module {"Global": FLOP, "Net": FLOP, "Net.fc1": FLOP, …}
+    by_operator      {"aten::addmm": FLOP, …}; by_dtype {"fp32": FLOP, …}; by_module {"Global": FLOP, "Net": FLOP,
+                     "Net.fc1": FLOP, …}
     uncounted        operators whose FLOPs are not known, with calls and reason
     tokens, samples, steps, calls, seconds
 
-    All threads of the process are in it. Where nothing could be counted every number is None and `problem` says why: a program that
-    counts never fails because of it. Use again after leaving to count anew; open as many as you like, within each other or side by side.
+    All threads of the process are in it. Where nothing could be counted every number is None and `problem` says why:
+    a program that counts never fails because of it. Use again after leaving to count anew; open as many as you like,
+    within each other or side by side.
     """
 
     def __init__(self, modules: bool = True, depth: Optional[int] = 2, display: bool = False) -> None:
@@ -165,19 +167,36 @@ class Counted:
         if self._tracker is None:
             return {}
         now = self._tracker.read_counts()
-        more = {place: flop - self._module_before.get(place, 0) for place, flop in now.items() if flop != self._module_before.get(place, 0)}
+        more = {
+            place: flop - self._module_before.get(place, 0)
+            for place, flop in now.items()
+            if flop != self._module_before.get(place, 0)
+        }
         names = self._tracker.names_of({operator for _, operator in more})
         return _modules.rolled_up({(chain, names[operator]): flop for (chain, operator), flop in more.items()})
 
     @property
     def by_module(self) -> Dict[str, int]:
-        """Each module with all inside it, forward and backward; named by the outermost module's class, then by attributes."""
-        return {_modules.GLOBAL: self.hardware_flop or 0, **{name: sum(by.values()) for name, by in self._module_counts().items()}}
+        """Each module with all inside it, forward and backward; named by the outermost module's class, then by
+        attributes."""
+        return {
+            _modules.GLOBAL: self.hardware_flop or 0,
+            **{name: sum(by.values()) for name, by in self._module_counts().items()},
+        }
 
-    def utilization(self, *, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, catalog: str = "") -> Any:
-        """MFU and HFU of what was counted in the time it took, each data type against its own peak: utilization(device="NVIDIA H100 80GB HBM3").mfu.
+    def utilization(
+        self,
+        *,
+        device: Optional[str] = None,
+        dtype: Optional[str] = None,
+        peak: Optional[float] = None,
+        catalog: str = "",
+    ) -> Any:
+        """MFU and HFU of what was counted in the time it took, each data type against its own peak:
+        utilization(device="NVIDIA H100 80GB HBM3").mfu.
 
-        `dtype` holds all of it against that type's peak, `peak` against a rate. Without any of them: the device that torch runs on.
+        `dtype` holds all of it against that type's peak, `peak` against a rate. Without any of them: the device that
+        torch runs on.
         """
         from ._answers import UtilizationAnswer
         from ._errors import NotFound
@@ -192,8 +211,12 @@ class Counted:
         return self.hardware_flop
 
     def get_flop_counts(self) -> Dict[str, Dict[str, int]]:
-        """{"Global": {"aten::mm": FLOP, …}, "Net": {"aten::mm": FLOP, …}, "Net.fc1": …}: by module, with all inside it, and operator."""
-        return {_modules.GLOBAL: {name: flop for name, flop in self.by_operator.items() if flop}, **{name: dict(by) for name, by in self._module_counts().items()}}
+        """{"Global": {"aten::mm": FLOP, …}, "Net": {"aten::mm": FLOP, …}, "Net.fc1": …}: by module, with all inside
+        it, and operator."""
+        return {
+            _modules.GLOBAL: {name: flop for name, flop in self.by_operator.items() if flop},
+            **{name: dict(by) for name, by in self._module_counts().items()},
+        }
 
     def get_table(self, depth: Optional[int] = None) -> str:
         total = self.hardware_flop
@@ -211,7 +234,10 @@ class Counted:
         return "\n".join(f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:>{widths[2]}}" for row in rows)
 
     def __repr__(self) -> str:
-        return f"mfu.Counted(model_flop={self.model_flop}, hardware_flop={self.hardware_flop}, recomputed_flop={self.recomputed_flop})"
+        return (
+            f"mfu.Counted(model_flop={self.model_flop}, hardware_flop={self.hardware_flop},"
+            f" recomputed_flop={self.recomputed_flop})"
+        )
 
 
 def work_by_type(totals: Any) -> List[Tuple[str, bool, int, int]]:
@@ -225,7 +251,9 @@ def work_by_type(totals: Any) -> List[Tuple[str, bool, int, int]]:
     return [(dtype, convolution, model, hardware) for (dtype, convolution), (model, hardware) in work.items()]
 
 
-def peaks_of_this_rank(device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, catalog: str = "") -> Any:
+def peaks_of_this_rank(
+    device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, catalog: str = ""
+) -> Any:
     """The peaks of the device named, of the GPU that torch runs on, or of this rank's part of the processor."""
     import torch
 
@@ -250,8 +278,8 @@ def count(mods: Any = None, depth: Optional[int] = 2, display: bool = False, *, 
             model(batch).loss.backward()
         counted.model_flop, counted.by_operator, counted.by_module
 
-    Stands where FlopCounterMode stands (`mods` is taken and not needed, as there), but sees every thread, torch.compile, fused attention on
-    CPUs and LSTMs, and prints only when `display` is asked for. `modules=False` leaves the hooks on modules out: then nothing at all
-    happens in Python while the block runs.
+    Stands where FlopCounterMode stands (`mods` is taken and not needed, as there), but sees every thread,
+    torch.compile, fused attention on CPUs and LSTMs, and prints only when `display` is asked for. `modules=False`
+    leaves the hooks on modules out: then nothing at all happens in Python while the block runs.
     """
     return Counted(modules=modules, depth=depth, display=display)

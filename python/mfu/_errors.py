@@ -2,7 +2,8 @@
 
 
 class Error(Exception):
-    """What input can cause. The message says what failed, where, and what to try next; `code` is that of mfu.error/1."""
+    """What input can cause. The message says what failed, where, and what to try next; `code` is that of mfu.error/1.
+    """
 
     code = "invalid_argument"
 

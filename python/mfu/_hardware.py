@@ -23,8 +23,8 @@ def devices(name: str = "", *, catalog: str = "") -> List[DeviceAnswer]:
 def peak(name: str, *, catalog: str = "") -> DeviceAnswer:
     """The one device of that name, as its driver prints it: peak("NVIDIA H100 80GB HBM3")["bf16"].flop_per_s.
 
-    NotFound with the nearest names where nothing fits, InvalidArgument with the candidates where several do. Nothing is guessed.
-    `catalog` is a CSV of your own devices (docs/formats/catalog.md).
+    NotFound with the nearest names where nothing fits, InvalidArgument with the candidates where several do. Nothing
+    is guessed. `catalog` is a CSV of your own devices (docs/formats/catalog.md).
     """
     if not name.strip():
         raise InvalidArgument("name a device as its driver prints it; mfu.machine() has this machine's")
@@ -35,31 +35,61 @@ def peak(name: str, *, catalog: str = "") -> DeviceAnswer:
 
 
 def machine(*, catalog: str = "") -> PeakAnswer:
-    """This machine's devices: accelerators by their drivers, then the processor, with the ceiling measured for each, if one was."""
+    """This machine's devices: accelerators by their drivers, then the processor, with the ceiling measured for each,
+    if one was."""
     text, told = _core.machine(catalog)
     for line in told:
         warnings.warn(line, RuntimeWarning, stacklevel=2)
     return _devices(text)
 
 
-def utilization(model_flop: int, seconds: float, *, device: Optional[str] = None, dtype: str = "bf16", peak: Optional[float] = None,
-                devices: int = 1, hardware_flop: Optional[int] = None, moved_bytes: Optional[int] = None, catalog: str = "") -> UtilizationAnswer:
-    """MFU (and HFU, MBU) of work done in a time: utilization(counted.model_flop, 1.27, device="NVIDIA H100 80GB HBM3").mfu.
+def utilization(
+    model_flop: int,
+    seconds: float,
+    *,
+    device: Optional[str] = None,
+    dtype: str = "bf16",
+    peak: Optional[float] = None,
+    devices: int = 1,
+    hardware_flop: Optional[int] = None,
+    moved_bytes: Optional[int] = None,
+    catalog: str = "",
+) -> UtilizationAnswer:
+    """MFU (and HFU, MBU) of work done in a time: utilization(counted.model_flop, 1.27, device="NVIDIA H100 80GB
+    HBM3").mfu.
 
     The FLOPs are of the whole job, the peak of one device. Above 1 is not clamped: `contradictions` names the suspect.
     """
     try:
-        found = _core.utilization(model_flop, seconds, device, dtype, peak, catalog, hardware_flop, moved_bytes, devices)
+        found = _core.utilization(
+            model_flop, seconds, device, dtype, peak, catalog, hardware_flop, moved_bytes, devices
+        )
     except TypeError:
-        raise InvalidArgument(f"model_flop={model_flop!r}, seconds={seconds!r}, devices={devices!r}: whole counts and a time were expected") from None
+        raise InvalidArgument(
+            f"model_flop={model_flop!r}, seconds={seconds!r}, devices={devices!r}: whole counts and a time were"
+            " expected"
+        ) from None
     return UtilizationAnswer(found)
 
 
-def plan(model: Optional[ModelLike] = None, *, tokens: Optional[float] = None, flop: Optional[float] = None, mfu: float = 0.4,
-         seq: int = 2048, device: Optional[str] = None, dtype: str = "bf16", peak: Optional[float] = None,
-         devices: Union[int, Sequence[int]] = 1, price: Optional[float] = None, watts: Optional[float] = None,
-         bytes_per_parameter: float = 16, catalog: str = "") -> PlanAnswer:
-    """Devices, days and cost of a training run: plan("config.json", tokens=15e12, device="NVIDIA H100 80GB HBM3", devices=[512, 1024]).
+def plan(
+    model: Optional[ModelLike] = None,
+    *,
+    tokens: Optional[float] = None,
+    flop: Optional[float] = None,
+    mfu: float = 0.4,
+    seq: int = 2048,
+    device: Optional[str] = None,
+    dtype: str = "bf16",
+    peak: Optional[float] = None,
+    devices: Union[int, Sequence[int]] = 1,
+    price: Optional[float] = None,
+    watts: Optional[float] = None,
+    bytes_per_parameter: float = 16,
+    catalog: str = "",
+) -> PlanAnswer:
+    """Devices, days and cost of a training run: plan("config.json", tokens=15e12, device="NVIDIA H100 80GB HBM3",
+    devices=[512, 1024]).
 
     `flop` is the whole work instead of a model and tokens; `mfu` what to expect of it; `price` of a device-hour.
     """
@@ -86,5 +116,3 @@ def _whole(amount: "float | None", name: str) -> int:
     if amount is None or not 1 <= amount < 2**128:
         raise InvalidArgument(f"{name}={amount!r}: a number from 1 to 2^128 was expected")
     return int(amount)
-
-

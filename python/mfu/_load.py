@@ -13,7 +13,9 @@ def observer() -> Any:
     loaded = sys.modules.get(_NAME)
     if loaded is None:
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_observer")
-        spec = importlib.util.spec_from_file_location(_NAME, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+        spec = importlib.util.spec_from_file_location(
+            _NAME, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder]
+        )
         assert spec is not None and spec.loader is not None
         loaded = importlib.util.module_from_spec(spec)
         sys.modules[_NAME] = loaded

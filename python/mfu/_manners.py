@@ -1,4 +1,5 @@
-"""How the package speaks and what it lets through: warnings that never raise, and exceptions that are the program's own."""
+"""How the package speaks and what it lets through: warnings that never raise, and exceptions that are the program's
+own."""
 
 import signal
 import sys
@@ -41,8 +42,9 @@ def tell(message: str, level: int = 3) -> None:
 
 
 def let_through(error: BaseException) -> None:
-    """Raises what a signal handler of the program raised while our code ran: a time limit, a dead data-loader worker, a launcher's request
-    to end. It belongs to the program. Python runs handlers on the main thread, between any two instructions, ours among them."""
+    """Raises what a signal handler of the program raised while our code ran: a time limit, a dead data-loader worker,
+    a launcher's request to end. It belongs to the program. Python runs handlers on the main thread, between any two
+    instructions, ours among them."""
     if isinstance(error, Exception) and threading.current_thread() is threading.main_thread() and _of_handler(error):
         raise error
 
@@ -58,14 +60,19 @@ def _of_handler(error: BaseException) -> bool:
 
 
 def _codes(handler: Any) -> Iterator[types.CodeType]:
-    """The code that runs where that is the handler of a signal: a function, a method, a partial, an object that is called."""
+    """The code that runs where that is the handler of a signal: a function, a method, a partial, an object that is
+    called."""
     for _ in range(8):
         code: Optional[Any] = getattr(handler, "__code__", None)
         if isinstance(code, types.CodeType):
             yield code
             return
         inner = getattr(handler, "__func__", None) or getattr(handler, "func", None)
-        if inner is None and callable(handler) and not isinstance(handler, (types.BuiltinFunctionType, signal.Handlers)):
+        if (
+            inner is None
+            and callable(handler)
+            and not isinstance(handler, (types.BuiltinFunctionType, signal.Handlers))
+        ):
             inner = getattr(type(handler), "__call__", None)
         if inner is None or inner is handler:
             return

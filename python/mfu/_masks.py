@@ -1,4 +1,5 @@
-"""Numbers that a device has not finished yet: asked for when the step is logged, read when they are ready, never waited for."""
+"""Numbers that a device has not finished yet: asked for when the step is logged, read when they are ready, never
+waited for."""
 
 import sys
 from typing import Any, Callable, List, Optional, Tuple
@@ -13,10 +14,12 @@ def on_device(value: Any) -> bool:
 
 
 class Later:
-    """A tensor on its way to the host; `read` makes plain numbers of the copy. The copy is made in the order of the device's work.
+    """A tensor on its way to the host; `read` makes plain numbers of the copy. The copy is made in the order of the
+    device's work.
 
-    ready() and value() never wait, and are for the thread that logs: a question from another one breaks the capture of a CUDA graph. A
-    device that has no events cannot be asked: `unread` is true then, and read(), which may wait, is for a thread of the monitor's.
+    ready() and value() never wait, and are for the thread that logs: a question from another one breaks the capture
+    of a CUDA graph. A device that has no events cannot be asked: `unread` is true then, and read(), which may wait,
+    is for a thread of the monitor's.
     """
 
     unread = False
@@ -80,7 +83,8 @@ def sums(mask: Any) -> Any:
         return row_sums([sum(1 for token in row if token) for row in mask], max((len(row) for row in mask), default=0))
     torch, given = sys.modules.get("torch"), mask
     if torch is not None and isinstance(mask, torch.Tensor):
-        # Handed over here: asked by native code, a tensor runs Python, and what a signal handler raises in it would be lost.
+        # Handed over here: asked by native code, a tensor runs Python, and what a signal handler raises in it would
+        # be lost.
         given = torch.utils.dlpack.to_dlpack(mask.detach())
     try:
         rows, tokens, squares, width = _core.mask_sums(given)

@@ -1,9 +1,10 @@
 """Which module the FLOPs belong to, forward and backward.
 
-Each thread is in one module at a time, by name; what it counted since it came there is that module's. Forward: hooks around every module's
-call. Backward: a mark on the autograd node that made a module's output says that the module's own backward begins, one on the node that
-made its input that it is over. Nodes run in the reverse order of the forward, so the marks come in the right order too, on whatever thread
-runs them. Nothing here raises, and while torch.compile, export or jit trace a module the hooks are not there.
+Each thread is in one module at a time, by name; what it counted since it came there is that module's. Forward: hooks
+around every module's call. Backward: a mark on the autograd node that made a module's output says that the module's
+own backward begins, one on the node that made its input that it is over. Nodes run in the reverse order of the
+forward, so the marks come in the right order too, on whatever thread runs them. Nothing here raises, and while
+torch.compile, export or jit trace a module the hooks are not there.
 """
 
 import ctypes
@@ -55,7 +56,10 @@ class Tracker:
             first = self.open == 1
         if first:
             hooks = self.torch.nn.modules.module
-            self.handles = [hooks.register_module_forward_pre_hook(self._before), hooks.register_module_forward_hook(self._after, always_call=True)]
+            self.handles = [
+                hooks.register_module_forward_pre_hook(self._before),
+                hooks.register_module_forward_hook(self._after, always_call=True),
+            ]
         self._settle(self.state)
 
     def leave(self) -> None:
@@ -111,7 +115,8 @@ class Tracker:
         return bool(self.torch.jit.is_tracing())
 
     def _before(self, module: Any, inputs: Any) -> None:
-        if self.torch.compiler.is_compiling():  # first: the tracer of torch.compile takes it for a constant and goes no further
+        # first: the tracer of torch.compile takes it for a constant and goes no further
+        if self.torch.compiler.is_compiling():
             return
         try:
             if self._quiet():
@@ -142,7 +147,8 @@ class Tracker:
             pass
 
     def _mark(self, values: Any, chain: Chain) -> None:
-        """When the backward pass comes to the node that made one of these, it comes to that module. The first mark is the finest: it stays."""
+        """When the backward pass comes to the node that made one of these, it comes to that module. The first mark is
+        the finest: it stays."""
         if not self.torch.is_grad_enabled():
             return
         for tensor in _tensors(values, self.torch.Tensor):

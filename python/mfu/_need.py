@@ -14,7 +14,9 @@ ModelLike = Union["Model", str, "os.PathLike[str]", Mapping[str, Any], Any]
 
 def _check_whole(**values: Any) -> None:
     for name, value in values.items():
-        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value.__index__() <= 2**40):
+        if value is not None and (
+            isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value.__index__() <= 2**40
+        ):
             raise InvalidArgument(f"{name}={value!r}: a whole number from 0 to 2^40 was expected")
 
 
@@ -31,7 +33,8 @@ class Model:
     Model(hf_model.config)                 a transformers config, or a model that has one
     Model.of_shape(layers=32, hidden=4096, heads=32, vocab=32000)
 
-    `architecture` counts another class than the config's architectures[0]; `set` overrides fields: {"num_hidden_layers": 8}.
+    `architecture` counts another class than the config's architectures[0]; `set` overrides fields:
+    {"num_hidden_layers": 8}.
     """
 
     __slots__ = ("_recipe", "_spec")
@@ -47,13 +50,35 @@ class Model:
         self._make()
 
     @classmethod
-    def of_shape(cls, *, layers: int, hidden: int, heads: int, kv_heads: int = 0, head_dim: int = 0, ffn: int = 0, vocab: int = 0,
-                 experts: int = 0, experts_per_token: int = 0, mlp: str = "gated", tied: bool = False) -> "Model":
+    def of_shape(
+        cls,
+        *,
+        layers: int,
+        hidden: int,
+        heads: int,
+        kv_heads: int = 0,
+        head_dim: int = 0,
+        ffn: int = 0,
+        vocab: int = 0,
+        experts: int = 0,
+        experts_per_token: int = 0,
+        mlp: str = "gated",
+        tied: bool = False,
+    ) -> "Model":
         """A decoder by its shape alone. 0: not given (kv_heads: heads; head_dim: hidden / heads; ffn: 4 hidden)."""
         if mlp not in ("gated", "plain"):
             raise InvalidArgument(f"mlp {mlp!r}: gated or plain was expected")
-        _check_whole(layers=layers, hidden=hidden, heads=heads, kv_heads=kv_heads, head_dim=head_dim, ffn=ffn, vocab=vocab, experts=experts,
-                     experts_per_token=experts_per_token)
+        _check_whole(
+            layers=layers,
+            hidden=hidden,
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            ffn=ffn,
+            vocab=vocab,
+            experts=experts,
+            experts_per_token=experts_per_token,
+        )
         model = cls.__new__(cls)
         model._recipe = ("of_shape", layers, hidden, heads, kv_heads, head_dim, ffn, vocab, experts, experts_per_token,
                          mlp == "gated", tied)
@@ -110,7 +135,8 @@ def _again(*recipe: Any) -> Model:
 
 
 def _config_of(source: Any) -> Tuple[str, str]:
-    """The JSON of a dict, of an object with to_dict() (a transformers config) or with such a `config`; and what to call it."""
+    """The JSON of a dict, of an object with to_dict() (a transformers config) or with such a `config`; and what to
+    call it."""
     if isinstance(source, Mapping):
         return json.dumps(source, default=str), str(source.get("_name_or_path") or source.get("model_type") or "config")
     if hasattr(source, "to_dict"):
@@ -123,21 +149,37 @@ def _config_of(source: Any) -> Tuple[str, str]:
         # The class at hand is known here, which the config of a model made in memory does not say.
         config["architectures"] = [type(source).__name__]
         return json.dumps(config), name
-    raise InvalidArgument(f"{type(source).__name__} is no model: give a path, a dict, a transformers config or model, or mfu.Model.of_shape(…)")
+    raise InvalidArgument(
+        f"{type(source).__name__} is no model: give a path, a dict, a transformers config or model, or"
+        " mfu.Model.of_shape(…)"
+    )
 
 
 def _model(source: ModelLike) -> Model:
     return source if isinstance(source, Model) else Model(source)
 
 
-def _step(phase: str, batch: int, seq: Optional[int], context: int, encoder_seq: int, lengths: Optional[Sequence[int]], images: int,
-          image_grid: Optional[Sequence[int]], recompute: str, mla: str, mtp: bool) -> _core.Step:
+def _step(
+    phase: str,
+    batch: int,
+    seq: Optional[int],
+    context: int,
+    encoder_seq: int,
+    lengths: Optional[Sequence[int]],
+    images: int,
+    image_grid: Optional[Sequence[int]],
+    recompute: str,
+    mla: str,
+    mtp: bool,
+) -> _core.Step:
     _check_whole(batch=batch, seq=seq, context=context, encoder_seq=encoder_seq, images=images)
     try:
         return _core.Step(phase, batch, seq, context, encoder_seq, None if lengths is None else list(lengths), images,
                           None if image_grid is None else list(image_grid), recompute, mla, mtp)
     except TypeError:
-        raise InvalidArgument(f"lengths={lengths!r}, image_grid={image_grid!r}: whole numbers from 0 on were expected") from None
+        raise InvalidArgument(
+            f"lengths={lengths!r}, image_grid={image_grid!r}: whole numbers from 0 on were expected"
+        ) from None
 
 
 def _trained(lora: Lora, frozen: Union[str, Sequence[str]]) -> Tuple[Optional[Tuple[int, List[str]]], List[str]]:
@@ -151,12 +193,33 @@ def _trained(lora: Lora, frozen: Union[str, Sequence[str]]) -> Tuple[Optional[Tu
     return (rank, list(targets)), patterns
 
 
-def flops(model: ModelLike, *, phase: str = "train", batch: int = 1, seq: Optional[int] = None, context: int = 0, encoder_seq: int = 0,
-          lengths: Optional[Sequence[int]] = None, images: int = 0, image_grid: Optional[Sequence[int]] = None, recompute: str = "none",
-          mla: str = "auto", mtp: bool = False, convention: str = "exact", lora: Lora = None,
-          frozen: Union[str, Sequence[str]] = (), params: Optional[int] = None, tree: bool = False, device: Optional[str] = None,
-          dtype: str = "bf16", peak: Optional[float] = None, devices: int = 1, step_seconds: Optional[float] = None,
-          tokens_per_second: Optional[float] = None, catalog: str = "") -> NeedAnswer:
+def flops(
+    model: ModelLike,
+    *,
+    phase: str = "train",
+    batch: int = 1,
+    seq: Optional[int] = None,
+    context: int = 0,
+    encoder_seq: int = 0,
+    lengths: Optional[Sequence[int]] = None,
+    images: int = 0,
+    image_grid: Optional[Sequence[int]] = None,
+    recompute: str = "none",
+    mla: str = "auto",
+    mtp: bool = False,
+    convention: str = "exact",
+    lora: Lora = None,
+    frozen: Union[str, Sequence[str]] = (),
+    params: Optional[int] = None,
+    tree: bool = False,
+    device: Optional[str] = None,
+    dtype: str = "bf16",
+    peak: Optional[float] = None,
+    devices: int = 1,
+    step_seconds: Optional[float] = None,
+    tokens_per_second: Optional[float] = None,
+    catalog: str = "",
+) -> NeedAnswer:
     """What one step of a model needs: FLOPs, parameters and bytes, exactly, by part.
 
     model          a path, a dict, a transformers config or model, or an mfu.Model (read once, asked often)
@@ -167,7 +230,8 @@ def flops(model: ModelLike, *, phase: str = "train", batch: int = 1, seq: Option
     recompute      none, selective or full; lora: a rank, or (rank, targets); frozen: patterns of weight names
     device, peak, devices, dtype, step_seconds or tokens_per_second: MFU, HFU and MBU too
 
-    The answer has the keys of `mfu flops --json`: answer.model_flop, answer.flop_by_part["mlp"], answer.model.parameters_total, …
+    The answer has the keys of `mfu flops --json`: answer.model_flop, answer.flop_by_part["mlp"],
+    answer.model.parameters_total, …
     """
     adapters, patterns = _trained(lora, frozen)
     step = _step(phase, batch, seq, context, encoder_seq, lengths, images, image_grid, recompute, mla, mtp)
@@ -177,10 +241,26 @@ def flops(model: ModelLike, *, phase: str = "train", batch: int = 1, seq: Option
     return answer
 
 
-def convert(mfu: float, model: ModelLike, *, from_: str = "palm", to: str = "exact", phase: str = "train", batch: int = 1,
-            seq: Optional[int] = None, context: int = 0, encoder_seq: int = 0, lengths: Optional[Sequence[int]] = None, images: int = 0,
-            image_grid: Optional[Sequence[int]] = None, recompute: str = "none", mla: str = "auto", mtp: bool = False) -> ConversionAnswer:
-    """An MFU counted by one convention in another's terms, for a model and step: convert(0.452, "config.json", to="megatron").mfu_to."""
+def convert(
+    mfu: float,
+    model: ModelLike,
+    *,
+    from_: str = "palm",
+    to: str = "exact",
+    phase: str = "train",
+    batch: int = 1,
+    seq: Optional[int] = None,
+    context: int = 0,
+    encoder_seq: int = 0,
+    lengths: Optional[Sequence[int]] = None,
+    images: int = 0,
+    image_grid: Optional[Sequence[int]] = None,
+    recompute: str = "none",
+    mla: str = "auto",
+    mtp: bool = False,
+) -> ConversionAnswer:
+    """An MFU counted by one convention in another's terms, for a model and step: convert(0.452, "config.json",
+    to="megatron").mfu_to."""
     step = _step(phase, batch, seq, context, encoder_seq, lengths, images, image_grid, recompute, mla, mtp)
     answer: ConversionAnswer = parse(_core.convert(_model(model)._spec, step, mfu, from_, to), ConversionAnswer)
     return answer

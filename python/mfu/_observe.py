@@ -18,8 +18,8 @@ _current: "Optional[Observation]" = None
 class Observation:
     """What mfu.observe() began. `directory` is the run directory; the counts so far are attributes, as of mfu.count().
 
-    The directory can be read at any time, by `mfu` on any machine; summary.json is in it soon after the process has ended. Where
-    nothing could be observed `directory` is None and `problem` says why: the program goes on.
+    The directory can be read at any time, by `mfu` on any machine; summary.json is in it soon after the process has
+    ended. Where nothing could be observed `directory` is None and `problem` says why: the program goes on.
     """
 
     def __init__(self, directory: Optional[str], problem: str, counted: Counted) -> None:
@@ -38,7 +38,9 @@ class Observation:
         return f"mfu.Observation({self.problem or self.directory!r})"
 
 
-def observe(directory: "str | os.PathLike[str] | None" = None, *, step_marker: Optional[str] = None, children: bool = True) -> Observation:
+def observe(
+    directory: "str | os.PathLike[str] | None" = None, *, step_marker: Optional[str] = None, children: bool = True
+) -> Observation:
     """Counts this process, and the processes it starts, from now on:
 
         import mfu
@@ -95,20 +97,31 @@ def _drain(directory: str, region: str) -> None:
     """Another process carries the counts to the disk, and ends after this one."""
     from .__main__ import binary
 
-    subprocess.Popen([str(binary()), "run", "--drain", region, "--dir", directory], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                     stderr=subprocess.DEVNULL, start_new_session=True, close_fds=True)
+    subprocess.Popen(
+        [str(binary()), "run", "--drain", region, "--dir", directory],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        close_fds=True,
+    )
 
 
 def _reach_children(directory: str, region: str) -> None:
     """Processes that this one starts find what `mfu run` would have given them."""
     inject = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_inject")
     before = os.environ.get("PYTHONPATH", "")
-    changes: Dict[str, str] = {"MFU_RUN_DIR": directory, "MFU_REGION_DIR": region, "PYTHONPATH": inject + (os.pathsep + before if before else "")}
+    changes: Dict[str, str] = {
+        "MFU_RUN_DIR": directory,
+        "MFU_REGION_DIR": region,
+        "PYTHONPATH": inject + (os.pathsep + before if before else ""),
+    }
     os.environ.update(changes)
 
 
 def mark_step(index: int = -1) -> None:
-    """Ends a step here, where no optimizer does (generation, evaluation): `index` is the program's own number of it. Free where nothing is counted."""
+    """Ends a step here, where no optimizer does (generation, evaluation): `index` is the program's own number of it.
+    Free where nothing is counted."""
     glue = sys.modules.get("_mfu_observer")
     library = getattr(glue, "_library", None)
     if library is not None and library.active():

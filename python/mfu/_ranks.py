@@ -1,7 +1,8 @@
-"""What rank 0 measured, for the other ranks: through the store that torch.distributed has anyway, from a background thread.
+"""What rank 0 measured, for the other ranks: through the store that torch.distributed has anyway, from a background
+thread.
 
-No collective is added, no rank waits: rank 0 sets a key, the others look whether it is there. A rank that hears no more of rank 0 keeps
-what it has, its estimate or the last calibration, and says so.
+No collective is added, no rank waits: rank 0 sets a key, the others look whether it is there. A rank that hears no
+more of rank 0 keeps what it has, its estimate or the last calibration, and says so.
 """
 
 import importlib
@@ -58,7 +59,8 @@ class Ranks:
                 self._reading = {"step": step, "shape": list(shape), "flop": flop}
 
     def before_step(self, step: int) -> None:
-        """Rank 0's count for this rank's step, where steps are counted and not calibrated; it holds where the same lengths ran."""
+        """Rank 0's count for this rank's step, where steps are counted and not calibrated; it holds where the same
+        lengths ran."""
         with self._lock:
             reading, self._use = self._use, None
         if reading is not None:
@@ -145,7 +147,9 @@ class Ranks:
         self._lost = True
         if self._rank != 0 and not expected:
             kept = f"the calibration of step {self._calibrated[0]}" if self._calibrated[1] > 0 else "its estimate"
-            self._messages.append(f"rank 0, which measures for all, is gone ({why}): rank {self._rank} goes on with {kept}")
+            self._messages.append(
+                f"rank 0, which measures for all, is gone ({why}): rank {self._rank} goes on with {kept}"
+            )
 
     def close(self) -> None:
         """Others then know that this end was meant."""

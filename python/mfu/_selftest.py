@@ -1,11 +1,13 @@
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs, allow-untyped-decorators
 """mfu doctor --selftest: what this machine's devices say of mfu, in a minute.
 
-Known programs run under `mfu run` and `mfu explain` as a user's would, on the accelerator that torch has, else on the CPU. Each
-check holds what mfu says against what the program knows of itself: FLOPs by hand, times by the device's own events.
+Known programs run under `mfu run` and `mfu explain` as a user's would, on the accelerator that torch has, else on the
+CPU. Each check holds what mfu says against what the program knows of itself: FLOPs by hand, times by the device's own
+events.
 
     python _selftest.py --mfu BINARY [--output PATH] [--json]        # what the command calls
-    python _selftest.py --program eager --device cuda:0 FACTS        # one of the programs; FACTS: a file for what it knows
+    python _selftest.py --program eager --device cuda:0 FACTS        # one of the programs; FACTS: a file for what it
+    knows
 
 A device that torch does not load by itself: MFU_SELFTEST_IMPORT names the module that brings it.
 """
@@ -85,7 +87,9 @@ def program_compiled(torch, device):
                 function(a, b)
         _synchronize(torch, device)
     except Exception as error:  # noqa: BLE001: torch's own, or there is no C++ compiler
-        raise Skip(f"torch does not compile for {device.type} here: {str(error).strip().splitlines()[0][:120]}") from None
+        raise Skip(
+            f"torch does not compile for {device.type} here: {str(error).strip().splitlines()[0][:120]}"
+        ) from None
     return {"model_flop": 3 * 2 * PRODUCT}
 
 
@@ -205,8 +209,18 @@ class Machine:
     def _run(self, name):
         with tempfile.TemporaryDirectory() as folder:
             place = Path(folder)
-            program = [sys.executable, os.path.abspath(__file__), "--program", name, "--device", self.device, place / "facts.json"]
-            status, _, said = self.call("run", "--dir", place / "run", "--json-file", place / "run.json", "--", *program)
+            program = [
+                sys.executable,
+                os.path.abspath(__file__),
+                "--program",
+                name,
+                "--device",
+                self.device,
+                place / "facts.json",
+            ]
+            status, _, said = self.call(
+                "run", "--dir", place / "run", "--json-file", place / "run.json", "--", *program
+            )
             facts = json.loads((place / "facts.json").read_text()) if (place / "facts.json").is_file() else None
             if facts is None or status != 0:
                 return RuntimeError(f"the program ended with {status}: {said.strip()[-300:]}")
@@ -217,7 +231,12 @@ class Machine:
 
 def exactly(machine, name):
     report, facts = machine.run(name)
-    return report["model_flop"], facts["model_flop"], report["model_flop"] == facts["model_flop"], "FLOPs of the model, to the digit"
+    return (
+        report["model_flop"],
+        facts["model_flop"],
+        report["model_flop"] == facts["model_flop"],
+        "FLOPs of the model, to the digit",
+    )
 
 
 def check_device(machine):
@@ -226,7 +245,12 @@ def check_device(machine):
     place = machine.device if ":" in machine.device else f"{machine.device}:0"
     index = None if machine.device == "cpu" else int(place.split(":")[1])
     seen = {str(each["index"]): each["model_flop"] for each in report["by_device"]}
-    return seen, {str(index): facts["model_flop"]}, seen == {str(index): facts["model_flop"]}, "FLOPs by the index of the device"
+    return (
+        seen,
+        {str(index): facts["model_flop"]},
+        seen == {str(index): facts["model_flop"]},
+        "FLOPs by the index of the device",
+    )
 
 
 def check_triton(machine):
@@ -242,7 +266,12 @@ def check_steps(machine):
     low, high = 0.5 * facts["step_ns"], 2 * facts["step_ns"] + 2e6
     if machine.device != "cpu" and report["timing"] != "device":
         return report["timing"], "device", False, "the device's events were not asked"
-    return seen, int(facts["step_ns"]), seen is not None and low <= seen <= high, "ns of a step (median), by the program's own events; within a factor of 2"
+    return (
+        seen,
+        int(facts["step_ns"]),
+        seen is not None and low <= seen <= high,
+        "ns of a step (median), by the program's own events; within a factor of 2",
+    )
 
 
 def check_ceiling(machine):
@@ -250,7 +279,12 @@ def check_ceiling(machine):
     peaks = [each["peak_flop_per_s"] for each in report["by_device"] if each["peak_flop_per_s"]]
     if not peaks:
         raise Skip("the peak of this device is not known: " + "; ".join(report["notes"])[:200])
-    return facts["flop_per_s"], f"at most {1.05 * peaks[0]:.6g}", 0 < facts["flop_per_s"] <= 1.05 * peaks[0], "FLOP/s of the fastest product, against the peak"
+    return (
+        facts["flop_per_s"],
+        f"at most {1.05 * peaks[0]:.6g}",
+        0 < facts["flop_per_s"] <= 1.05 * peaks[0],
+        "FLOP/s of the fastest product, against the peak",
+    )
 
 
 def check_ledger(machine):
@@ -266,22 +300,44 @@ def check_ledger(machine):
 def check_counters(machine):
     """Hardware counters beside counted FLOPs."""
     if machine.device != "cpu":
-        raise Skip("a GPU's counters are sampled over time (DCGM, GPM): mfu.Monitor(mode='hybrid') reads them, this test does not")
+        raise Skip(
+            "a GPU's counters are sampled over time (DCGM, GPM): mfu.Monitor(mode='hybrid') reads them, this test"
+            " does not"
+        )
     with tempfile.TemporaryDirectory() as folder:
-        program = [sys.executable, os.path.abspath(__file__), "--program", "retired", "--device", "cpu", Path(folder) / "facts.json"]
+        program = [
+            sys.executable,
+            os.path.abspath(__file__),
+            "--program",
+            "retired",
+            "--device",
+            "cpu",
+            Path(folder) / "facts.json",
+        ]
         status, said, problem = machine.call("doctor", "--retired", "--", *program)
         if status != 0:
             raise Skip(problem.strip()[-300:])
         expected = json.loads((Path(folder) / "facts.json").read_text())["model_flop"]
     seen = json.loads(said.strip().splitlines()[-1])["flop"]
-    return seen, expected, 0.9 * expected <= seen <= 1.5 * expected, "FLOPs that the processor's counters saw, beside those by hand; -10% to +50%"
+    return (
+        seen,
+        expected,
+        0.9 * expected <= seen <= 1.5 * expected,
+        "FLOPs that the processor's counters saw, beside those by hand; -10% to +50%",
+    )
 
 
 CHECKS = [
-    ("counts_eager", lambda machine: exactly(machine, "eager")), ("counts_by_device", check_device),
-    ("counts_compiled", lambda machine: exactly(machine, "compiled")), ("counts_graphs", lambda machine: exactly(machine, "graphs")),
-    ("names_triton", check_triton), ("counts_fp8", lambda machine: exactly(machine, "fp8")), ("step_times", check_steps),
-    ("ceiling_below_peak", check_ceiling), ("ledger_closes", check_ledger), ("hardware_counters", check_counters),
+    ("counts_eager", lambda machine: exactly(machine, "eager")),
+    ("counts_by_device", check_device),
+    ("counts_compiled", lambda machine: exactly(machine, "compiled")),
+    ("counts_graphs", lambda machine: exactly(machine, "graphs")),
+    ("names_triton", check_triton),
+    ("counts_fp8", lambda machine: exactly(machine, "fp8")),
+    ("step_times", check_steps),
+    ("ceiling_below_peak", check_ceiling),
+    ("ledger_closes", check_ledger),
+    ("hardware_counters", check_counters),
 ]
 
 
@@ -311,14 +367,28 @@ def devices(torch):
 
 
 def selftest(mfu, tell=lambda line: None):
-    report: dict[str, Any] = {"schema": "mfu.selftest/1", "device": None, "versions": {"python": platform.python_version(), "machine": platform.platform()},
-              "checks": [], "notes": []}
+    report: dict[str, Any] = {
+        "schema": "mfu.selftest/1",
+        "device": None,
+        "versions": {"python": platform.python_version(), "machine": platform.platform()},
+        "checks": [],
+        "notes": [],
+    }
     version = subprocess.run([mfu, "--version"], capture_output=True, text=True)
     report["versions"]["mfu"] = version.stdout.strip()
     try:
         torch = _torch()
     except Exception as error:  # noqa: BLE001
-        report["checks"] = [{"name": name, "verdict": "skipped", "seen": None, "expected": None, "why": f"this Python has no torch: {error}"} for name, _ in CHECKS]
+        report["checks"] = [
+            {
+                "name": name,
+                "verdict": "skipped",
+                "seen": None,
+                "expected": None,
+                "why": f"this Python has no torch: {error}",
+            }
+            for name, _ in CHECKS
+        ]
         return report
     report["versions"].update(torch=torch.__version__, cuda=torch.version.cuda, hip=torch.version.hip)
     places = devices(torch)

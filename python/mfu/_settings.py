@@ -14,7 +14,8 @@ def is_set(text: Optional[str], wanted: bool) -> bool:
 
 
 def model_json(model: Model) -> str:
-    """The text of its config.json, by which a run directory can be replayed with its FLOPs; "" where it came otherwise."""
+    """The text of its config.json, by which a run directory can be replayed with its FLOPs; "" where it came
+    otherwise."""
     kind, *recipe = model._recipe
     if kind == "of_shape":
         return ""

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """A block of monitor.step(): attributes loss, grad_norm, learning_rate, epoch, attention_mask, … are what log_step takes."""
+    """A block of monitor.step(): attributes loss, grad_norm, learning_rate, epoch, attention_mask, … are what
+    log_step takes."""
 
     _monitor: "Monitor"
     _step: int
@@ -68,12 +69,22 @@ class Step:
     def _hand_over(self, counted: Any) -> None:
         flop = counted.model_flop
         if not flop:
-            self._monitor._warn(f"step {self._step} was counted as 0 FLOP: the model did not run inside step(), or on a device nobody counts", "zero")
+            self._monitor._warn(
+                f"step {self._step} was counted as 0 FLOP: the model did not run inside step(), or on a device nobody"
+                " counts",
+                "zero",
+            )
             return
         self.__dict__.update(measured=True, flop=flop)
         rows = counted._totals().rows
-        attention = sum(row["model_flop"] for (name, _, reason), row in rows.items() if not reason and "attention" in name)
-        fields = {name: self._fields[name] for name in ("batch", "seq", "lengths", "tokens", "squares", "padded_to", "images") if self._fields.get(name)}
+        attention = sum(
+            row["model_flop"] for (name, _, reason), row in rows.items() if not reason and "attention" in name
+        )
+        fields = {
+            name: self._fields[name]
+            for name in ("batch", "seq", "lengths", "tokens", "squares", "padded_to", "images")
+            if self._fields.get(name)
+        }
         mask = self._fields.get("attention_mask")
         if mask is not None:
             if _masks.on_device(mask):  # this step is measured: it may wait

@@ -10,10 +10,11 @@ Accelerate:       meter = mfu.callbacks.AcceleratorMeter(accelerator)
                   for batch in loader:
                       …; optimizer.step(); meter.step()
 
-Logged: perf/mfu (a fraction of the peak, of this rank's device), perf/mfu_percent, perf/hfu, perf/step_time, perf/steps_per_second,
-perf/tokens_per_second, perf/flop_per_s, over the
-steps since the last log. The peaks are those of the device torch runs on, by its name, each type against its own; `device=`, `dtype=` (hold all
-against that type's) or `peak=` say otherwise; where one is not known there is no MFU, and one warning says what to give. Nothing here raises into training.
+Logged: perf/mfu (a fraction of the peak, of this rank's device), perf/mfu_percent, perf/hfu, perf/step_time,
+perf/steps_per_second, perf/tokens_per_second, perf/flop_per_s, over the steps since the last log. The peaks are those
+of the device torch runs on, by its name, each type against its own; `device=`, `dtype=` (hold all against that
+type's) or `peak=` say otherwise; where one is not known there is no MFU, and one warning says what to give. Nothing
+here raises into training.
 """
 
 import logging
@@ -110,7 +111,13 @@ def _trainer_callback(base: type) -> type:
     class TrainerCallback(base):  # type: ignore[misc]
         """For transformers' Trainer: puts the metrics into every log. attach(trainer) places it before the loggers."""
 
-        def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, explain: int = 0) -> None:
+        def __init__(
+            self,
+            device: Optional[str] = None,
+            dtype: Optional[str] = None,
+            peak: Optional[float] = None,
+            explain: int = 0,
+        ) -> None:
             self.meter = Meter(device, dtype, peak)
             self.explained = _explained(explain, device, peak)
             self._step = 0
@@ -121,7 +128,9 @@ def _trainer_callback(base: type) -> type:
                 self.explained.start()
             self._step = state.global_step
 
-        def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **kwargs: Any) -> None:
+        def on_log(
+            self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **kwargs: Any
+        ) -> None:
             if logs is None or "loss" not in logs:  # an evaluation's, or the summary at the end
                 return
             metrics = self.meter.window(state.global_step - self._step)
@@ -141,7 +150,13 @@ def _lightning_callback(base: type) -> type:
     class LightningCallback(base):  # type: ignore[misc]
         """For lightning.Trainer: logs every log_every_n_steps."""
 
-        def __init__(self, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, explain: int = 0) -> None:
+        def __init__(
+            self,
+            device: Optional[str] = None,
+            dtype: Optional[str] = None,
+            peak: Optional[float] = None,
+            explain: int = 0,
+        ) -> None:
             super().__init__()
             self.meter = Meter(device, dtype, peak)
             self.explained = _explained(explain, device, peak)
@@ -153,7 +168,9 @@ def _lightning_callback(base: type) -> type:
                 self.explained.start()
             self._step = trainer.global_step
 
-        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *rest: Any) -> None:
+        def on_train_batch_end(
+            self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, *rest: Any
+        ) -> None:
             done = trainer.global_step - self._step
             if done < max(1, trainer.log_every_n_steps):
                 return
@@ -171,7 +188,8 @@ def _lightning_callback(base: type) -> type:
 
 
 def _explained(steps: int, device: Optional[str], peak: Optional[float]) -> Any:
-    """With `explain=3` a callback has three steps explained: `callback.explained.findings` after training, the first one on the log."""
+    """With `explain=3` a callback has three steps explained: `callback.explained.findings` after training, the first
+    one on the log."""
     from ._explain_steps import explain_steps
 
     return explain_steps(steps, device=device or "", peak=peak) if steps else None
@@ -194,7 +212,14 @@ def _tensor(value: float) -> Any:
 class AcceleratorMeter:
     """For Accelerate: `step()` after each optimizer step logs through accelerator.log every `every` steps."""
 
-    def __init__(self, accelerator: Any, every: int = 10, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None) -> None:
+    def __init__(
+        self,
+        accelerator: Any,
+        every: int = 10,
+        device: Optional[str] = None,
+        dtype: Optional[str] = None,
+        peak: Optional[float] = None,
+    ) -> None:
         self.meter = Meter(device, dtype, peak)
         self.latest: Dict[str, float] = {}
         self._accelerator, self._every, self._steps, self._since = accelerator, max(1, every), 0, 0
@@ -214,8 +239,15 @@ class AcceleratorMeter:
         self.meter.stop()
 
 
-def attach(trainer: Any, device: Optional[str] = None, dtype: Optional[str] = None, peak: Optional[float] = None, explain: int = 0) -> Any:
-    """The metrics in a transformers Trainer's logs, before W&B, TensorBoard and the rest get them. Returns the callback."""
+def attach(
+    trainer: Any,
+    device: Optional[str] = None,
+    dtype: Optional[str] = None,
+    peak: Optional[float] = None,
+    explain: int = 0,
+) -> Any:
+    """The metrics in a transformers Trainer's logs, before W&B, TensorBoard and the rest get them. Returns the
+    callback."""
     callback = __getattr__("TrainerCallback")(device, dtype, peak, explain)
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback

@@ -87,7 +87,11 @@ def main():
     wanted = sys.argv[2:]
     plan = []
     for device, label in devices(torch):
-        dtypes = ("fp64", "fp32", "bf16") if device.type == "cpu" else ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+        dtypes = (
+            ("fp64", "fp32", "bf16")
+            if device.type == "cpu"
+            else ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
+        )
         plan += [(device, label, dtype) for dtype in dtypes if not wanted or dtype in wanted]
     for done, (device, label, dtype) in enumerate(plan):
         say(progress=done / len(plan), what=f"PyTorch {torch.__version__}, {dtype} on {device}")

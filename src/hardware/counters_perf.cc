@@ -25,7 +25,7 @@ struct Event {
   std::uint64_t flop;
   enum class Type { fp64, narrower, either } type;
   bool optional;          // processors without the width lack it
-  bool scalable = false;  // one count stands for `flop` operations in each 128 bits of an SVE vector
+  bool scalable = false;  // `flop` is for each 128 bits of an SVE vector
 };
 
 constexpr Event kIntel[] = {
@@ -41,8 +41,9 @@ constexpr Event kIntel[] = {
 // Counts operations, not instructions.
 constexpr Event kAmd[] = {{"RETIRED_SSE_AVX_FLOPS:ANY", 1, Event::Type::either, false}};
 
-// Arm counts operations too, those of scalable vectors per 128 bits (Arm ARM DDI 0487, D14.3, events
-// 0x80C0 to 0x80C7). They are counted when they execute, so a mispredicted branch can add some.
+// Arm counts operations too, those of scalable vectors per 128 bits (Arm ARM DDI 0487, D14.3,
+// events 0x80C0 to 0x80C7). They are counted when they execute, so a mispredicted branch can add
+// some.
 constexpr Event kArmByType[] = {
     {"FP_DP_FIXED_OPS_SPEC", 1, Event::Type::fp64, false},
     {"FP_DP_SCALE_OPS_SPEC", 1, Event::Type::fp64, false, true},

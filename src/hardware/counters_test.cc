@@ -109,12 +109,12 @@ TEST(Counters, arm_counts_scalable_vectors_per_128_bits) {
 
 TEST(Counters, an_arm_processor_that_does_not_tell_types_apart) {
   FakeCounters::Log log;
-  auto counters = CounterOpener::open(
-      std::make_unique<FakeCounters>(
-          std::map<std::string, std::uint64_t>{{"FP_FIXED_OPS_SPEC", 0x80c1},
-                                               {"FP_SCALE_OPS_SPEC", 0x80c0}},
-          0, log),
-      {});
+  auto counters =
+      CounterOpener::open(std::make_unique<FakeCounters>(
+                              std::map<std::string, std::uint64_t>{{"FP_FIXED_OPS_SPEC", 0x80c1},
+                                                                   {"FP_SCALE_OPS_SPEC", 0x80c0}},
+                              0, log),
+                          {});
   ASSERT_TRUE(counters);
   for (int i = 1; i <= 2; ++i) log.counts[i] = {.value = 10, .enabled_ns = 1, .running_ns = 1};
   auto retired = counters->read();

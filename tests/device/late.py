@@ -6,8 +6,9 @@
     late.sleep(0.1)           # the stream is busy for 100 ms, the host is not
     y.cpu()                   # waits
 
-Memory, streams, events with elapsed time, copies between devices, `torch.accelerator`, `torch.Event`, autograd's device
-threads work as on a GPU. Kernels are called past the dispatcher: whoever watches it sees each operator once, on the device.
+Memory, streams, events with elapsed time, copies between devices, `torch.accelerator`, `torch.Event`, autograd's
+device threads work as on a GPU. Kernels are called past the dispatcher: whoever watches it sees each operator once,
+on the device.
 
 Settings, in the environment before the import:
     LATE_DEVICES=2            how many there are
@@ -122,7 +123,8 @@ def set_kernel_us(duration_us):
 
 
 def counts():
-    """What was asked of the device so far: launches, waits of the host, queries, queries by a thread that launched nothing."""
+    """What was asked of the device so far: launches, waits of the host, queries, queries by a thread that launched
+    nothing."""
     four = (ctypes.c_uint64 * 4)()
     _native.late_counts(four)
     return dict(zip(("launches", "host_waits", "foreign_queries", "queries"), four))

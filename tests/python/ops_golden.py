@@ -1,4 +1,5 @@
-"""Writes src/ops/golden.jsonl: operators with random shapes and what torch's FLOP formulas say of them, for the unit tests, which have no torch.
+"""Writes src/ops/golden.jsonl: operators with random shapes and what torch's FLOP formulas say of them, for the unit
+tests, which have no torch.
 
     .venv/bin/python tests/python/ops_golden.py > src/ops/golden.jsonl
 """
@@ -25,20 +26,45 @@ def multiplies(r):
     line(request("aten::addmm.out", self=T(n, dtype=dtype), mat1=left, mat2=right), flop)
     line(request("aten::bmm", self=T(b, m, k, dtype=dtype), mat2=T(b, k, n, dtype=dtype)), batched)
     line(request("aten::baddbmm_", self=T(b, m, n), batch1=T(b, m, k), batch2=T(b, k, n)), batched)
-    line(request("aten::_scaled_mm", self=T(m, k, dtype=torch.float8_e4m3fn), mat2=T(k, n, dtype=torch.float8_e4m3fn), scale_a=T(1), scale_b=T(1)), flop)
+    line(
+        request(
+            "aten::_scaled_mm",
+            self=T(m, k, dtype=torch.float8_e4m3fn),
+            mat2=T(k, n, dtype=torch.float8_e4m3fn),
+            scale_a=T(1),
+            scale_b=T(1),
+        ),
+        flop,
+    )
 
 
 def convolutions(r):
     dims, transposed = r.randint(1, 3), r.random() < 0.4
     a, b = r.randint(1, 9), r.randint(1, 9)
     kernel, stride, dilation = ([r.randint(1, 3) for _ in range(dims)] for _ in range(3))
-    x, weight = torch.empty(r.randint(1, 4), a, *([12] * dims), device="meta"), torch.empty(*((a, b) if transposed else (b, a)), *kernel, device="meta")
-    flags = {"stride": stride, "padding": [r.randint(0, 1)] * dims, "dilation": dilation, "transposed": transposed, "output_padding": [0] * dims, "groups": 1}
+    x, weight = torch.empty(r.randint(1, 4), a, *([12] * dims), device="meta"), torch.empty(
+        *((a, b) if transposed else (b, a)), *kernel, device="meta"
+    )
+    flags = {
+        "stride": stride,
+        "padding": [r.randint(0, 1)] * dims,
+        "dilation": dilation,
+        "transposed": transposed,
+        "output_padding": [0] * dims,
+        "groups": 1,
+    }
     out = torch.convolution(x, weight, None, **flags)
-    line(request("aten::convolution", input=x, weight=weight, **flags), flop_counter.conv_flop(x, weight, None, 0, 0, 0, transposed, out_val=out))
+    line(
+        request("aten::convolution", input=x, weight=weight, **flags),
+        flop_counter.conv_flop(x, weight, None, 0, 0, 0, transposed, out_val=out),
+    )
     mask = [r.random() < 0.7, True, False]
-    line(request("aten::convolution_backward", grad_output=out, input=x, weight=weight, **flags, output_mask=mask),
-         flop_counter.conv_backward_flop(out, x, weight, None, 0, 0, 0, transposed, 0, 1, mask, out_val=(x, weight, None)))
+    line(
+        request("aten::convolution_backward", grad_output=out, input=x, weight=weight, **flags, output_mask=mask),
+        flop_counter.conv_backward_flop(
+            out, x, weight, None, 0, 0, 0, transposed, 0, 1, mask, out_val=(x, weight, None)
+        ),
+    )
 
 
 def attention(r):
@@ -50,7 +76,17 @@ def attention(r):
     for kind in ["flash", "efficient", "cudnn"]:
         line(request(f"aten::_scaled_dot_product_{kind}_attention", query=query, key=key, value=value), ahead)
         grad = "grad_out_" if kind == "efficient" else "grad_out"
-        line(request(f"aten::_scaled_dot_product_{kind}_attention_backward", **{grad: out}, query=query, key=key, value=value, is_causal=False), behind)
+        line(
+            request(
+                f"aten::_scaled_dot_product_{kind}_attention_backward",
+                **{grad: out},
+                query=query,
+                key=key,
+                value=value,
+                is_causal=False,
+            ),
+            behind,
+        )
 
 
 if __name__ == "__main__":

@@ -49,7 +49,8 @@ def encode(value):
 
 
 def request(name, positional=(), result=None, **named):
-    """Arguments in the schema's order, defaults filled in: what a boxed call, and so the dispatcher and the profiler, sees."""
+    """Arguments in the schema's order, defaults filled in: what a boxed call, and so the dispatcher and the profiler,
+    sees."""
     arguments = []
     for i, argument in enumerate(schema_of(name).arguments):
         if i < len(positional):

@@ -11,8 +11,15 @@ import pytest
 pytest.importorskip("transformers")
 
 MFU = os.environ.get("MFU_BINARY") or str(Path(__file__).resolve().parents[2] / "build/release/mfu")
-SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-         "head_dim": 16, "vocab_size": 100}
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 100,
+}
 PHASES = (("train", 32, 0), ("forward", 32, 0), ("prefill", 32, 0), ("decode", 1, 32))
 
 
@@ -24,12 +31,22 @@ def flops(folder, config, *options, name="config.json"):
     return run.returncode, json.loads(run.stdout)
 
 
-@pytest.mark.parametrize("config", [
-    {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL, "attention_bias": True},
-    {"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], **SMALL, "sliding_window": 8},
-    {"model_type": "qwen3_moe", "architectures": ["Qwen3MoeForCausalLM"], **SMALL, "moe_intermediate_size": 32, "num_experts": 8,
-     "num_experts_per_tok": 2},
-], ids=lambda config: config["model_type"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL, "attention_bias": True},
+        {"model_type": "gemma2", "architectures": ["Gemma2ForCausalLM"], **SMALL, "sliding_window": 8},
+        {
+            "model_type": "qwen3_moe",
+            "architectures": ["Qwen3MoeForCausalLM"],
+            **SMALL,
+            "moe_intermediate_size": 32,
+            "num_experts": 8,
+            "num_experts_per_tok": 2,
+        },
+    ],
+    ids=lambda config: config["model_type"],
+)
 def test_the_class_and_the_family_say_the_same_in_every_phase(tmp_path, config):
     for phase, sequence, context in PHASES:
         asked = ["--phase", phase, "--seq", str(sequence), "--context", str(context)]
@@ -45,7 +62,13 @@ def test_the_class_and_the_family_say_the_same_in_every_phase(tmp_path, config):
 def test_a_type_without_a_family_is_counted_by_its_class(tmp_path):
     import torch
     import transformers
-    config = {"model_type": "mllama_text_model", "architectures": ["MllamaForCausalLM"], **SMALL, "cross_attention_layers": [], "pad_token_id": 0}
+    config = {
+        "model_type": "mllama_text_model",
+        "architectures": ["MllamaForCausalLM"],
+        **SMALL,
+        "cross_attention_layers": [],
+        "pad_token_id": 0,
+    }
     status, found = flops(tmp_path, config, "--seq", "16", "--phase", "forward")
     assert status == 0, found
     with torch.device("meta"):
@@ -77,7 +100,9 @@ def test_configs_as_they_are_found(tmp_path):
     plain = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL}
     _, known = flops(tmp_path, plain, "--seq", "16")
     _, unnamed = flops(tmp_path, {key: value for key, value in plain.items() if key != "model_type"}, "--seq", "16")
-    assert unnamed["model_flop"] == known["model_flop"] and any("no model_type" in note for note in unnamed["assumptions"])
+    assert unnamed["model_flop"] == known["model_flop"] and any(
+        "no model_type" in note for note in unnamed["assumptions"]
+    )
     _, assumed = flops(tmp_path, plain | {"model_type": "my_llama"}, "--seq", "16", "--assume", "llama")
     assert assumed["model_flop"] == known["model_flop"] and any("--assume" in note for note in assumed["assumptions"])
     params = {"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "vocab_size": 128256, "multiple_of": 1024,
@@ -88,9 +113,19 @@ def test_configs_as_they_are_found(tmp_path):
 
 def test_a_diffusers_model_is_counted_at_the_size_asked_for(tmp_path):
     pytest.importorskip("diffusers")
-    config = {"_class_name": "UNet2DConditionModel", "sample_size": 8, "in_channels": 4, "out_channels": 4, "cross_attention_dim": 32,
-              "block_out_channels": [32, 64], "layers_per_block": 1, "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
-              "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], "attention_head_dim": 8, "norm_num_groups": 8}
+    config = {
+        "_class_name": "UNet2DConditionModel",
+        "sample_size": 8,
+        "in_channels": 4,
+        "out_channels": 4,
+        "cross_attention_dim": 32,
+        "block_out_channels": [32, 64],
+        "layers_per_block": 1,
+        "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"],
+        "attention_head_dim": 8,
+        "norm_num_groups": 8,
+    }
     _, small = flops(tmp_path, config, "--phase", "forward", "--image", "64x64")
     _, latent = flops(tmp_path, config, "--phase", "forward", "--latent", "8x8")
     _, large = flops(tmp_path, config, "--phase", "forward", "--latent", "16x16")

@@ -45,7 +45,13 @@ def auto_class(kind):
     return "AutoModelForSpeechSeq2Seq" if kind == "whisper" else "AutoModel"
 
 
-ALL = list(families.CAUSAL) + list(families.ENCODERS) + list(families.VISION) + list(families.SEQUENCE_TO_SEQUENCE) + ["whisper"]
+ALL = (
+    list(families.CAUSAL)
+    + list(families.ENCODERS)
+    + list(families.VISION)
+    + list(families.SEQUENCE_TO_SEQUENCE)
+    + ["whisper"]
+)
 
 
 @pytest.mark.parametrize("kind", ALL)
@@ -60,7 +66,11 @@ def test_parameters_equal_those_of_the_class(kind):
         assert "error" not in answer, (answer, request)
         # The class keeps router biases as buffers, or as parameters without a gradient.
         got = answer["parameters"]
-        assert count in (got, got - answer["by_part"]["router_bias"]), (got - count, answer["by_part"], request["config"])
+        assert count in (got, got - answer["by_part"]["router_bias"]), (
+            got - count,
+            answer["by_part"],
+            request["config"],
+        )
 
 
 def inputs_of(kind, model, batch, seq, encoder):
@@ -68,7 +78,10 @@ def inputs_of(kind, model, batch, seq, encoder):
         ids = torch.zeros(batch, seq, dtype=torch.long)
         if kind == "whisper":
             c = model.config
-            return {"input_features": torch.zeros(batch, c.num_mel_bins, 2 * c.max_source_positions), "decoder_input_ids": ids}
+            return {
+                "input_features": torch.zeros(batch, c.num_mel_bins, 2 * c.max_source_positions),
+                "decoder_input_ids": ids,
+            }
         if kind in families.SEQUENCE_TO_SEQUENCE:
             return {"input_ids": torch.zeros(batch, encoder, dtype=torch.long), "decoder_input_ids": ids}
         if kind in families.VISION:

@@ -16,9 +16,32 @@ import test_model_families as shared  # noqa: E402
 TRIALS = int(os.environ.get("MFU_MODEL_TRIALS", "5"))
 pytestmark = pytest.mark.skipif(model_probe.find_probe() is None, reason="mfu_model_probe is not built")
 
-KINDS = ["llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo2", "mixtral", "qwen3_moe", "deepseek_v3", "qwen2_moe"]
-PATTERNS = ["model.embed_tokens*", "model.layers.0.*", "model.layers.1.*", "*.mlp.*", "*.self_attn.q_proj*", "*.self_attn.k_proj*", "*.self_attn.v_proj*",
-            "*.self_attn.*", "*norm*", "lm_head*", "model.*"]
+KINDS = [
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gemma",
+    "gemma2",
+    "olmo2",
+    "mixtral",
+    "qwen3_moe",
+    "deepseek_v3",
+    "qwen2_moe",
+]
+PATTERNS = [
+    "model.embed_tokens*",
+    "model.layers.0.*",
+    "model.layers.1.*",
+    "*.mlp.*",
+    "*.self_attn.q_proj*",
+    "*.self_attn.k_proj*",
+    "*.self_attn.v_proj*",
+    "*.self_attn.*",
+    "*norm*",
+    "lm_head*",
+    "model.*",
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,7 +61,16 @@ def test_frozen_patterns_cost_what_torch_counts(kind):
             continue
         inputs = shared.inputs_of(kind, model, 2, 7, 0)
         expected.append(shared.count(lambda: shared.loss_of(model(**inputs, use_cache=False)).backward()))
-        requests.append({"config": fields | {"model_type": kind}, "architecture": type(model).__name__, "phase": "train", "batch": 2, "seq": 7, "frozen": frozen})
+        requests.append(
+            {
+                "config": fields | {"model_type": kind},
+                "architecture": type(model).__name__,
+                "phase": "train",
+                "batch": 2,
+                "seq": 7,
+                "frozen": frozen,
+            }
+        )
     for request, flop, answer in zip(requests, expected, model_probe.ask(requests)):
         assert "error" not in answer, (answer, request)
         got = answer["conventions"]["flopcounter"]
@@ -58,7 +90,16 @@ class Adapted(torch.nn.Module):
         return self.base(x) + self.up(self.down(x))
 
 
-@pytest.mark.parametrize("targets", [["q_proj"], ["v_proj"], ["q_proj", "v_proj"], ["down_proj"], ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]])
+@pytest.mark.parametrize(
+    "targets",
+    [
+        ["q_proj"],
+        ["v_proj"],
+        ["q_proj", "v_proj"],
+        ["down_proj"],
+        ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"],
+    ],
+)
 def test_adapters_cost_what_torch_counts(targets):
     for seed in range(max(1, TRIALS // 5)):
         fields = families.generate("llama", seed) | {"num_hidden_layers": 3}
@@ -71,6 +112,17 @@ def test_adapters_cost_what_torch_counts(targets):
                         setattr(block, name, Adapted(getattr(block, name), 4))
         inputs = shared.inputs_of("llama", model, 2, 7, 0)
         flop = shared.count(lambda: shared.loss_of(model(**inputs, use_cache=False)).backward())
-        (answer,) = model_probe.ask([{"config": fields | {"model_type": "llama"}, "architecture": "LlamaForCausalLM", "phase": "train", "batch": 2, "seq": 7,
-                                      "lora": 4, "targets": targets}])
+        (answer,) = model_probe.ask(
+            [
+                {
+                    "config": fields | {"model_type": "llama"},
+                    "architecture": "LlamaForCausalLM",
+                    "phase": "train",
+                    "batch": 2,
+                    "seq": 7,
+                    "lora": 4,
+                    "targets": targets,
+                }
+            ]
+        )
         assert answer["conventions"]["flopcounter"] == flop, (answer["conventions"]["flopcounter"] - flop, fields)

@@ -14,8 +14,19 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROBE = os.environ.get("MFU_MONITOR_PROBE", str(ROOT / "build" / "release" / "src" / "monitor" / "mfu_monitor_probe"))
 MFU = os.environ.get("MFU_COMMAND", str(ROOT / "build" / "release" / "mfu"))
-DOCUMENTED = ["perf/mfu", "perf/mfu_percent", "perf/step_time", "perf/steps_per_second", "perf/tokens_per_second", "perf/samples_per_second",
-              "mfu/tokens_per_second", "mfu/flops_per_token", "mfu/mfu_percentage", "mfu/total_tokens_generated", "mfu/elapsed_time"]
+DOCUMENTED = [
+    "perf/mfu",
+    "perf/mfu_percent",
+    "perf/step_time",
+    "perf/steps_per_second",
+    "perf/tokens_per_second",
+    "perf/samples_per_second",
+    "mfu/tokens_per_second",
+    "mfu/flops_per_token",
+    "mfu/mfu_percentage",
+    "mfu/total_tokens_generated",
+    "mfu/elapsed_time",
+]
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +57,20 @@ def scalars(folder):
     found = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags["scalars"]}
     for tag in tags["tensors"]:  # what TensorBoard makes of scalars since 2.0
         from tensorboard.util import tensor_util
-        found[tag] = [(event.step, float(tensor_util.make_ndarray(event.tensor_proto))) for event in events.Tensors(tag)]
+        found[tag] = [
+            (event.step, float(tensor_util.make_ndarray(event.tensor_proto))) for event in events.Tensors(tag)
+        ]
     return found, events
 
 
 def test_tensorboard_reads_the_same_numbers(run, lines):
     found, events = scalars(run / "board")
     for name in DOCUMENTED + ["training/loss"]:
-        expected = [(line["step"], line[name.removeprefix("training/")]) for line in lines if name.removeprefix("training/") in line]
+        expected = [
+            (line["step"], line[name.removeprefix("training/")])
+            for line in lines
+            if name.removeprefix("training/") in line
+        ]
         assert expected and len(found[name]) == len(expected), name
         for (step, value), (wanted_step, wanted) in zip(found[name], expected):
             assert step == wanted_step
@@ -100,9 +117,23 @@ def test_a_killed_run_leaves_files_their_readers_accept(tmp_path):
         assert steps == list(range(len(steps))) and steps
         whole = (folder / "training_log.json").read_text().rpartition("\n")[0].splitlines()
         assert [json.loads(line)["step"] for line in whole] == list(range(len(whole)))
-        subprocess.run([MFU, "export", str(folder / "run"), "--training-log", str(folder / "all.json"), "--tensorboard", str(folder / "all")], check=True, timeout=120)
+        subprocess.run(
+            [
+                MFU,
+                "export",
+                str(folder / "run"),
+                "--training-log",
+                str(folder / "all.json"),
+                "--tensorboard",
+                str(folder / "all"),
+            ],
+            check=True,
+            timeout=120,
+        )
         exported = (folder / "all.json").read_text().splitlines()
-        assert exported[:len(whole)] == whole and [json.loads(line)["step"] for line in exported] == list(range(len(exported)))
+        assert exported[: len(whole)] == whole and [json.loads(line)["step"] for line in exported] == list(
+            range(len(exported))
+        )
         rebuilt, _ = scalars(folder / "all")
         assert len(rebuilt["perf/step_time"]) == len(exported)
         for name, events in found.items():

@@ -1,4 +1,5 @@
-"""The monitor's metrics, judged by Prometheus itself: promtool over what is written and served, and a server that scrapes it."""
+"""The monitor's metrics, judged by Prometheus itself: promtool over what is written and served, and a server that
+scrapes it."""
 
 import json
 import os
@@ -38,7 +39,11 @@ def fetched(url, patience=60):
 def served(tmp_path_factory):
     """A monitor that has logged its steps and answers on a port."""
     folder, port = tmp_path_factory.mktemp("served"), free_port()
-    process = subprocess.Popen([PROBE, str(folder), "hold", f":{port}"], stdin=subprocess.PIPE, env=dict(os.environ, MFU_REGION_DIR=str(folder)))
+    process = subprocess.Popen(
+        [PROBE, str(folder), "hold", f":{port}"],
+        stdin=subprocess.PIPE,
+        env=dict(os.environ, MFU_REGION_DIR=str(folder)),
+    )
     ends = time.monotonic() + 120
     while "mfu_step 24\n" not in fetched(f"http://127.0.0.1:{port}/metrics"):
         assert time.monotonic() < ends
@@ -57,16 +62,29 @@ def test_promtool_is_content_with_what_is_served(served):
 
 def test_promtool_is_content_with_the_file(tmp_path):
     subprocess.run([PROBE, str(tmp_path)], check=True, timeout=120, env=dict(os.environ, MFU_REGION_DIR=str(tmp_path)))
-    checked = subprocess.run(["promtool", "check", "metrics"], input=(tmp_path / "mfu.prom").read_text(), capture_output=True, text=True)
+    checked = subprocess.run(
+        ["promtool", "check", "metrics"], input=(tmp_path / "mfu.prom").read_text(), capture_output=True, text=True
+    )
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
 def test_prometheus_scrapes_the_endpoint(served, tmp_path):
     folder, port = served
     own = free_port()
-    (tmp_path / "prometheus.yml").write_text(f"scrape_configs: [{{job_name: mfu, scrape_interval: 1s, static_configs: [{{targets: ['127.0.0.1:{port}']}}]}}]\n")
-    server = subprocess.Popen(["prometheus", f"--config.file={tmp_path}/prometheus.yml", f"--storage.tsdb.path={tmp_path}/data", f"--web.listen-address=127.0.0.1:{own}"],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    (tmp_path / "prometheus.yml").write_text(
+        "scrape_configs: [{job_name: mfu, scrape_interval: 1s, static_configs: [{targets:"
+        f" ['127.0.0.1:{port}']}}]}}]\n"
+    )
+    server = subprocess.Popen(
+        [
+            "prometheus",
+            f"--config.file={tmp_path}/prometheus.yml",
+            f"--storage.tsdb.path={tmp_path}/data",
+            f"--web.listen-address=127.0.0.1:{own}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         found, ends = [], time.monotonic() + 120
         while not found and time.monotonic() < ends:

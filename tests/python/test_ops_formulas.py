@@ -1,4 +1,5 @@
-"""What an operator costs, against torch's own FLOP formulas where they are right and against counting by brute force where not."""
+"""What an operator costs, against torch's own FLOP formulas where they are right and against counting by brute force
+where not."""
 
 import os
 import random
@@ -30,10 +31,17 @@ def sizes(r, count, most=40):
 def test_every_name_of_torch_is_one():
     """A row that torch does not know is a typing error, unless its name belongs to an older or another library."""
     known = {s.name for s in torch._C._jit_get_all_schemas()}
-    old = {f"aten::{maker}_convolution_backward{half}" for maker in ("cudnn", "miopen") for half in ("", "_input", "_weight")} | {"aten::cudnn_convolution_transpose_backward"}
+    old = {
+        f"aten::{maker}_convolution_backward{half}"
+        for maker in ("cudnn", "miopen")
+        for half in ("", "_input", "_weight")
+    } | {"aten::cudnn_convolution_transpose_backward"}
     rows = ops_probe.ask([{"all": True}])[0]
-    missing = {row["name"] for row in rows if row["name"].startswith(("aten::", "mkldnn::", "mkl::", "onednn::", "quantized::"))
-               and row["name"].split(".")[0] not in known}
+    missing = {
+        row["name"]
+        for row in rows if row["name"].startswith(("aten::", "mkldnn::", "mkl::", "onednn::",
+                                                   "quantized::")) and row["name"].split(".")[0] not in known
+    }
     assert missing == old
     for row in rows:
         if "." in row["name"]:
@@ -42,12 +50,16 @@ def test_every_name_of_torch_is_one():
 
 def test_names_torch_has_and_we_do_not():
     """What smells of a multiply is listed as uncounted; what merely prepares one is not."""
-    names = {"aten::_mixed_dtypes_linear": True, "aten::sparse_sampled_addmm": True, "quantized::conv2d_dynamic": True, "aten::upsample_bilinear2d": False,
-             "aten::_convert_weight_to_int4pack": False, "quantized::linear_prepack": False, "aten::fft_fft": False, "aten::add": False,
-             "AddmmBackward0": False, "autograd::engine::evaluate_function: MmBackward0": False, "_C_cache_ops::reshape_and_cache_flash": False,
-             "triton_poi_fused_addmm_relu_0": False, "triton_tem_fused_mm_0": True, "vllm::outplace_fused_experts": True, "_C::gptq_marlin_gemm": True,
-             "_C::rotary_embedding": False, "aten::_fused_sdp_choice": False, "flash_attn_3::_flash_attn_forward": True, "MyFlashAttention": True,
-             "record_param_comms": False, "aten::comm": False}
+    names = {
+        "aten::_mixed_dtypes_linear": True, "aten::sparse_sampled_addmm": True, "quantized::conv2d_dynamic": True,
+        "aten::upsample_bilinear2d": False, "aten::_convert_weight_to_int4pack": False,
+        "quantized::linear_prepack": False, "aten::fft_fft": False, "aten::add": False, "AddmmBackward0": False,
+        "autograd::engine::evaluate_function: MmBackward0": False, "_C_cache_ops::reshape_and_cache_flash": False,
+        "triton_poi_fused_addmm_relu_0": False, "triton_tem_fused_mm_0": True, "vllm::outplace_fused_experts": True,
+        "_C::gptq_marlin_gemm": True, "_C::rotary_embedding": False, "aten::_fused_sdp_choice": False,
+        "flash_attn_3::_flash_attn_forward": True, "MyFlashAttention": True, "record_param_comms": False,
+        "aten::comm": False
+    }
     answers = ops_probe.ask([{"operator": name} for name in names])
     assert {n: a.get("looks_flop_carrying") for n, a in zip(names, answers, strict=True)} == names
 
@@ -60,22 +72,43 @@ def test_matrix_multiplies():
         a, w, out = T(m, k), T(k, n), T(m, n)
         flop = flop_counter.mm_flop([m, k], [k, n])
         batched = flop_counter.bmm_flop([b, m, k], [b, k, n])
-        cases += [(request(name, self=a, mat2=w, **more), flop) for name, more in
-                  [("aten::mm", {}), ("aten::mm.out", {"out": out}), ("aten::mm.dtype", {"out_dtype": torch.float32}), ("aten::_int_mm", {}), ("aten::_int_mm.out", {})]]
-        cases += [(request(name, self=out, mat1=a, mat2=w), flop) for name in
-                  ["aten::addmm", "aten::addmm.out", "aten::addmm_", "aten::addmm.dtype", "aten::_addmm_activation", "aten::_addmm_activation.out"]]
-        cases += [(request(name, self=T(b, m, k), mat2=T(b, k, n)), batched) for name in ["aten::bmm", "aten::bmm.out", "aten::bmm.dtype", "aten::bmm.dtype_out"]]
-        cases += [(request(name, self=T(b, m, n), batch1=T(b, m, k), batch2=T(b, k, n)), batched) for name in
-                  ["aten::baddbmm", "aten::baddbmm.out", "aten::baddbmm_", "aten::addbmm", "aten::addbmm_", "aten::addbmm.out", "aten::baddbmm.dtype"]]
-        cases += [(request("aten::mv", self=a, vec=T(k)), 2 * m * k), (request("aten::mv.out", self=a, vec=T(k)), 2 * m * k)]
-        cases += [(request(name, self=T(m), mat=a, vec=T(k)), 2 * m * k) for name in ["aten::addmv", "aten::addmv_", "aten::addmv.out"]]
-        cases += [(request("aten::dot", self=T(k), tensor=T(k)), 2 * k), (request("aten::vdot", self=T(k), other=T(k)), 2 * k)]
+        cases += [
+            (request(name, self=a, mat2=w, **more), flop)
+            for name, more in [("aten::mm",
+                                {}), ("aten::mm.out",
+                                      {"out": out}), ("aten::mm.dtype",
+                                                      {"out_dtype": torch.float32}), ("aten::_int_mm",
+                                                                                      {}), ("aten::_int_mm.out", {})]
+        ]
+        cases += [(request(name, self=out, mat1=a, mat2=w), flop) for name in [
+            "aten::addmm", "aten::addmm.out", "aten::addmm_", "aten::addmm.dtype", "aten::_addmm_activation",
+            "aten::_addmm_activation.out"
+        ]]
+        cases += [(request(name, self=T(b, m, k), mat2=T(b, k, n)), batched)
+                  for name in ["aten::bmm", "aten::bmm.out", "aten::bmm.dtype", "aten::bmm.dtype_out"]]
+        cases += [(request(name, self=T(b, m, n), batch1=T(b, m, k), batch2=T(b, k, n)), batched) for name in [
+            "aten::baddbmm", "aten::baddbmm.out", "aten::baddbmm_", "aten::addbmm", "aten::addbmm_", "aten::addbmm.out",
+            "aten::baddbmm.dtype"
+        ]]
+        cases += [(request("aten::mv", self=a, vec=T(k)), 2 * m * k),
+                  (request("aten::mv.out", self=a, vec=T(k)), 2 * m * k)]
+        cases += [(request(name, self=T(m), mat=a, vec=T(k)), 2 * m * k)
+                  for name in ["aten::addmv", "aten::addmv_", "aten::addmv.out"]]
+        cases += [(request("aten::dot", self=T(k), tensor=T(k)), 2 * k),
+                  (request("aten::vdot", self=T(k), other=T(k)), 2 * k)]
         cases += [(request("aten::addr", self=out, vec1=T(m), vec2=T(n)), 2 * m * n)]
         for name in ["aten::linear", "aten::mkldnn_linear"]:
             schema = [a_.name for a_ in ops_probe.schema_of(name).arguments]
             cases += [(request(name, **{schema[0]: T(b, m, k), "weight": T(n, k), "bias": T(n)}), b * flop)]
-        cases += [(request("aten::mkldnn_linear_backward_input", input_size=[b, m, k], grad_output=T(b, m, n), weight=T(n, k)), b * flop)]
-        cases += [(request("aten::mkldnn_linear_backward_weights", grad_output=T(b, m, n), input=T(b, m, k), weight=T(n, k), bias_defined=True), b * flop)]
+        cases += [(request("aten::mkldnn_linear_backward_input",
+                           input_size=[b, m, k],
+                           grad_output=T(b, m, n),
+                           weight=T(n, k)), b * flop)]
+        cases += [(request("aten::mkldnn_linear_backward_weights",
+                           grad_output=T(b, m, n),
+                           input=T(b, m, k),
+                           weight=T(n, k),
+                           bias_defined=True), b * flop)]
     check(cases)
 
 
@@ -103,36 +136,83 @@ def test_quantized_packed_and_grouped():
         flop = 2 * m * k * n
         bf = torch.bfloat16
         x = T(m, k, dtype=bf)
-        cases += [(request("aten::_weight_int4pack_mm", self=x, mat2=T(n // 8, k // 128, 32, 4, dtype=torch.int32), qGroupSize=32, qScaleAndZeros=T(k // 32, n, 2, dtype=bf)), flop)]
-        cases += [(request("aten::_weight_int4pack_mm_for_cpu", self=x, mat2=T(n, k // 2, dtype=torch.uint8), qGroupSize=32, qScaleAndZeros=T(k // 32, n, 2, dtype=bf)), flop)]
-        cases += [(request("aten::_weight_int8pack_mm", self=x, mat2=T(n, k, dtype=torch.int8), scales=T(n, dtype=bf)), flop)]
-        cases += [(request("aten::_dyn_quant_matmul_4bit", inp=x, packed_weights=T(999, dtype=torch.uint8), block_size=32, in_features=k, out_features=n), flop)]
-        cases += [(request(name, X=T(2, m, k), result=T(2, m, n)), 2 * flop) for name in ["quantized::linear_dynamic", "quantized::linear_relu_dynamic"]]
+        cases += [(request("aten::_weight_int4pack_mm",
+                           self=x,
+                           mat2=T(n // 8, k // 128, 32, 4, dtype=torch.int32),
+                           qGroupSize=32,
+                           qScaleAndZeros=T(k // 32, n, 2, dtype=bf)), flop)]
+        cases += [(request("aten::_weight_int4pack_mm_for_cpu",
+                           self=x,
+                           mat2=T(n, k // 2, dtype=torch.uint8),
+                           qGroupSize=32,
+                           qScaleAndZeros=T(k // 32, n, 2, dtype=bf)), flop)]
+        cases += [(request("aten::_weight_int8pack_mm", self=x, mat2=T(n, k, dtype=torch.int8),
+                           scales=T(n, dtype=bf)), flop)]
+        cases += [(request("aten::_dyn_quant_matmul_4bit",
+                           inp=x,
+                           packed_weights=T(999, dtype=torch.uint8),
+                           block_size=32,
+                           in_features=k,
+                           out_features=n), flop)]
+        cases += [(request(name, X=T(2, m, k), result=T(2, m, n)), 2 * flop)
+                  for name in ["quantized::linear_dynamic", "quantized::linear_relu_dynamic"]]
         fp8 = torch.float8_e4m3fn
-        cases += [(request("aten::_scaled_mm", self=T(m, k, dtype=fp8), mat2=T(k, n, dtype=fp8), scale_a=T(1), scale_b=T(1), out_dtype=bf), flop)]
-        cases += [(request("aten::_scaled_mm_v2", self=T(m, k, dtype=fp8), mat2=T(k, n, dtype=fp8), scale_a=[T(1)], scale_b=[T(1)]), flop)]
+        cases += [(request("aten::_scaled_mm",
+                           self=T(m, k, dtype=fp8),
+                           mat2=T(k, n, dtype=fp8),
+                           scale_a=T(1),
+                           scale_b=T(1),
+                           out_dtype=bf), flop)]
+        cases += [(request("aten::_scaled_mm_v2",
+                           self=T(m, k, dtype=fp8),
+                           mat2=T(k, n, dtype=fp8),
+                           scale_a=[T(1)],
+                           scale_b=[T(1)]), flop)]
         fp4 = torch.float4_e2m1fn_x2
-        cases += [(request("aten::_scaled_mm", self=T(m, k // 2, dtype=fp4), mat2=T(k // 2, n, dtype=fp4), scale_a=T(1), scale_b=T(1)), flop)]
+        cases += [(request("aten::_scaled_mm",
+                           self=T(m, k // 2, dtype=fp4),
+                           mat2=T(k // 2, n, dtype=fp4),
+                           scale_a=T(1),
+                           scale_b=T(1)), flop)]
         offs = T(experts, dtype=torch.int32)
-        cases += [(request("aten::_grouped_mm", self=T(m, k), mat2=T(experts, k, n), offs=offs), flop), (request("aten::_grouped_mm", self=T(n, m), mat2=T(m, k), offs=offs), flop),
+        cases += [(request("aten::_grouped_mm", self=T(m, k), mat2=T(experts, k, n), offs=offs), flop),
+                  (request("aten::_grouped_mm", self=T(n, m), mat2=T(m, k), offs=offs), flop),
                   (request("aten::_grouped_mm", self=T(experts, m, k), mat2=T(k, n), offs=offs), flop),
                   (request("aten::_grouped_mm", self=T(experts, m, k), mat2=T(experts, k, n)), experts * flop)]
-        cases += [(request("aten::_scaled_grouped_mm", self=T(m, k, dtype=fp8), mat2=T(experts, k, n, dtype=fp8), scale_a=T(m), scale_b=T(experts, n), offs=offs), flop)]
+        cases += [(request("aten::_scaled_grouped_mm",
+                           self=T(m, k, dtype=fp8),
+                           mat2=T(experts, k, n, dtype=fp8),
+                           scale_a=T(m),
+                           scale_b=T(experts, n),
+                           offs=offs), flop)]
         cases += [(request("mkldnn::_linear_pointwise", X=T(2, m, k), W=T(n, k), attr="none", scalars=[]), 2 * flop),
                   (request("mkldnn::_linear_pointwise.binary", X=T(m, k), other=T(m, n), W=T(n, k), attr="add"), flop),
                   (request("mkl::_mkl_linear", X=T(m, k), MKL_W=T(12345), ORI_W=T(n, k), batch_size=m), flop),
-                  (request("onednn::qlinear_pointwise", qx=T(m, k, dtype=torch.uint8), x_scale=1.0, x_zero_point=0, qw=T(k, n, dtype=torch.int8), w_scale=T(n), w_zero_point=T(n)), flop)]
+                  (request("onednn::qlinear_pointwise",
+                           qx=T(m, k, dtype=torch.uint8),
+                           x_scale=1.0,
+                           x_zero_point=0,
+                           qw=T(k, n, dtype=torch.int8),
+                           w_scale=T(n),
+                           w_zero_point=T(n)), flop)]
         # The name without its overload, as profiler files have it: told by the number of arguments.
         binary = request("mkldnn::_linear_pointwise.binary", X=T(m, k), other=T(m, n), W=T(n, k), attr="add")
         cases += [(binary | {"operator": "mkldnn::_linear_pointwise"}, flop)]
-        cases += [(request("aten::_sparse_semi_structured_mm", mat1=T(m, k // 2), mat1_meta=T(m, 4), mat2=T(k, n)), flop // 2),
-                  (request("aten::_sparse_semi_structured_addmm", input=T(m), mat1=T(m, k // 2), mat1_meta=T(m, 4), mat2=T(k, n)), flop // 2),
-                  (request("aten::_sparse_semi_structured_linear", input=T(3, m, k), weight=T(n, k // 2), meta=T(n, 4)), 3 * flop // 2)]
+        cases += [(request("aten::_sparse_semi_structured_mm", mat1=T(m, k // 2), mat1_meta=T(m, 4),
+                           mat2=T(k, n)), flop // 2),
+                  (request("aten::_sparse_semi_structured_addmm",
+                           input=T(m),
+                           mat1=T(m, k // 2),
+                           mat1_meta=T(m, 4),
+                           mat2=T(k, n)), flop // 2),
+                  (request("aten::_sparse_semi_structured_linear", input=T(3, m, k), weight=T(n, k // 2),
+                           meta=T(n, 4)), 3 * flop // 2)]
     check(cases)
 
 
 def convolution_of(seed):
-    """A random convolution and its products, counted by convolving ones: padding is counted as if it were there, so it is made of ones too."""
+    """A random convolution and its products, counted by convolving ones: padding is counted as if it were there, so
+    it is made of ones too."""
     r = random.Random(f"conv/{seed}")
     dims, transposed, groups = r.randint(1, 3), r.random() < 0.4, r.randint(1, 3)
     channels_in, channels_out = groups * r.randint(1, 3), groups * r.randint(1, 3)
@@ -141,13 +221,18 @@ def convolution_of(seed):
     extra = [r.randint(0, max(s, d) - 1) if transposed else 0 for s, d in zip(stride, dilation, strict=True)]
     spatial = [r.randint(d * (k - 1) + 1, 9) if d * (k - 1) < 9 else 9 for k, d in zip(kernel, dilation, strict=True)]
     x = torch.ones(r.randint(1, 3), channels_in, *spatial)
-    weight = torch.ones(*((channels_in, channels_out // groups) if transposed else (channels_out, channels_in // groups)), *kernel)
-    flags = {"stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed, "output_padding": extra, "groups": groups}
+    weight = torch.ones(
+        *((channels_in, channels_out // groups) if transposed else (channels_out, channels_in // groups)), *kernel)
+    flags = {
+        "stride": stride, "padding": padding, "dilation": dilation, "transposed": transposed, "output_padding": extra,
+        "groups": groups
+    }
     if transposed:
         products = torch.convolution(x, weight, None, stride, [0] * dims, dilation, True, [0] * dims, groups).sum()
     else:
         padded = torch.nn.functional.pad(x, [p for p in reversed(padding) for _ in range(2)], value=1.0)
-        products = torch.convolution(padded, weight, None, stride, [0] * dims, dilation, False, [0] * dims, groups).sum()
+        products = torch.convolution(padded, weight, None, stride, [0] * dims, dilation, False, [0] * dims,
+                                     groups).sum()
     return x, weight, flags, int(products)
 
 
@@ -163,37 +248,66 @@ def test_convolutions():
         torch_says = flop_counter.conv_flop(x, weight, None, 0, 0, 0, flags["transposed"], out_val=out)
         assert torch_says == flop
         more = {"benchmark": False, "deterministic": False, "cudnn_enabled": True, "allow_tf32": True}
-        cases += [(request("aten::convolution", input=x, weight=weight, **flags), flop), (request("aten::_convolution", input=x, weight=weight, **flags, **more), flop),
+        cases += [(request("aten::convolution", input=x, weight=weight, **flags), flop),
+                  (request("aten::_convolution", input=x, weight=weight, **flags, **more), flop),
                   (request("aten::convolution_overrideable", input=x, weight=weight, **flags), flop)]
         plain = {key: flags[key] for key in ("stride", "padding", "dilation", "groups")}
         if flags["transposed"]:
             spread = plain | {"output_padding": flags["output_padding"]}
             overload = "" if dims == 1 else ".input"
             cases += [(request(f"aten::conv_transpose{dims}d{overload}", input=x, weight=weight, **spread), flop)]
-            cases += [(request(name, self=x, weight=weight, **spread), flop) for name in ["aten::cudnn_convolution_transpose", "aten::miopen_convolution_transpose"]]
+            cases += [(request(name, self=x, weight=weight, **spread), flop)
+                      for name in ["aten::cudnn_convolution_transpose", "aten::miopen_convolution_transpose"]]
             cases += [(request("mkldnn::_convolution_transpose_pointwise", X=x, W=weight, **spread), flop)]
         else:
             cases += [(request(f"aten::conv{dims}d", input=x, weight=weight, **plain), flop)]
-            cases += [(request(name, self=x, weight=weight, **plain), flop) for name in
-                      ["aten::cudnn_convolution", "aten::miopen_convolution", "aten::mkldnn_convolution", "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu"]]
-            cases += [(request("mkldnn::_convolution_pointwise", X=x, W=weight, **plain), flop), (request("mkldnn::_convolution_pointwise.binary", X=x, other=out, W=weight, **plain), flop),
+            cases += [(request(name, self=x, weight=weight, **plain), flop) for name in [
+                "aten::cudnn_convolution", "aten::miopen_convolution", "aten::mkldnn_convolution",
+                "aten::cudnn_convolution_relu", "aten::cudnn_convolution_add_relu"
+            ]]
+            cases += [(request("mkldnn::_convolution_pointwise", X=x, W=weight, **plain), flop),
+                      (request("mkldnn::_convolution_pointwise.binary", X=x, other=out, W=weight, **plain), flop),
                       (request("mkldnn::_convolution_pointwise_.binary", X=x, other=out, W=weight, **plain), flop)]
-            cases += [(request("onednn::qconv_pointwise", qx=T(*x.shape, dtype=torch.uint8), qw=T(*weight.shape, dtype=torch.int8), **plain), flop)]
+            cases += [(request("onednn::qconv_pointwise",
+                               qx=T(*x.shape, dtype=torch.uint8),
+                               qw=T(*weight.shape, dtype=torch.int8),
+                               **plain), flop)]
             slow = {"kernel_size": list(weight.shape[2:]), "stride": flags["stride"], "padding": flags["padding"]}
             if flags["dilation"] == [1] * dims and dims == 2:
-                cases += [(request(name, self=x, weight=weight, **slow), flop) for name in ["aten::_slow_conv2d_forward", "aten::thnn_conv2d"]]
+                cases += [(request(name, self=x, weight=weight, **slow), flop)
+                          for name in ["aten::_slow_conv2d_forward", "aten::thnn_conv2d"]]
             if dims == 2:
-                cases += [(request(name, self=x, weight=weight, **slow, dilation=flags["dilation"]), flop) for name in ["aten::slow_conv_dilated2d", "aten::_conv_depthwise2d"]]
+                cases += [(request(name, self=x, weight=weight, **slow, dilation=flags["dilation"]), flop)
+                          for name in ["aten::slow_conv_dilated2d", "aten::_conv_depthwise2d"]]
         for mask in [(True, True, False), (True, False, True), (False, True, True), (False, False, True)]:
             parts = torch.ops.aten.convolution_backward(out, x, weight, None, *list(flags.values()), mask)
             expected = flop * (mask[0] + mask[1])
-            cases += [(request("aten::convolution_backward", grad_output=out, input=x, weight=weight, **flags, output_mask=mask), expected)]
-            before_1_11 = [x, out, weight, flags["padding"], *([flags["output_padding"]] if flags["transposed"] else []), flags["stride"], flags["dilation"],
-                           flags["groups"], False, False, True, mask[:2]]
-            name = "aten::cudnn_convolution_transpose_backward" if flags["transposed"] else "aten::cudnn_convolution_backward"
+            cases += [(request("aten::convolution_backward",
+                               grad_output=out,
+                               input=x,
+                               weight=weight,
+                               **flags,
+                               output_mask=mask), expected)]
+            before_1_11 = [
+                x, out, weight, flags["padding"], *([flags["output_padding"]] if flags["transposed"] else []),
+                flags["stride"], flags["dilation"], flags["groups"], False, False, True, mask[:2]
+            ]
+            name = "aten::cudnn_convolution_transpose_backward" if flags[
+                "transposed"] else "aten::cudnn_convolution_backward"
             cases += [({"operator": name, "arguments": [ops_probe.encode(value) for value in before_1_11]}, expected)]
             if flags["groups"] == 1:  # elsewhere torch leaves the groups out of the weight's gradient
-                says = flop_counter.conv_backward_flop(out, x, weight, None, 0, 0, 0, flags["transposed"], 0, 1, list(mask), out_val=parts)
+                says = flop_counter.conv_backward_flop(out,
+                                                       x,
+                                                       weight,
+                                                       None,
+                                                       0,
+                                                       0,
+                                                       0,
+                                                       flags["transposed"],
+                                                       0,
+                                                       1,
+                                                       list(mask),
+                                                       out_val=parts)
                 assert says == expected
     check(cases)
 
@@ -208,10 +322,20 @@ def test_bytes_of_convolutions_and_multiplies():
             continue
         requests.append(request("aten::convolution", input=x, weight=weight, **flags))
         expected.append((4 * (x.numel() + weight.numel()), 4 * out.numel()))
-        requests.append(request("aten::convolution_backward", grad_output=out, input=x, weight=weight, **flags, output_mask=(True, True, False)))
+        requests.append(
+            request("aten::convolution_backward",
+                    grad_output=out,
+                    input=x,
+                    weight=weight,
+                    **flags,
+                    output_mask=(True, True, False)))
         expected.append((4 * (out.numel() + x.numel() + weight.numel()), 4 * (x.numel() + weight.numel())))
         m, k, n = sizes(random.Random(seed), 3)
-        requests.append(request("aten::addmm", self=T(n, dtype=torch.bfloat16), mat1=T(m, k, dtype=torch.bfloat16), mat2=T(k, n, dtype=torch.bfloat16)))
+        requests.append(
+            request("aten::addmm",
+                    self=T(n, dtype=torch.bfloat16),
+                    mat1=T(m, k, dtype=torch.bfloat16),
+                    mat2=T(k, n, dtype=torch.bfloat16)))
         expected.append((2 * (n + m * k + k * n), 2 * m * n))
         requests.append(request("aten::embedding", weight=T(100, n), indices=T(m, k, dtype=torch.int64)))
         expected.append((8 * m * k + 4 * m * k * n, 4 * m * k * n))
@@ -233,11 +357,21 @@ def test_recurrent_layers():
         shared = {"mode": mode, "hidden_size": hidden, "num_layers": layers, "bidirectional": both}
         x = T(steps, batch, width)
         cases += [(request("aten::_cudnn_rnn", input=x, proj_size=projection, **shared), flop),
-                  (request("aten::_cudnn_rnn", input=T(steps * batch, width), proj_size=projection, **shared, batch_sizes=[batch] * steps), flop),
-                  (request("aten::_cudnn_rnn_backward", input=x, proj_size=projection, **shared, output_mask=[True] * 4), 2 * flop),
-                  (request("aten::_cudnn_rnn_backward", input=x, proj_size=projection, **shared, output_mask=[True, True, True, False]), flop)]
+                  (request("aten::_cudnn_rnn",
+                           input=T(steps * batch, width),
+                           proj_size=projection,
+                           **shared,
+                           batch_sizes=[batch] * steps), flop),
+                  (request("aten::_cudnn_rnn_backward", input=x, proj_size=projection, **shared,
+                           output_mask=[True] * 4), 2 * flop),
+                  (request("aten::_cudnn_rnn_backward",
+                           input=x,
+                           proj_size=projection,
+                           **shared,
+                           output_mask=[True, True, True, False]), flop)]
         if not projection:
-            cases += [(request("aten::miopen_rnn", input=x, **shared), flop), (request("aten::miopen_rnn_backward", input=x, **shared, output_mask=[True] * 4), 2 * flop)]
+            cases += [(request("aten::miopen_rnn", input=x, **shared), flop),
+                      (request("aten::miopen_rnn_backward", input=x, **shared, output_mask=[True] * 4), 2 * flop)]
     check(cases)
 
 

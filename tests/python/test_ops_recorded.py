@@ -21,7 +21,9 @@ def recorded(program, path):
     events.sort(key=lambda e: (e["tid"], e["ts"], -e["dur"]))
     open_, rows = [], []
     for event in events:
-        while open_ and not (open_[-1]["tid"] == event["tid"] and event["ts"] + event["dur"] <= open_[-1]["ts"] + open_[-1]["dur"] + 1e-3):
+        while open_ and not (
+            open_[-1]["tid"] == event["tid"] and event["ts"] + event["dur"] <= open_[-1]["ts"] + open_[-1]["dur"] + 1e-3
+        ):
             open_.pop()
         arguments = event.get("args", {})
         dims, types, values = (arguments.get(key, []) for key in ("Input Dims", "Input type", "Concrete Inputs"))
@@ -70,8 +72,16 @@ def train(model, *inputs):
 
 def convolutions():
     nn = torch.nn
-    return nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, dilation=2), nn.ReLU(), nn.Conv2d(16, 4, 1),
-                         nn.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1), nn.Flatten(), nn.LazyLinear(5))
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, stride=2, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(8, 16, 3, dilation=2),
+        nn.ReLU(),
+        nn.Conv2d(16, 4, 1),
+        nn.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1),
+        nn.Flatten(),
+        nn.LazyLinear(5),
+    )
 
 
 def test_a_perceptron(tmp_path):
@@ -91,12 +101,16 @@ def test_convolutions_forward_and_backward(tmp_path):
 
 
 def test_grouped_convolutions_where_torch_overcounts(tmp_path):
-    for kind, weight in [(torch.nn.Conv1d(6, 12, 3, groups=3), 12 * 2 * 3), (torch.nn.ConvTranspose1d(6, 12, 3, groups=3), 6 * 4 * 3)]:
+    for kind, weight in [
+        (torch.nn.Conv1d(6, 12, 3, groups=3), 12 * 2 * 3),
+        (torch.nn.ConvTranspose1d(6, 12, 3, groups=3), 6 * 4 * 3),
+    ]:
         x = torch.randn(2, 6, 10, requires_grad=True)
         positions = 8 if isinstance(kind, torch.nn.Conv1d) else 10
         total, _ = counted(recorded(train(kind, x), tmp_path / "t.json"))
         assert total["hardware"] == 3 * 2 * 2 * weight * positions
-        assert by_torch(train(kind, x)) == total["hardware"] + 2 * 2 * 2 * weight * positions  # its weight gradient is 3 times too large
+        # its weight gradient is 3 times too large
+        assert by_torch(train(kind, x)) == total["hardware"] + 2 * 2 * 2 * weight * positions
 
 
 def test_attention_on_a_cpu_where_torch_counts_nothing(tmp_path):

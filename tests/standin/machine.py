@@ -1,5 +1,6 @@
-"""A machine of stand-ins for ./run and ./test: apt, dpkg, pip, venv, cmake and ninja that take no time, can be stopped in the middle of
-what they do, and leave behind what the real ones leave then. The two commands themselves and cmake/ are the real ones."""
+"""A machine of stand-ins for ./run and ./test: apt, dpkg, pip, venv, cmake and ninja that take no time, can be
+stopped in the middle of what they do, and leave behind what the real ones leave then. The two commands themselves and
+cmake/ are the real ones."""
 
 import os
 import re
@@ -13,8 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOLS = Path(__file__).resolve().parent / "tools"
 # Everything that the lists in cmake/setup.sh name, by the names of Debian 12.
-ARCHIVE = """g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev libisal-dev libzstd-dev python3
-    python3-venv libopenblas0-pthread libdnnl2 libpfm4 libcurl4 git libgtest-dev clang-format-19 man-db zsh fish chromium chromium-driver
+ARCHIVE = """g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev
+    libisal-dev libzstd-dev python3 python3-venv libopenblas0-pthread libdnnl2 libpfm4 libcurl4 git libgtest-dev
+    clang-format-19 man-db zsh fish chromium chromium-driver
     fonts-dejavu-core prometheus libopenmpi-dev openmpi-bin python3-dev""".split()
 SETUP = (ROOT / "cmake" / "setup.sh").read_text()
 # What the stand-in for pip has: all that set-up asks for.
@@ -62,7 +64,8 @@ class Machine:
         (self.state / name).write_text(text)
 
     def stop(self, stage, how):
-        """At that stage, half done: INT and KILL end the whole command as a terminal does, fail is an error such as a full disk."""
+        """At that stage, half done: INT and KILL end the whole command as a terminal does, fail is an error such as a
+        full disk."""
         (self.state / "stop").write_text(f"{stage} {how}")
 
     def calls(self):
@@ -73,7 +76,23 @@ class Machine:
         return lines
 
     def run(self, command, *arguments, **variables):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MFU_", "PIP_", "CXX", "PYTHON"))}
-        environment |= {"PATH": f"{self.folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin", "STATE": str(self.state), "REAL_PYTHON": sys.executable, **variables}
-        return subprocess.run([str(self.tree / command), *arguments], env=environment, cwd=self.folder, capture_output=True, text=True, timeout=120,
-                              stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("MFU_", "PIP_", "CXX", "PYTHON"))
+        }
+        environment |= {
+            "PATH": f"{self.folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin",
+            "STATE": str(self.state),
+            "REAL_PYTHON": sys.executable,
+            **variables,
+        }
+        return subprocess.run(
+            [str(self.tree / command), *arguments],
+            env=environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )

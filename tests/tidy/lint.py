@@ -1,4 +1,5 @@
-"""clang-tidy over our own sources; what has not changed since it was clean, with the headers it includes, is not looked at again."""
+"""clang-tidy over our own sources; what has not changed since it was clean, with the headers it includes, is not
+looked at again."""
 
 import hashlib
 import json
@@ -13,7 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "release"
 COMMANDS = ROOT / "build" / "lint"
 CACHE = ROOT / "build" / "clang-tidy-clean"
-TOOL = ROOT / ".venv" / "bin" / "clang-tidy"  # of PyPI: it passes over system headers, which takes Debian's 19 seven times as long
+# of PyPI: it passes over system headers, which takes Debian's 19 seven times as long
+TOOL = ROOT / ".venv" / "bin" / "clang-tidy"
 INCLUDE = re.compile(rb'^#include ["<]([^">]+)[">]', re.M)
 
 
@@ -43,7 +45,11 @@ def compile_commands():
     """A command a source: the release build compiles several as one, by a file that includes them."""
     for command in json.loads((BUILD / "compile_commands.json").read_text()):
         file = Path(command["file"])
-        together = re.findall(r'^#include "([^"]+)"', file.read_text(), re.M) if file.parent.name == "Unity" else [command["file"]]
+        together = (
+            re.findall(r'^#include "([^"]+)"', file.read_text(), re.M)
+            if file.parent.name == "Unity"
+            else [command["file"]]
+        )
         for source in together:
             yield dict(command, file=source, command=command["command"].replace(command["file"], source))
 
@@ -78,7 +84,13 @@ def tests():
         with ThreadPoolExecutor(2) as pool:
             for done, (source, finding) in enumerate(zip(changed, pool.map(check, changed)), 1):
                 findings += [finding] if finding else []
-                print(f"clang-tidy {done} of {len(changed)}: {source.relative_to(ROOT)}", *filter(None, [finding]), sep="\n", file=sys.stderr, flush=True)
+                print(
+                    f"clang-tidy {done} of {len(changed)}: {source.relative_to(ROOT)}",
+                    *filter(None, [finding]),
+                    sep="\n",
+                    file=sys.stderr,
+                    flush=True,
+                )
         return "\n".join(findings) or None
 
     yield "lint/sources", lint

@@ -8,33 +8,99 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 # Who may include whom: data flows right, includes point left.
 STAGES = {
-    "base": set(), "hardware": {"base"}, "model": {"base"}, "ops": {"base"}, "record": {"base"},
-    "trace": {"base", "ops"}, "measure": {"base", "hardware", "model", "ops", "record"},
+    "base": set(),
+    "hardware": {"base"},
+    "model": {"base"},
+    "ops": {"base"},
+    "record": {"base"},
+    "trace": {"base", "ops"},
+    "measure": {"base", "hardware", "model", "ops", "record"},
     "utilization": {"base", "hardware", "model", "ops", "record", "trace", "measure"},
     "attribution": {"base", "hardware", "model", "ops", "record", "trace", "measure", "utilization"},
     "report": {"base", "hardware", "model", "ops", "record", "trace", "measure", "utilization", "attribution"},
     "sinks": {"base", "report"},
-    "monitor": {"base", "hardware", "model", "ops", "record", "trace", "measure", "utilization", "attribution", "report", "sinks", "serve"},
-    "serve": {"base", "hardware", "model", "ops", "record", "trace", "measure", "utilization", "attribution", "report", "sinks", "monitor"},
+    "monitor": {
+        "base",
+        "hardware",
+        "model",
+        "ops",
+        "record",
+        "trace",
+        "measure",
+        "utilization",
+        "attribution",
+        "report",
+        "sinks",
+        "serve",
+    },
+    "serve": {
+        "base",
+        "hardware",
+        "model",
+        "ops",
+        "record",
+        "trace",
+        "measure",
+        "utilization",
+        "attribution",
+        "report",
+        "sinks",
+        "monitor",
+    },
     "torch": {"base", "ops", "record"},
 }
 # Which public header belongs to which stage, so that the same arrows hold for them.
 HEADERS = {
-    "result": "base", "units": "base", "hardware": "hardware", "machine": "hardware", "model": "model", "workload": "model",
-    "ops": "ops", "record": "record", "launcher": "record", "window": "record", "trace": "trace", "measure": "measure", "utilization": "utilization",
-    "attribution": "attribution", "report": "report", "run": "report", "steps": "report", "sink": "sinks",
-    "monitor": "monitor", "c": "monitor", "observer": "torch", "mfu": None,
+    "result": "base",
+    "units": "base",
+    "hardware": "hardware",
+    "machine": "hardware",
+    "model": "model",
+    "workload": "model",
+    "ops": "ops",
+    "record": "record",
+    "launcher": "record",
+    "window": "record",
+    "trace": "trace",
+    "measure": "measure",
+    "utilization": "utilization",
+    "attribution": "attribution",
+    "report": "report",
+    "run": "report",
+    "steps": "report",
+    "sink": "sinks",
+    "monitor": "monitor",
+    "c": "monitor",
+    "observer": "torch",
+    "mfu": None,
 }
 MOST_HEADERS = 22
 # What the command line may take from behind the public headers: terminal manners.
 MANNERS = {"base/settings.h", "base/suggest.h", "sinks/table.h"}
 # A library stays in its room.
 ROOMS = {
-    "yaml-cpp/": {"base", "trace"}, "simdjson": {"base", "trace"}, "isa-l": {"base", "trace"}, "zstd": {"base", "trace"},
-    "hwloc": {"hardware"}, "perfmon/": {"hardware"}, "boost/": {"serve"}, "curl/": {"sinks"}, "CLI/": {"apps"},
-    "torch/": {"torch", "tests"}, "ATen/": {"torch", "tests"}, "c10/": {"torch", "tests"},
+    "yaml-cpp/": {"base", "trace"},
+    "simdjson": {"base", "trace"},
+    "isa-l": {"base", "trace"},
+    "zstd": {"base", "trace"},
+    "hwloc": {"hardware"},
+    "perfmon/": {"hardware"},
+    "boost/": {"serve"},
+    "curl/": {"sinks"},
+    "CLI/": {"apps"},
+    "torch/": {"torch", "tests"},
+    "ATen/": {"torch", "tests"},
+    "c10/": {"torch", "tests"},
 }
 DATA = {".csv"}
+# Files with lines of more than 120 columns that nobody has broken yet. The list may only get shorter.
+STILL_WIDE = (
+    "docs/cluster.md", "docs/coverage.md", "docs/explain.md", "docs/generation.md", "docs/reliability.md",
+    "python/mfu/_background.py", "python/mfu/_explain", "python/mfu/_monitor.py", "python/mfu/_observer/",
+    "python/mfu/_wandb.py", "python/mfu/compat.py", "src/measure/", "tests/python/device/", "tests/python/libraries/",
+    "tests/python/model_families.py", "tests/python/monitor/", "tests/python/observer/", "tests/python/package/",
+    "tests/python/run/", "tests/python/test_explain", "tests/wild/",
+)
 
 
 def tracked():
@@ -88,16 +154,33 @@ def include_problems(path):
 def length_problems(path):
     name = path.relative_to(ROOT)
     lines = path.read_text().splitlines()
-    limit = {".h": 250 if name.parts[0] == "include" else 150, ".cc": 500, ".py": 500, ".sh": 500, ".js": 500}.get(path.suffix)
+    limit = {".h": 250 if name.parts[0] == "include" else 150, ".cc": 500, ".py": 500, ".sh": 500, ".js": 500}.get(
+        path.suffix
+    )
     if name.as_posix() == "apps/mfu/main.cc":
         limit = 60
     if limit and len(lines) > limit:
         yield f"{name}: {len(lines)} lines, the limit is {limit}"
-    wide = 100 if path.suffix in (".h", ".cc") else 200
-    for number, line in enumerate(lines, 1):
-        quoted = '\\"' in line or 'R"' in line  # text that must stand on one line
-        if path.suffix in (".h", ".cc", ".py") and len(line) > wide and not quoted:
-            yield f"{name}:{number}: {len(line)} columns, the limit is {wide}"
+    if path.suffix in (".h", ".cc"):
+        for number, line in enumerate(lines, 1):
+            quoted = '\\"' in line or 'R"' in line  # text that must stand on one line
+            if len(line) > 100 and not quoted:
+                yield f"{name}:{number}: {len(line)} columns, the limit is 100"
+
+
+def column_problems(path):
+    """Lines of Python and Markdown have at most 120 columns. Tables and code in Markdown may be wider."""
+    name = path.relative_to(ROOT)
+    if name.as_posix().startswith(STILL_WIDE):
+        return
+    fenced = False
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        if path.suffix == ".md":
+            fenced ^= line.lstrip().startswith("```")
+            if fenced or line.startswith(("|", "    ", "![")) or re.fullmatch(r"`[^`]*`", line):
+                continue
+        if len(line) > 120:
+            yield f"{name}:{number}: {len(line)} columns, the limit is 120"
 
 
 def name_problems(path):
@@ -105,7 +188,9 @@ def name_problems(path):
     name = path.relative_to(ROOT)
     for number, line in enumerate(path.read_text().splitlines(), 1):
         code = re.sub(r'R?"(\\.|[^"\\])*"', '""', line.split("//")[0])
-        if re.search(r"\b(?:\w*_)?flops(?:_\w*)?\b", code) and not re.search(r"get_gpu_peak_flops|flops_command|mfu\.flops", code):
+        if re.search(r"\b(?:\w*_)?flops(?:_\w*)?\b", code) and not re.search(
+            r"get_gpu_peak_flops|flops_command|mfu\.flops", code
+        ):
             yield f"{name}:{number}: `flops`: flop is a count, flop_per_s a rate"
         if re.search(r"\b(TODO|FIXME|XXX)\b(?!.*#\d)", line):
             yield f"{name}:{number}: a TODO without an issue number"
@@ -119,9 +204,14 @@ BY_A_PEAK = re.compile(r"/=?\s+[\w.>\-*\[\]()]*(?:peak|per_s\b)")
 
 
 def peak_problems(path):
-    """Peak, need and time meet in utilization/ alone; hardware/ knows clocks and measures. A rate that is only printed is divided by a unit."""
+    """Peak, need and time meet in utilization/ alone; hardware/ knows clocks and measures. A rate that is only
+    printed is divided by a unit."""
     name = path.relative_to(ROOT)
-    if folder_of(path) in ("utilization", "hardware", "tests", "bench") or path.name in ("units.h", "reference.cc") or path.stem.endswith("_test"):
+    if (
+        folder_of(path) in ("utilization", "hardware", "tests", "bench")
+        or path.name in ("units.h", "reference.cc")
+        or path.stem.endswith("_test")
+    ):
         return
     for number, line in enumerate(path.read_text().splitlines(), 1):
         code = re.sub(r'R?"(\\.|[^"\\])*"', '""', line.split("#" if path.suffix == ".py" else "//")[0])
@@ -138,7 +228,10 @@ def header_problems(path):
         yield f"{name}: #pragma once is missing"
 
 
-DEFINED = re.compile(r"^(?:(?:struct|class|union|enum class)\s+(?:alignas\(\w+\)\s+)?(\w+)\b(?!\s*;)|inline (?:thread_local )?const\w* [\w:<>]+ (\w+))")
+DEFINED = re.compile(
+    r"^(?:(?:struct|class|union|enum class)\s+(?:alignas\(\w+\)\s+)?(\w+)\b(?!\s*;)|inline (?:thread_local )?const\w*"
+    r" [\w:<>]+ (\w+))"
+)
 
 
 def public_problems(names):
@@ -150,7 +243,8 @@ def public_problems(names):
 
 
 def twice_problems(headers):
-    """A type or constant that two headers define in one namespace: where both are linked, one has the other's destructor."""
+    """A type or constant that two headers define in one namespace: where both are linked, one has the other's
+    destructor."""
     first = {}
     for path in headers:
         namespace = ""
@@ -164,16 +258,24 @@ def twice_problems(headers):
                     yield f"{path.relative_to(ROOT)}:{number}: {name} is defined in {place.relative_to(ROOT)} too"
 
 
-HIDDEN = re.compile(r"(?:struct|class|enum class|union)\s+(\w+)(?!.*;\s*$)|(?:[\w:<>,&*\[\]() ]+?[\s&*])(\w+)(\(|\[|\{| =|;)")
+HIDDEN = re.compile(
+    r"(?:struct|class|enum class|union)\s+(\w+)(?!.*;\s*$)|(?:[\w:<>,&*\[\]() ]+?[\s&*])(\w+)(\(|\[|\{| =|;)"
+)
 
 
 def hidden_names(path):
-    """What a source keeps in unnamed namespaces: types and constants by name, functions by name and types of parameters."""
+    """What a source keeps in unnamed namespaces: types and constants by name, functions by name and types of
+    parameters."""
     inside, lines = False, re.sub(r'R"(\w*)\(.*?\)\1"', '""', path.read_text(), flags=re.S).splitlines()
     for number, line in enumerate(lines):
         if line in ("namespace {", "}  // namespace"):
             inside = line == "namespace {"
-        elif inside and line[:1].isalpha() and not line.startswith(("template", "using", "return", "static_assert")) and (found := HIDDEN.match(line)):
+        elif (
+            inside
+            and line[:1].isalpha()
+            and not line.startswith(("template", "using", "return", "static_assert"))
+            and (found := HIDDEN.match(line))
+        ):
             name = found[1] or found[2]
             if found[3] == "(":
                 head = " ".join(lines[number:number + 12]).split(name + "(", 1)[1]
@@ -181,16 +283,25 @@ def hidden_names(path):
                 while depth and end < len(head):
                     depth += {"(": 1, ")": -1}.get(head[end], 0)
                     end += 1
-                name += "(" + ", ".join(re.sub(r"\s*\b\w+\s*(=.*)?$", "", part.strip()) for part in head[:end - 1].split(",")) + ")"
+                name += (
+                    "("
+                    + ", ".join(re.sub(r"\s*\b\w+\s*(=.*)?$", "", part.strip()) for part in head[: end - 1].split(","))
+                    + ")"
+                )
             yield number + 1, name
 
 
 def unity_problems(sources):
-    """The build compiles several sources of a folder as one: a name that two of them hide would be defined twice, as soon as they share a batch."""
+    """The build compiles several sources of a folder as one: a name that two of them hide would be defined twice, as
+    soon as they share a batch."""
     first = {}
     for path in sources:
         listing = path.parent / "CMakeLists.txt"
-        apart = re.findall(r"set_source_files_properties\(([^)]*)SKIP_UNITY", listing.read_text()) if listing.exists() else []
+        apart = (
+            re.findall(r"set_source_files_properties\(([^)]*)SKIP_UNITY", listing.read_text())
+            if listing.exists()
+            else []
+        )
         if path.name in " ".join(apart):
             continue
         for number, name in hidden_names(path):
@@ -218,7 +329,9 @@ def machine_problems(path):
 
 def format_problems(sources):
     try:
-        run = subprocess.run(["clang-format-19", "--dry-run", "--Werror", *map(str, sources)], capture_output=True, text=True)
+        run = subprocess.run(
+            ["clang-format-19", "--dry-run", "--Werror", *map(str, sources)], capture_output=True, text=True
+        )
     except FileNotFoundError:
         return ["clang-format-19 is not installed (Debian: apt-get install clang-format-19)"]
     return [] if run.returncode == 0 else run.stderr.splitlines()[:20]
@@ -236,14 +349,33 @@ def tests():
 
     yield "tidy/includes point left", over(include_problems, sources)
     yield "tidy/files are short", over(length_problems, code)
+    yield "tidy/lines are short", over(column_problems, [path for path in files if path.suffix in (".py", ".md")])
     yield "tidy/names", over(name_problems, sources)
-    yield "tidy/only utilization divides by a peak", over(peak_problems, sources + [path for path in files if path.suffix == ".py"])
-    yield "tidy/headers open with what they are", over(header_problems, [path for path in sources if path.suffix == ".h"])
-    yield "tidy/public headers are few", "\n".join(public_problems([path.stem for path in (ROOT / "include/mfu").glob("*.h")])) or None
-    ours = [path for path in sources if path.suffix == ".h" and "fake" not in path.parts and path.relative_to(ROOT).parts[0] in ("include", "src")]
+    yield "tidy/only utilization divides by a peak", over(
+        peak_problems, sources + [path for path in files if path.suffix == ".py"]
+    )
+    yield "tidy/headers open with what they are", over(
+        header_problems, [path for path in sources if path.suffix == ".h"]
+    )
+    yield (
+        "tidy/public headers are few",
+        "\n".join(public_problems([path.stem for path in (ROOT / "include/mfu").glob("*.h")])) or None,
+    )
+    ours = [
+        path
+        for path in sources
+        if path.suffix == ".h" and "fake" not in path.parts and path.relative_to(ROOT).parts[0] in ("include", "src")
+    ]
     yield "tidy/one name, one type", "\n".join(twice_problems(ours)) or None
-    together = [path for path in sources if path.suffix == ".cc" and folder_of(path) in STAGES.keys() | {"apps", "python"} and "fake" not in path.parts
-                and not path.stem.endswith("_test") and path.stem not in ("probe", "reference")]
+    together = [
+        path
+        for path in sources
+        if path.suffix == ".cc"
+        and folder_of(path) in STAGES.keys() | {"apps", "python"}
+        and "fake" not in path.parts
+        and not path.stem.endswith("_test")
+        and path.stem not in ("probe", "reference")
+    ]
     yield "tidy/names that sources hide are their own", "\n".join(unity_problems(together)) or None
     yield "tidy/sources are listed", "\n".join(cmake_problems()) or None
     yield "tidy/no path of one machine", over(machine_problems, text)
@@ -263,18 +395,32 @@ def self_tests():
     cases = {
         "an arrow that points right": (include_problems, "src/base/x.cc", '#include "hardware/names.h"\n'),
         "a public arrow that points right": (include_problems, "include/mfu/hardware.h", '#include "mfu/report.h"\n'),
-        "an app that reaches behind the public headers": (include_problems, "apps/mfu/x.cc", '#include "base/text.h"\n'),
+        "an app that reaches behind the public headers": (
+            include_problems,
+            "apps/mfu/x.cc",
+            '#include "base/text.h"\n',
+        ),
         "a public header too many": (lambda path: public_problems([*HEADERS, path.stem]), "include/mfu/x.h", ""),
         "a library outside its room": (include_problems, "src/report/x.cc", "#include <hwloc.h>\n"),
         "a file too long": (length_problems, "src/base/x.cc", "int x;\n" * 501),
+        "a line of Python too long": (column_problems, "bench/x.py", "x = 1  # " + "y" * 112 + "\n"),
+        "a line of Markdown too long": (column_problems, "docs/x.md", "| a table |\n" + "word " * 25 + "\n"),
         "a main too long": (length_problems, "apps/mfu/main.cc", "int x;\n" * 61),
         "a division by a peak": (peak_problems, "src/report/x.cc", "double mfu = rate.per_s / peak->per_s;\n"),
         "a division by a peak in Python": (peak_problems, "python/mfu/x.py", "mfu = flop / seconds / peak\n"),
         "a bare flops": (name_problems, "src/base/x.cc", "int flops = 0;\n"),
         "a test named LikeAType": (name_problems, "src/base/x_test.cc", "TEST(Text, SplitsWords) {\n"),
         "a flops in a name": (name_problems, "src/base/x.cc", "int total_flops = 0;\n"),
-        "a type defined twice": (lambda path: twice_problems([ROOT / "include/mfu/result.h", path]), "src/base/x.h", "namespace mfu {\nstruct Error {\n"),
-        "a name that two sources hide": (lambda path: unity_problems([ROOT / "src/sinks/csv.cc", path]), "src/sinks/x.cc", "namespace {\nstd::string cell(std::string_view word) {\n"),
+        "a type defined twice": (
+            lambda path: twice_problems([ROOT / "include/mfu/result.h", path]),
+            "src/base/x.h",
+            "namespace mfu {\nstruct Error {\n",
+        ),
+        "a name that two sources hide": (
+            lambda path: unity_problems([ROOT / "src/sinks/csv.cc", path]),
+            "src/sinks/x.cc",
+            "namespace {\nstd::string cell(std::string_view word) {\n",
+        ),
         "a path of one machine": (machine_problems, "docs/x.md", "see /ro" + "ot/x\n"),
     }
     for name, (check, relative, text) in cases.items():

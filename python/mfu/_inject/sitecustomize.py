@@ -1,8 +1,8 @@
 """`mfu run` puts this folder first on PYTHONPATH: Python's start runs this file in every process of the command.
 
-It has start.py wait for torch. A process that never imports torch pays for these lines only. A sitecustomize of the user's
-own runs next, as if this one were not there. Nothing here raises or prints. It must load in any Python, also in an old one
-that a program calls.
+It has start.py wait for torch. A process that never imports torch pays for these lines only. A sitecustomize of the
+user's own runs next, as if this one were not there. Nothing here raises or prints. It must load in any Python, also
+in an old one that a program calls.
 """
 
 import os

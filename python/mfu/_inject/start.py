@@ -1,8 +1,8 @@
 """Waits for torch in this process and starts the observer (../_observer) right after torch was imported.
 
-Two ways lead here. `sitecustomize.py` beside this file, which `mfu run` puts on PYTHONPATH; and `_openmfu_start.py`, which
-the installed package's .pth file runs where PYTHONPATH is ignored or gone. Nothing here raises, prints or imports torch;
-what fails is noted for the summary of `mfu run`. Python 3.8 or later.
+Two ways lead here. `sitecustomize.py` beside this file, which `mfu run` puts on PYTHONPATH; and `_openmfu_start.py`,
+which the installed package's .pth file runs where PYTHONPATH is ignored or gone. Nothing here raises, prints or
+imports torch; what fails is noted for the summary of `mfu run`. Python 3.8 or later.
 """
 
 import os
@@ -13,7 +13,8 @@ _OBSERVER = os.path.join(os.path.dirname(_HERE), "_observer")
 
 
 def begin(values):
-    """`values`: what `mfu run` set in the environment of its command (MFU_REGION_DIR, MFU_STEP_MARKER). The first call counts."""
+    """`values`: what `mfu run` set in the environment of its command (MFU_REGION_DIR, MFU_STEP_MARKER). The first
+    call counts."""
     if getattr(sys, "_mfu_begun", False):
         return
     sys._mfu_begun = True
@@ -24,7 +25,8 @@ def begin(values):
 
 
 def _start(imports, values):
-    """Loads the glue under a name of its own, because the program may have another `mfu`; the glue loads the library."""
+    """Loads the glue under a name of its own, because the program may have another `mfu`; the glue loads the library.
+    """
     try:
         observer = sys.modules.get("_mfu_observer")
         if observer is None:
@@ -41,9 +43,9 @@ def _start(imports, values):
 
 
 def _end_on_request(values):
-    """`mfu run --steps`: where the program has no handler of its own, the launcher's SIGTERM ends it as sys.exit() does, so
-    that finally blocks and atexit handlers run. Once: what runs then is not disturbed. A SIGTERM of anybody else is what it
-    was."""
+    """`mfu run --steps`: where the program has no handler of its own, the launcher's SIGTERM ends it as sys.exit()
+    does, so that finally blocks and atexit handlers run. Once: what runs then is not disturbed. A SIGTERM of anybody
+    else is what it was."""
     import signal
 
     leaving = []

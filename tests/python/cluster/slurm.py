@@ -53,13 +53,17 @@ def free_port():
 class Slurm:
     def __init__(self, folder):
         self.folder, self.running = Path(folder), []
-        self.environment = dict(os.environ, SLURM_CONF=str(self.folder / "slurm.conf"), PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
+        self.environment = dict(
+            os.environ, SLURM_CONF=str(self.folder / "slurm.conf"), PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"
+        )
         for name in [name for name in self.environment if name.startswith("SLURM_") and name != "SLURM_CONF"]:
             del self.environment[name]
 
     def start(self, *words):
         log = open(self.folder / f"{words[0]}.out", "w")
-        self.running.append(subprocess.Popen(words, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL))
+        self.running.append(
+            subprocess.Popen(words, env=self.environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        )
 
     def __enter__(self):
         for name in ("state", "spool"):
@@ -68,7 +72,9 @@ class Slurm:
         (self.folder / "munge.key").write_bytes(os.urandom(1024))
         os.chmod(self.folder / "munge.key", 0o400)
         host = socket.gethostname().split(".")[0]
-        (self.folder / "slurm.conf").write_text(CONF.format(host=host, port=free_port(), node_port=free_port(), folder=self.folder, cores=os.cpu_count()))
+        (self.folder / "slurm.conf").write_text(
+            CONF.format(host=host, port=free_port(), node_port=free_port(), folder=self.folder, cores=os.cpu_count())
+        )
         own = [f"--{kind}-file={self.folder}/munge.{kind}" for kind in ("key", "pid", "log", "seed")]
         self.start("munged", "--foreground", "--force", f"--socket={self.folder}/munge.socket", *own)
         self.wait(lambda: (self.folder / "munge.socket").exists(), "munged")
@@ -97,13 +103,30 @@ class Slurm:
         end = time.monotonic() + 60
         while not ready():
             if time.monotonic() > end:
-                logs = "\n".join(f"{log.name}: {log.read_text()[-600:]}" for log in (*self.folder.glob("*.log"), *self.folder.glob("*.out")))
+                logs = "\n".join(
+                    f"{log.name}: {log.read_text()[-600:]}"
+                    for log in (*self.folder.glob("*.log"), *self.folder.glob("*.out"))
+                )
                 self.__exit__()
                 raise RuntimeError(f"{what} does not come up\n{logs}")
             time.sleep(0.3)
 
     def run(self, *words, **more):
-        return subprocess.run(words, env=dict(self.environment, **more.pop("variables", {})), capture_output=True, text=True, timeout=300, **more)
+        return subprocess.run(
+            words,
+            env=dict(self.environment, **more.pop("variables", {})),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            **more,
+        )
 
     def begin(self, *words, **more):
-        return subprocess.Popen(words, env=dict(self.environment, **more.pop("variables", {})), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+        return subprocess.Popen(
+            words,
+            env=dict(self.environment, **more.pop("variables", {})),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **more,
+        )

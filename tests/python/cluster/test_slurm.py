@@ -28,14 +28,18 @@ def summaries(folder):
 
 def test_four_launchers_of_one_step_are_one_run_that_is_told_once(cluster, tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
-    done = cluster.run("srun", "-n4", "-O", "--overlap", MFU, "run", "--json", "--", sys.executable, "train.py", cwd=tmp_path)
+    done = cluster.run(
+        "srun", "-n4", "-O", "--overlap", MFU, "run", "--json", "--", sys.executable, "train.py", cwd=tmp_path
+    )
     assert done.returncode == 0, done.stderr
     (name, report), = summaries(tmp_path).items()
     assert name.startswith("train-slurm-") and name.endswith(".0")
     assert (report["ranks"], report["ranks_expected"], report["launchers"], report["steps"]) == (4, 4, 4, 4)
     assert [rank["rank"] for rank in report["by_rank"]] == [0, 1, 2, 3] and report["model_flop"] == 4 * 4 * STEP_FLOP
     assert not report["partial"] and report["devices"] == 1  # they share one processor
-    assert done.stderr.count("coverage ") == 1 and [json.loads(line)["ranks"] for line in done.stdout.splitlines()] == [4]
+    assert done.stderr.count("coverage ") == 1 and [json.loads(line)["ranks"] for line in done.stdout.splitlines()] == [
+        4
+    ]
     assert len(list((tmp_path / "mfu-runs" / name).glob("summary-*-*.json"))) == 4
 
 
@@ -64,7 +68,9 @@ print("signals:", n[0], flush=True)
 
 def test_a_signal_of_slurms_arrives_once(cluster, tmp_path):
     (tmp_path / "wait.py").write_text(SIGNALLED)
-    job = cluster.begin("srun", "-n2", "-O", "--overlap", "-J", "once", MFU, "run", "--", sys.executable, "wait.py", cwd=tmp_path)
+    job = cluster.begin(
+        "srun", "-n2", "-O", "--overlap", "-J", "once", MFU, "run", "--", sys.executable, "wait.py", cwd=tmp_path
+    )
     end = time.monotonic() + 60
     while not all((tmp_path / f"ready-{task}").exists() for task in (0, 1)):
         assert time.monotonic() < end and job.poll() is None
@@ -74,9 +80,15 @@ def test_a_signal_of_slurms_arrives_once(cluster, tmp_path):
     assert out.splitlines() == ["signals: 1"] * 2, out + err
 
 
-@pytest.mark.skipif(not os.environ.get("MFU_SLOW_TESTS"), reason="two minutes for Slurm to begin a requeued job: not at hand without MFU_SLOW_TESTS=1")
+@pytest.mark.skipif(
+    not os.environ.get("MFU_SLOW_TESTS"),
+    reason="two minutes for Slurm to begin a requeued job: not at hand without MFU_SLOW_TESTS=1",
+)
 def test_a_job_that_slurm_starts_again_is_the_next_attempt(cluster, tmp_path):
-    (tmp_path / "train.py").write_text(PROGRAM + "\nif os.environ.get('SLURM_RESTART_COUNT', '0') == '0':\n    open('first', 'w').close(); time.sleep(300)\n")
+    (tmp_path / "train.py").write_text(
+        PROGRAM
+        + "\nif os.environ.get('SLURM_RESTART_COUNT', '0') == '0':\n    open('first', 'w').close(); time.sleep(300)\n"
+    )
     (tmp_path / "job.sh").write_text(f"#!/bin/sh\nsrun -n1 --overlap {MFU} run -- {sys.executable} train.py\n")
     submitted = cluster.run("sbatch", "--parsable", "--requeue", "-o", "out.txt", "job.sh", cwd=tmp_path)
     number = submitted.stdout.strip()
@@ -92,4 +104,6 @@ def test_a_job_that_slurm_starts_again_is_the_next_attempt(cluster, tmp_path):
         assert time.monotonic() < end, cluster.run("scontrol", "show", "job", number).stdout
         time.sleep(0.5)
     report = json.loads((run / "summary.json").read_text())
-    assert (report["attempt"], report["restarts"], report["ranks"]) == (1, 1, 1) and report["model_flop"] == 2 * 4 * STEP_FLOP
+    assert (report["attempt"], report["restarts"], report["ranks"]) == (1, 1, 1) and report[
+        "model_flop"
+    ] == 2 * 4 * STEP_FLOP

@@ -20,11 +20,31 @@ else:
     store = dist.FileStore(os.path.join(folder, "store"), 2)  # outlives rank 0
 dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
 torch.manual_seed(0)
-config = transformers.LlamaConfig(hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=96)
+config = transformers.LlamaConfig(
+    hidden_size=64,
+    intermediate_size=112,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    vocab_size=96,
+)
 model = transformers.LlamaForCausalLM(config)
 
 collectives = []
-for name in ("all_reduce", "broadcast", "all_gather", "barrier", "gather", "scatter", "reduce", "all_gather_object", "broadcast_object_list", "send", "recv", "monitored_barrier"):
+for name in (
+    "all_reduce",
+    "broadcast",
+    "all_gather",
+    "barrier",
+    "gather",
+    "scatter",
+    "reduce",
+    "all_gather_object",
+    "broadcast_object_list",
+    "send",
+    "recv",
+    "monitored_barrier",
+):
     setattr(dist, name, lambda *given, called=name, **named: collectives.append(called))
 
 measured, heard = [], False
@@ -54,7 +74,18 @@ while time.monotonic() < deadline:
             open(os.path.join(folder, "heard"), "w").close()
         if (gone if die else heard and step > 20):
             break
-print(json.dumps({"rank": rank, "measured": sum(measured), "collectives": collectives, "warnings": monitor.warnings, "steps": step}), flush=True)
+print(
+    json.dumps(
+        {
+            "rank": rank,
+            "measured": sum(measured),
+            "collectives": collectives,
+            "warnings": monitor.warnings,
+            "steps": step,
+        }
+    ),
+    flush=True,
+)
 if rank == 1 and die:  # goes on without it
     for step in range(step, step + 3):
         monitor.log_step(step, batch=2, seq=32, step_seconds=0.1)

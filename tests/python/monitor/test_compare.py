@@ -12,7 +12,9 @@ MFU = os.environ.get("MFU_BINARY", str(Path(__file__).resolve().parents[3] / "bu
 
 def monitored(folder, seconds, model):
     """Fifty steps that say themselves how long they took."""
-    monitor = mfu.Monitor(output_dir=folder, run_dir=folder / "mfu-run", model=model, dtype="bf16", peak=1e12, wandb=False)
+    monitor = mfu.Monitor(
+        output_dir=folder, run_dir=folder / "mfu-run", model=model, dtype="bf16", peak=1e12, wandb=False
+    )
     for step in range(50):
         monitor.log_step(step, batch=2, seq=500, step_seconds=seconds * (1.001 if step % 2 else 1))
     monitor.close()

@@ -30,7 +30,14 @@ def afresh(monkeypatch):
 @pytest.fixture(scope="module")
 def model():
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=96)
+    config = transformers.LlamaConfig(
+        hidden_size=64,
+        intermediate_size=112,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=96,
+    )
     return transformers.LlamaForCausalLM(config)
 
 
@@ -56,21 +63,43 @@ def test_what_cannot_be_counted_is_0_and_said(broken):
 
 
 def test_a_missing_dependency_switches_itself_off():
-    program = "import sys; sys.modules['torch'] = None\nfrom mfu import compat\nprint(compat.calculate_model_flops_per_token(None, None))\nprint(compat.calculate_mfu(1e9, 10, 'a-7b'))"
+    program = (
+        "import sys; sys.modules['torch'] = None\nfrom mfu import"
+        " compat\nprint(compat.calculate_model_flops_per_token(None, None))\nprint(compat.calculate_mfu(1e9, 10,"
+        " 'a-7b'))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0 and done.stderr.count("torch not available, MFU calculation will be disabled") == 1, done.stderr
+    assert (
+        done.returncode == 0 and done.stderr.count("torch not available, MFU calculation will be disabled") == 1
+    ), done.stderr
     assert done.stdout.splitlines()[2] == "0.0"
 
 
-@pytest.mark.parametrize("name, size", [("llama-7b", 7e9), ("Llama-2-70b-chat-hf", 70e9), ("Qwen/Qwen2.5-0.5B-Instruct", 0.5e9), ("qwen-13b", 13e9), ("Qwen3-32B", 32e9),
-                                        ("SmolLM2-135M", 135e6), ("Mixtral-8x7B-v0.1", 56e9), ("vicuna7b", 7e9), ("Llama-3.1-8B-8bit", 8e9), ("model-8bit", None), ("gpt2", None)])
+@pytest.mark.parametrize(
+    "name, size",
+    [
+        ("llama-7b", 7e9),
+        ("Llama-2-70b-chat-hf", 70e9),
+        ("Qwen/Qwen2.5-0.5B-Instruct", 0.5e9),
+        ("qwen-13b", 13e9),
+        ("Qwen3-32B", 32e9),
+        ("SmolLM2-135M", 135e6),
+        ("Mixtral-8x7B-v0.1", 56e9),
+        ("vicuna7b", 7e9),
+        ("Llama-3.1-8B-8bit", 8e9),
+        ("model-8bit", None),
+        ("gpt2", None),
+    ],
+)
 def test_a_size_is_recognised_in_a_name(name, size):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         percent = compat.calculate_mfu(0, 100.0, name)
     assert percent == pytest.approx(100 * 2 * (size or 7e9) * 100 / 312e12)
     told = [str(each.message) for each in said]
-    assert any("Could not determine model size from model_name, using 7b as default" in text for text in told) == (size is None)
+    assert any("Could not determine model size from model_name, using 7b as default" in text for text in told) == (
+        size is None
+    )
     assert any("A100" in text for text in told)
 
 
@@ -78,7 +107,9 @@ def test_both_forms_of_calculate_mfu():
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         assert compat.calculate_mfu(14e9, 1000.0, "llama-7b") == pytest.approx(100 * 14e12 / 312e12)
-        assert compat.calculate_mfu(flops_per_token=14e9, tokens_per_second=1000.0, model_name="llama-7b") == pytest.approx(100 * 14e12 / 312e12)
+        assert compat.calculate_mfu(
+            flops_per_token=14e9, tokens_per_second=1000.0, model_name="llama-7b"
+        ) == pytest.approx(100 * 14e12 / 312e12)
         assert not [each for each in said if "suspect" in str(each.message)]
         compat.calculate_mfu(40e9, 1000.0, "llama-7b")
         assert [each for each in said if "suspect" in str(each.message)]
@@ -104,13 +135,20 @@ def test_tokens_of_many_threads_are_all_there():
         taken.append(tracker.take())
     taken.append(tracker.take(2e9, "llama-1b"))
     assert sum(period["mfu/total_tokens_generated"] for period in taken) == 4 * 5000 * 7
-    assert set(taken[-1]) == {"mfu/tokens_per_second", "mfu/flops_per_token", "mfu/mfu_percentage", "mfu/total_tokens_generated", "mfu/elapsed_time"}
+    assert set(taken[-1]) == {
+        "mfu/tokens_per_second",
+        "mfu/flops_per_token",
+        "mfu/mfu_percentage",
+        "mfu/total_tokens_generated",
+        "mfu/elapsed_time",
+    }
 
 
 def test_the_profilers_mfu_is_of_a_forward_pass_and_ends_at_1(model):
     with pytest.warns(RuntimeWarning, match="forward pass only"):
         used = compat.calculate_mfu_with_profiler(model, 4, 16, 0.1)
-    assert used == pytest.approx(forward_flop(model, 4, 16) / 0.1 / 312e12, rel=0.2)  # the operators ran the whole square of scores
+    # the operators ran the whole square of scores
+    assert used == pytest.approx(forward_flop(model, 4, 16) / 0.1 / 312e12, rel=0.2)
     counted = compat._measure_flops_with_profiler(model, 4, 16)
     assert used == counted / 0.1 / 312e12
     assert compat.calculate_mfu_with_profiler(model, 4, 16, 1e-12) == 1.0
@@ -137,7 +175,8 @@ def test_modes_of_the_precise_mfu(model):
     assert compat.calculate_precise_mfu(model, 2, 32, 0.5, measurement_mode="estimate") == pytest.approx(exact)
     measured = compat.calculate_precise_mfu(model, 2, 32, 0.5, measurement_mode="profiler")
     assert compat.calculate_precise_mfu(model, 2, 32, 0.5) == pytest.approx(measured, rel=1e-9)
-    assert compat.calculate_precise_mfu(model, 6, 32, 0.5) == pytest.approx(3 * measured, rel=1e-9)  # calibrated, no longer counted
+    # calibrated, no longer counted
+    assert compat.calculate_precise_mfu(model, 6, 32, 0.5) == pytest.approx(3 * measured, rel=1e-9)
     assert compat._smart[model].factors.keys() == {32}
     with pytest.warns(RuntimeWarning, match="counted operators gave the number"):
         assert compat.calculate_precise_mfu(model, 2, 32, 0.5, "hybrid") == measured
@@ -250,14 +289,26 @@ def script_folder(tmp_path, monkeypatch):
 
 
 def names(model):
-    found = {"model": model, "config": {"monitoring": {"flops_profile_freq": 500}}, "total_steps": 3, "epoch": 0, "loss": 2.0, "grad_norm": 1.0, "lr": 1e-4,
-             "attention_mask": torch.ones(2, 16, dtype=torch.long), "batch_example": {"input_ids": torch.ones(2, 16, dtype=torch.long)}, "compute_time": 0.5,
-             "gpu_peak_flops": 312e12}
+    found = {
+        "model": model,
+        "config": {"monitoring": {"flops_profile_freq": 500}},
+        "total_steps": 3,
+        "epoch": 0,
+        "loss": 2.0,
+        "grad_norm": 1.0,
+        "lr": 1e-4,
+        "attention_mask": torch.ones(2, 16, dtype=torch.long),
+        "batch_example": {"input_ids": torch.ones(2, 16, dtype=torch.long)},
+        "compute_time": 0.5,
+        "gpu_peak_flops": 312e12,
+    }
     exec("from training.utils.monitor import *", found)
     return found
 
 
-@pytest.mark.parametrize("snippet", [USAGE_B, USAGE_B_TRAINING, USAGE_B_SETTINGS, USAGE_E], ids=["call", "training", "settings", "estimate"])
+@pytest.mark.parametrize(
+    "snippet", [USAGE_B, USAGE_B_TRAINING, USAGE_B_SETTINGS, USAGE_E], ids=["call", "training", "settings", "estimate"]
+)
 def test_a_documents_usage_runs_unchanged(snippet, model, script_folder):
     found = names(model)
     with warnings.catch_warnings():
@@ -270,17 +321,28 @@ def test_a_documents_usage_runs_unchanged(snippet, model, script_folder):
 
 
 SETTINGS = [
-    "# configs/config_profiler_mfu.yaml\nmonitoring:\n  # FLOPs profiling频率 - 每500步使用profiler计算一次MFU\n  flops_profile_freq: 500\n",
-    'monitoring:\n  mfu_calculation_mode: "smart"\n  performance_monitoring:\n    measure_flops_frequency: 500\n    smart_mode:\n'
-    "      initial_profiling: true\n      calibration_enabled: true\n      recalibration_frequency: 1000\n",
+    (
+        "# configs/config_profiler_mfu.yaml\nmonitoring:\n  # FLOPs profiling频率 - 每500步使用profiler计算一次MFU\n "
+        " flops_profile_freq: 500\n"
+    ),
+    (
+        'monitoring:\n  mfu_calculation_mode: "smart"\n  performance_monitoring:\n    measure_flops_frequency: 500\n   '
+        ' smart_mode:\n      initial_profiling: true\n      calibration_enabled: true\n      recalibration_frequency:'
+        ' 1000\n'
+    ),
     'monitoring:\n  mfu_calculation_mode: "profiler"\n  performance_monitoring:\n    measure_flops_frequency: 50\n',
     'monitoring:\n  mfu_calculation_mode: "estimate"\n  performance_monitoring:\n    measure_flops_frequency: 0\n',
-    'monitoring:\n  mfu_calculation_mode: "hybrid"\n  performance_monitoring:\n    hybrid_mode:\n      hardware_counters_enabled: true\n      fallback_to_profiler: true\n',
+    (
+        'monitoring:\n  mfu_calculation_mode: "hybrid"\n  performance_monitoring:\n    hybrid_mode:\n     '
+        ' hardware_counters_enabled: true\n      fallback_to_profiler: true\n'
+    ),
     "monitor:\n  freq:\n    flops_profile_freq: 50  # 每50步计算一次FLOPs\n",
 ]
 
 
-@pytest.mark.parametrize("text", SETTINGS, ids=["profiler's frequency", "smart", "profiler", "estimate", "hybrid", "monitor"])
+@pytest.mark.parametrize(
+    "text", SETTINGS, ids=["profiler's frequency", "smart", "profiler", "estimate", "hybrid", "monitor"]
+)
 def test_a_documents_settings_are_understood(text, script_folder):
     path = script_folder / "settings.yaml"
     path.write_text(text)
@@ -288,11 +350,14 @@ def test_a_documents_settings_are_understood(text, script_folder):
         warnings.simplefilter("error")
         with mfu.Monitor(path, wandb=False) as monitor:
             assert monitor.settings and not monitor.warnings
-    checked = subprocess.run([sys.executable, "-m", "mfu", "config", "check", str(path)], capture_output=True, text=True)
+    checked = subprocess.run(
+        [sys.executable, "-m", "mfu", "config", "check", str(path)], capture_output=True, text=True
+    )
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-# Of the snippets and settings as the documents have them: whoever edits one above is told, with or without the documents.
+# Of the snippets and settings as the documents have them: whoever edits one above is told, with or without the
+# documents.
 AS_DOCUMENTED = "93a2864a41bda1da3f01889c24b1b39fa2da1ea6ed0326934e2d0ac332150503"
 
 
@@ -305,14 +370,32 @@ def test_every_usage_and_every_settings_above_is_a_documents_and_none_is_missing
         assert re.findall(r"```yaml\n(.*?)```", text, re.S) == SETTINGS
 
 
-@pytest.mark.parametrize("options, expected", [(["--enable_mfu_tracking", "True"], (True, 10)), (["--enable_mfu_tracking", "False"], (False, 10)),
-                                               (["--mfu_calculation_freq", "5"], (True, 5)), ([], (True, 10))])
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        (["--enable_mfu_tracking", "True"], (True, 10)),
+        (["--enable_mfu_tracking", "False"], (False, 10)),
+        (["--mfu_calculation_freq", "5"], (True, 5)),
+        ([], (True, 10)),
+    ],
+)
 def test_a_documents_options_are_a_scripts(options, expected, tmp_path):
     script = tmp_path / "open_instruct" / "grpo_fast.py"
     script.parent.mkdir()
-    script.write_text("from dataclasses import dataclass\nfrom transformers import HfArgumentParser\nfrom mfu.compat import MfuArgs\n\n@dataclass\nclass Args(MfuArgs):\n"
-                      "    learning_rate: float = 1e-4\n\n(args,) = HfArgumentParser(Args).parse_args_into_dataclasses()\nprint(args.enable_mfu_tracking, args.mfu_calculation_freq)\n")
-    done = subprocess.run([sys.executable, "open_instruct/grpo_fast.py", *options], capture_output=True, text=True, cwd=tmp_path, timeout=200, env=dict(os.environ))
+    script.write_text(
+        "from dataclasses import dataclass\nfrom transformers import HfArgumentParser\nfrom mfu.compat import"
+        " MfuArgs\n\n@dataclass\nclass Args(MfuArgs):\n    learning_rate: float = 1e-4\n\n(args,) ="
+        " HfArgumentParser(Args).parse_args_into_dataclasses()\nprint(args.enable_mfu_tracking,"
+        " args.mfu_calculation_freq)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "open_instruct/grpo_fast.py", *options],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=200,
+        env=dict(os.environ),
+    )
     assert done.stdout.split() == [str(each) for each in expected], done.stderr
 
 

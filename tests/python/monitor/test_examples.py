@@ -12,7 +12,9 @@ import pytest
 pytest.importorskip("torch", reason="torch is not at hand")
 pytest.importorskip("transformers", reason="transformers is not at hand")
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLES = sorted(path for path in (ROOT / "examples" / "python").glob("*.py") if path.stem not in ("grpo_by_hand", "tiny_gpt"))
+EXAMPLES = sorted(
+    path for path in (ROOT / "examples" / "python").glob("*.py") if path.stem not in ("grpo_by_hand", "tiny_gpt")
+)
 PAGE = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "monitor.md").read_text(), re.S)
 
 

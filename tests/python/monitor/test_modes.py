@@ -1,4 +1,5 @@
-"""The four modes side by side on one real model: what each says of a step, against the observer's own count and `mfu flops`."""
+"""The four modes side by side on one real model: what each says of a step, against the observer's own count and `mfu
+flops`."""
 
 import json
 import subprocess
@@ -16,8 +17,16 @@ LENGTHS = [32, 64, 128, 48, 96, 80, 32, 128]  # 4 x apart
 
 def model_of(attention):
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(hidden_size=128, intermediate_size=224, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=128,
-                                      max_position_embeddings=512, attn_implementation=attention)
+    config = transformers.LlamaConfig(
+        hidden_size=128,
+        intermediate_size=224,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=128,
+        max_position_embeddings=512,
+        attn_implementation=attention,
+    )
     return transformers.LlamaForCausalLM(config)
 
 
@@ -41,7 +50,11 @@ def run(model, folder, mode, lengths=LENGTHS, **more):
                         at.loss = train(model, 2, seq)
                 counts.append(counted.model_flop)
                 assert monitor.flush()
-    return [json.loads(line) for line in open(folder / "training_log.json")], counts, [str(each.message) for each in said]
+    return (
+        [json.loads(line) for line in open(folder / "training_log.json")],
+        counts,
+        [str(each.message) for each in said],
+    )
 
 
 @pytest.fixture(scope="module", params=["sdpa", "eager"])
@@ -53,7 +66,9 @@ def test_profiler_is_the_observers_count(model, tmp_path):
     lines, counts, _ = run(model, tmp_path, "profiler", flops_profile_freq=1)
     assert [line["model_flop"] for line in lines] == counts
     assert {line["source"] for line in lines} == {"counted"}
-    assert all(line["perf/mfu"] == pytest.approx(flop / line["perf/step_time"] / 1e12) for line, flop in zip(lines, counts))
+    assert all(
+        line["perf/mfu"] == pytest.approx(flop / line["perf/step_time"] / 1e12) for line, flop in zip(lines, counts)
+    )
 
 
 def test_profiler_leaves_the_steps_between_alone(model, tmp_path):
@@ -76,7 +91,12 @@ def test_estimate_is_what_mfu_flops_says(model, tmp_path):
     config = tmp_path / "config.json"
     config.write_text(json.dumps({**model.config.to_dict(), "architectures": ["LlamaForCausalLM"]}))
     for line, seq in list(zip(lines, LENGTHS))[:3]:
-        said = subprocess.run([sys.executable, "-m", "mfu", "flops", str(config), "--batch", "2", "--seq", str(seq), "--json"], capture_output=True, text=True, check=True)
+        said = subprocess.run(
+            [sys.executable, "-m", "mfu", "flops", str(config), "--batch", "2", "--seq", str(seq), "--json"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         assert line["model_flop"] == json.loads(said.stdout)["model_flop"] and line["source"] == "estimated"
 
 

@@ -17,21 +17,36 @@ numpy = pytest.importorskip("numpy", reason="numpy is not at hand")
 
 
 def opened(folder, small, **more):
-    return mfu.Monitor(model=small, peak=1e15, output_dir=folder, mode=more.pop("mode", "estimate"), wandb=False, **more)
+    return mfu.Monitor(
+        model=small, peak=1e15, output_dir=folder, mode=more.pop("mode", "estimate"), wandb=False, **more
+    )
 
 
 def test_each_way_to_give_lengths_is_the_same_step(tmp_path, small, lines):
     rows = [[1] * 30 + [0] * 2, [1] * 7 + [0] * 25, [1] * 32]
-    ways = [{"lengths": [30, 7, 32], "padded_to": 32}, {"attention_mask": rows}, {"batch": 3, "tokens": 69, "squares": 30 * 30 + 7 * 7 + 32 * 32}]
-    ways += [{"attention_mask": numpy.array(rows, dtype=kind)} for kind in ("int64", "int32", "uint8", "bool", "float32", "float64", "int16")]
+    ways = [
+        {"lengths": [30, 7, 32], "padded_to": 32},
+        {"attention_mask": rows},
+        {"batch": 3, "tokens": 69, "squares": 30 * 30 + 7 * 7 + 32 * 32},
+    ]
+    ways += [
+        {"attention_mask": numpy.array(rows, dtype=kind)}
+        for kind in ("int64", "int32", "uint8", "bool", "float32", "float64", "int16")
+    ]
     ways.append({"attention_mask": numpy.asfortranarray(numpy.array(rows))})
     ways.append({"attention_mask": numpy.array(rows + rows)[:3]})
     try:
         import torch
 
         mask = torch.tensor(rows)
-        ways += [{"attention_mask": mask}, {"attention_mask": mask.bool()}, {"attention_mask": mask.t().contiguous().t()}, {"lengths": mask.sum(1)},
-                 {"attention_mask": mask.to(torch.bfloat16)}, {"attention_mask": mask.float().requires_grad_()}]
+        ways += [
+            {"attention_mask": mask},
+            {"attention_mask": mask.bool()},
+            {"attention_mask": mask.t().contiguous().t()},
+            {"lengths": mask.sum(1)},
+            {"attention_mask": mask.to(torch.bfloat16)},
+            {"attention_mask": mask.float().requires_grad_()},
+        ]
     except ImportError:
         pass
     with opened(tmp_path, small) as monitor:
@@ -40,7 +55,9 @@ def test_each_way_to_give_lengths_is_the_same_step(tmp_path, small, lines):
     logged = lines(tmp_path / "training_log.json")
     need = mfu.flops(small, lengths=[30, 7, 32]).model_flop
     assert [line["model_flop"] for line in logged] == [need] * len(ways)
-    assert {line["perf/tokens_per_second"] for line in logged} == {138} and {line["perf/samples_per_second"] for line in logged} == {6}
+    assert {line["perf/tokens_per_second"] for line in logged} == {138} and {
+        line["perf/samples_per_second"] for line in logged
+    } == {6}
     assert logged[0]["perf/mfu"] == pytest.approx(need / 0.5 / 1e15)
 
 
@@ -68,11 +85,32 @@ class Unhelpful:
         return "Unhelpful()"
 
 
-BAD = [{"step": 1, "loss": "x"}, {"step": 2, "loss": Unhelpful()}, {"step": 3, "batch": -1, "seq": 4}, {"step": 4, "batch": 2.5, "seq": 4}, {"step": 5, "tokens": True},
-       {"step": 6, "attention_mask": numpy.ones((2, 1, 4, 4))}, {"step": 7, "attention_mask": "mask"}, {"step": 8, "attention_mask": [[1, 1], 3]},
-       {"step": 9, "lengths": [3, -4]}, {"step": 10, "lengths": 7}, {"step": 11, "step_seconds": float("nan")}, {"step": 12, "step_seconds": -1.0},
-       {"step": 13, "loss": float("inf")}, {"step": 14, "epoch": 10**400}, {"step": 15, "counted_flop": -1}, {"step": 16, "nonsense": 1}, {"loss": 1.0},
-       {"step": -1}, {"step": 1.5}, {"step": None}, {"step": "x"}, {"step": 2**70}, {"step": Unhelpful()}, {"step": 17, "seq": 2**40, "batch": 2**40}]
+BAD = [
+    {"step": 1, "loss": "x"},
+    {"step": 2, "loss": Unhelpful()},
+    {"step": 3, "batch": -1, "seq": 4},
+    {"step": 4, "batch": 2.5, "seq": 4},
+    {"step": 5, "tokens": True},
+    {"step": 6, "attention_mask": numpy.ones((2, 1, 4, 4))},
+    {"step": 7, "attention_mask": "mask"},
+    {"step": 8, "attention_mask": [[1, 1], 3]},
+    {"step": 9, "lengths": [3, -4]},
+    {"step": 10, "lengths": 7},
+    {"step": 11, "step_seconds": float("nan")},
+    {"step": 12, "step_seconds": -1.0},
+    {"step": 13, "loss": float("inf")},
+    {"step": 14, "epoch": 10**400},
+    {"step": 15, "counted_flop": -1},
+    {"step": 16, "nonsense": 1},
+    {"loss": 1.0},
+    {"step": -1},
+    {"step": 1.5},
+    {"step": None},
+    {"step": "x"},
+    {"step": 2**70},
+    {"step": Unhelpful()},
+    {"step": 17, "seq": 2**40, "batch": 2**40},
+]
 
 
 @pytest.mark.parametrize("filters", ["always", "error"])
@@ -101,11 +139,21 @@ def test_nothing_that_is_wrong_raises_and_each_kind_is_said_once(tmp_path, small
 
 def test_settings_that_cannot_be_used_are_warned_of(tmp_path, small):
     wrong = tmp_path / "wrong.yaml"
-    wrong.write_text("monitoring:\n  flops_profile_freqs: 5\n  mfu_calculation_mode: clever\n  output_dir: " + str(tmp_path / "log") + "\n")
+    wrong.write_text(
+        "monitoring:\n  flops_profile_freqs: 5\n  mfu_calculation_mode: clever\n  output_dir: "
+        + str(tmp_path / "log")
+        + "\n"
+    )
     broken = tmp_path / "broken.yaml"
     broken.write_text("monitoring: [")
-    for config, part in [(wrong, "did you mean 'monitoring.flops_profile_freq'"), (broken, "broken.yaml"), (tmp_path / "absent.yaml", "No such file"), (7, "YAML file or a dict"),
-                         ({"monitoring": {"peak": "fast"}}, "peak"), ({"output_dir": "/proc/none"}, "/proc/none")]:
+    for config, part in [
+        (wrong, "did you mean 'monitoring.flops_profile_freq'"),
+        (broken, "broken.yaml"),
+        (tmp_path / "absent.yaml", "No such file"),
+        (7, "YAML file or a dict"),
+        ({"monitoring": {"peak": "fast"}}, "peak"),
+        ({"output_dir": "/proc/none"}, "/proc/none"),
+    ]:
         with pytest.warns(RuntimeWarning):
             with mfu.Monitor(config, wandb=False) as monitor:
                 monitor.log_step(1, loss=1.0)
@@ -119,20 +167,42 @@ def test_settings_that_cannot_be_used_are_warned_of(tmp_path, small):
 def test_what_is_trained_holds_for_a_model_of_the_yaml_too_or_is_refused(tmp_path, small, lines):
     (tmp_path / "config.json").write_text(json.dumps(small))
     path = tmp_path / "train.yaml"
-    path.write_text(f"monitoring:\n  mfu_calculation_mode: estimate\n  model: {tmp_path / 'config.json'}\n  output_dir: {tmp_path}\n  peak: 1e15\n")
-    for number, trained in enumerate([{}, {"frozen": "model.layers.0.*"}, {"frozen": ["model.layers.0.*", "lm_head"]}, {"lora": 4}, {"lora": (4, ["q_proj", "v_proj"])}]):
+    path.write_text(
+        f"monitoring:\n  mfu_calculation_mode: estimate\n  model: {tmp_path / 'config.json'}\n  output_dir:"
+        f" {tmp_path}\n  peak: 1e15\n"
+    )
+    for number, trained in enumerate(
+        [
+            {},
+            {"frozen": "model.layers.0.*"},
+            {"frozen": ["model.layers.0.*", "lm_head"]},
+            {"lora": 4},
+            {"lora": (4, ["q_proj", "v_proj"])},
+        ]
+    ):
         with mfu.Monitor(path, log_file=f"{number}.json", wandb=False, **trained) as monitor:
             monitor.log_step(1, batch=2, seq=32, step_seconds=1.0)
         assert not monitor.warnings
-        assert lines(tmp_path / f"{number}.json")[0]["model_flop"] == mfu.flops(small, batch=2, seq=32, **trained).model_flop
-    for number, (trained, part) in enumerate([({"frozen": "no.such.weight"}, "no.such.weight"), ({"lora": (4, ["z_proj"])}, "z_proj"), ({"lora": 0}, "lora=0"), ({"lora": "four"}, "lora")]):
+        assert (
+            lines(tmp_path / f"{number}.json")[0]["model_flop"]
+            == mfu.flops(small, batch=2, seq=32, **trained).model_flop
+        )
+    for number, (trained, part) in enumerate(
+        [
+            ({"frozen": "no.such.weight"}, "no.such.weight"),
+            ({"lora": (4, ["z_proj"])}, "z_proj"),
+            ({"lora": 0}, "lora=0"),
+            ({"lora": "four"}, "lora"),
+        ]
+    ):
         with pytest.warns(RuntimeWarning, match=part):
             with mfu.Monitor(path, log_file=f"wrong{number}.json", wandb=False, **trained) as monitor:
                 monitor.log_step(1, batch=2, seq=32, step_seconds=1.0)
         assert lines(tmp_path / f"wrong{number}.json")[0]["perf/tokens_per_second"] == 64
     with pytest.warns(RuntimeWarning, match="without a model"):
         mfu.Monitor(lora=8, wandb=False).close()
-    path.write_text(path.read_text() + "  lora: 8\n  frozen: model.layers.0.*\n")  # not among the settings: said, and not taken for something else
+    # not among the settings: said, and not taken for something else
+    path.write_text(path.read_text() + "  lora: 8\n  frozen: model.layers.0.*\n")
     with pytest.warns(RuntimeWarning):
         with mfu.Monitor(path, wandb=False) as monitor:
             pass
@@ -140,11 +210,22 @@ def test_what_is_trained_holds_for_a_model_of_the_yaml_too_or_is_refused(tmp_pat
 
 
 def test_yaml_and_dict_say_the_same_and_keywords_win(tmp_path, small, lines):
-    text = "model: other\nmonitor:\n  freq: {flops_profile_freq: 50, local_save_freq: 2}\n  mfu_calculation_mode: \"profiler\"\n  unmeasured: zero\n  dtype: bf16\n  log_file: '7'\n"
+    text = (
+        "model: other\nmonitor:\n  freq: {flops_profile_freq: 50, local_save_freq: 2}\n  mfu_calculation_mode:"
+        " \"profiler\"\n  unmeasured: zero\n  dtype: bf16\n  log_file: '7'\n"
+    )
     path = tmp_path / "train.yaml"
     path.write_text(text)
-    as_dict = {"model": "other", "monitor": {"freq": {"flops_profile_freq": 50, "local_save_freq": 2}, "mfu_calculation_mode": "profiler", "unmeasured": "zero",
-                                             "dtype": "bf16", "log_file": "7"}}
+    as_dict = {
+        "model": "other",
+        "monitor": {
+            "freq": {"flops_profile_freq": 50, "local_save_freq": 2},
+            "mfu_calculation_mode": "profiler",
+            "unmeasured": "zero",
+            "dtype": "bf16",
+            "log_file": "7",
+        },
+    }
     found = []
     for number, config in enumerate([path, str(path), as_dict, as_dict["monitor"]]):
         with mfu.Monitor(config, output_dir=tmp_path / str(number), peak=1e12, log_file="8", wandb=False) as monitor:
@@ -198,7 +279,10 @@ def test_a_closed_monitor_ignores_and_a_dropped_one_is_collected(tmp_path, small
 
 
 def test_a_program_that_forgets_to_close_loses_nothing(tmp_path):
-    program = f"import mfu\nmonitor = mfu.Monitor(output_dir={str(tmp_path)!r}, wandb=False)\nfor step in range(100): monitor.log_step(step, loss=1.0, tokens=5)\n"
+    program = (
+        f"import mfu\nmonitor = mfu.Monitor(output_dir={str(tmp_path)!r}, wandb=False)\nfor step in range(100):"
+        " monitor.log_step(step, loss=1.0, tokens=5)\n"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert len((tmp_path / "training_log.json").read_text().splitlines()) == 100

@@ -1,4 +1,5 @@
-"""One way through the monitor: arguments from one table, settings handed over as they are, a device asked by the thread that logs."""
+"""One way through the monitor: arguments from one table, settings handed over as they are, a device asked by the
+thread that logs."""
 
 import argparse
 import inspect
@@ -32,11 +33,25 @@ def test_the_signature_that_people_read_is_the_table():
     assert by_position == table[: len(by_position)] and by_position[-1] == "skip_wandb"
     with opened(None) as monitor:
         native = inspect.signature(monitor.log_step)
-        assert [(each.name, each.kind, each.default) for each in native.parameters.values()] == [(each.name, each.kind, each.default) for each in written]
+        assert [(each.name, each.kind, each.default) for each in native.parameters.values()] == [
+            (each.name, each.kind, each.default) for each in written
+        ]
 
 
-VALUES = {"step": 7, "epoch": 1.5, "loss": 2.5, "grad_norm": 0.5, "learning_rate": 0.25, "duration_s": 0.125, "batch": 3, "seq": 5, "samples": 9,
-          "images": 2, "counted_flop": 10**9, "padded_to": 8}
+VALUES = {
+    "step": 7,
+    "epoch": 1.5,
+    "loss": 2.5,
+    "grad_norm": 0.5,
+    "learning_rate": 0.25,
+    "duration_s": 0.125,
+    "batch": 3,
+    "seq": 5,
+    "samples": 9,
+    "images": 2,
+    "counted_flop": 10**9,
+    "padded_to": 8,
+}
 
 
 @pytest.mark.parametrize("odd", [name for name in VALUES])
@@ -128,7 +143,11 @@ def test_what_asking_raises_is_left_out_and_what_a_signal_handler_raises_is_not(
             with pytest.raises(KeyboardInterrupt):
                 monitor.log_step(2, loss=1.5, tokens=1)
             monitor.log_step(3, loss=2.5, tokens=1)
-    assert [(line["step"], line.get("loss")) for line in lines(tmp_path / "training_log.json")] == [(0, None), (1, 2), (3, 2.5)]
+    assert [(line["step"], line.get("loss")) for line in lines(tmp_path / "training_log.json")] == [
+        (0, None),
+        (1, 2),
+        (3, 2.5),
+    ]
 
 
 def test_more_than_256_steps_that_wait_give_up_the_oldest(tmp_path, monkeypatch):
@@ -200,7 +219,12 @@ def test_nothing_is_asked_while_a_cuda_graph_is_captured(tmp_path, lines, monkey
             graph.capturing = False
             monitor.log_step(3, loss=1.5, tokens=1)
             assert graph.queries == 1
-    assert [(line["step"], line.get("loss")) for line in lines(tmp_path / "training_log.json")] == [(0, 3), (1, 1.5), (2, None), (3, 1.5)]
+    assert [(line["step"], line.get("loss")) for line in lines(tmp_path / "training_log.json")] == [
+        (0, 3),
+        (1, 1.5),
+        (2, None),
+        (3, 1.5),
+    ]
     assert any("being captured" in str(each.message) for each in said)
 
 
@@ -220,29 +244,65 @@ class Fields:
         self.__dict__.update(fields)
 
 
-@pytest.mark.parametrize("config", [
-    {"freq": {"local_save_freq": 3}, "dtype": "bf16", "peak": 312e12, "skip_wandb": True, "devices": numpy.int64(2)},
-    {"monitor": {"freq": {"local_save_freq": 3}, "dtype": "bf16"}, "monitoring": {"peak": 312e12, "skip_wandb": True, "devices": 2}, "other": {"x": [1]}},
-    Fields(freq={"local_save_freq": 3}, dtype="bf16", peak=numpy.float64(312e12), skip_wandb=True, devices=2, output_dir=None),
-    argparse.Namespace(freq=Fields, local_save_freq=3, dtype="bf16", peak=312e12, skip_wandb=True, devices=2),
-    "train.yaml", pathlib.Path("train.yaml"), os.fsencode("train.yaml") and pathlib.PurePath("train.yaml"),
-])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {
+            "freq": {"local_save_freq": 3},
+            "dtype": "bf16",
+            "peak": 312e12,
+            "skip_wandb": True,
+            "devices": numpy.int64(2),
+        },
+        {
+            "monitor": {"freq": {"local_save_freq": 3}, "dtype": "bf16"},
+            "monitoring": {"peak": 312e12, "skip_wandb": True, "devices": 2},
+            "other": {"x": [1]},
+        },
+        Fields(
+            freq={"local_save_freq": 3},
+            dtype="bf16",
+            peak=numpy.float64(312e12),
+            skip_wandb=True,
+            devices=2,
+            output_dir=None,
+        ),
+        argparse.Namespace(freq=Fields, local_save_freq=3, dtype="bf16", peak=312e12, skip_wandb=True, devices=2),
+        "train.yaml",
+        pathlib.Path("train.yaml"),
+        os.fsencode("train.yaml") and pathlib.PurePath("train.yaml"),
+    ],
+)
 def test_settings_are_taken_as_they_are(tmp_path, monkeypatch, config):
     monkeypatch.chdir(tmp_path)
-    pathlib.Path("train.yaml").write_text("monitoring: {freq: {local_save_freq: 3}, dtype: bf16, peak: 312e12, skip_wandb: true, devices: 2}\n")
+    pathlib.Path("train.yaml").write_text(
+        "monitoring: {freq: {local_save_freq: 3}, dtype: bf16, peak: 312e12, skip_wandb: true, devices: 2}\n"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with mfu.Monitor(config, output_dir=tmp_path / "out") as monitor:
             found = monitor.settings
     assert (found.get("freq.local_save_freq") or found["local_save_freq"]) == "3"
-    assert (found["dtype"], float(found["peak"]), found["skip_wandb"].lower(), found["devices"]) == ("bf16", 312e12, "true", "2")
+    assert (found["dtype"], float(found["peak"]), found["skip_wandb"].lower(), found["devices"]) == (
+        "bf16",
+        312e12,
+        "true",
+        "2",
+    )
     assert found["output_dir"] == str(tmp_path / "out")
 
 
 def test_wrong_settings_are_said_and_the_rest_is_used(tmp_path):
-    cases = [({"local_save_freq": "3"}, "whole number"), ({"sinks": {"csv": [1, 2]}}, "takes one value"), ({"dtyp": "bf16"}, "did you mean 'monitoring.dtype'"),
-             (5, "a YAML file or a dict was expected"), (tmp_path / "nowhere.yaml", "nowhere.yaml"), ({"freq": 5}, "is a section"),
-             ("/dev/zero", "larger than 1 MB"), (str(tmp_path), "is a folder")]
+    cases = [
+        ({"local_save_freq": "3"}, "whole number"),
+        ({"sinks": {"csv": [1, 2]}}, "takes one value"),
+        ({"dtyp": "bf16"}, "did you mean 'monitoring.dtype'"),
+        (5, "a YAML file or a dict was expected"),
+        (tmp_path / "nowhere.yaml", "nowhere.yaml"),
+        ({"freq": 5}, "is a section"),
+        ("/dev/zero", "larger than 1 MB"),
+        (str(tmp_path), "is a folder"),
+    ]
     for config, part in cases:
         with pytest.warns(RuntimeWarning, match=part):
             with mfu.Monitor(config, output_dir=tmp_path / "out", nonsense=1, peak=1e12, wandb=False) as monitor:
@@ -251,10 +311,19 @@ def test_wrong_settings_are_said_and_the_rest_is_used(tmp_path):
 
 
 def test_keywords_win_over_another_spelling_in_the_file(tmp_path):
-    (tmp_path / "train.yaml").write_text("monitor: {performance_monitoring: {measure_flops_frequency: 7}, sinks: {csv: theirs.csv}}\n")
+    (tmp_path / "train.yaml").write_text(
+        "monitor: {performance_monitoring: {measure_flops_frequency: 7}, sinks: {csv: theirs.csv}}\n"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with mfu.Monitor(tmp_path / "train.yaml", output_dir=tmp_path, measure_flops_frequency=3, csv=tmp_path / "mine.csv", mode="profiler", wandb=False) as monitor:
+        with mfu.Monitor(
+            tmp_path / "train.yaml",
+            output_dir=tmp_path,
+            measure_flops_frequency=3,
+            csv=tmp_path / "mine.csv",
+            mode="profiler",
+            wandb=False,
+        ) as monitor:
             assert monitor.measurement_due(6) and not monitor.measurement_due(7)
             monitor.log_step(1, tokens=1)
     assert (tmp_path / "mine.csv").exists()
@@ -263,12 +332,27 @@ def test_keywords_win_over_another_spelling_in_the_file(tmp_path):
 def test_ranks_write_files_of_their_own_and_listen_where_they_are_told(tmp_path):
     program = """import sys, mfu
 folder = sys.argv[1]
-with mfu.Monitor(output_dir=folder, csv=folder + "/table.csv", tensorboard=folder + "/board", prometheus=sys.argv[2], console=True, wandb=False, rank=2) as monitor:
+with mfu.Monitor(output_dir=folder, csv=folder + "/table.csv", tensorboard=folder + "/board", prometheus=sys.argv[2],
+                 console=True, wandb=False, rank=2) as monitor:
     monitor.log_step(1, loss=1.0, tokens=1)
 """
     for where in (str(tmp_path / "mfu.prom"), "127.0.0.1:29464"):
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", program, str(tmp_path), where], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", program, str(tmp_path), where],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=tmp_path,
+        )
         assert (done.returncode, done.stderr) == (0, "")
-    found = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file() and "mfu-run" not in path.parts}
-    assert {name for name in found if not name.startswith("board/")} == {"training_log.rank2.json", "table.rank2.csv", "mfu.rank2.prom"}
+    found = {
+        path.relative_to(tmp_path).as_posix()
+        for path in tmp_path.rglob("*")
+        if path.is_file() and "mfu-run" not in path.parts
+    }
+    assert {name for name in found if not name.startswith("board/")} == {
+        "training_log.rank2.json",
+        "table.rank2.csv",
+        "mfu.rank2.prom",
+    }
     assert {name.split("/")[1] for name in found if name.startswith("board/")} == {"rank2"}

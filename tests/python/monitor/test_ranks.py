@@ -1,4 +1,5 @@
-"""Two processes with torch.distributed: rank 0 measures, the other receives, nobody waits; a rank 0 that dies is said."""
+"""Two processes with torch.distributed: rank 0 measures, the other receives, nobody waits; a rank 0 that dies is
+said."""
 
 import json
 import os
@@ -14,14 +15,38 @@ import mfu
 pytest.importorskip("torch", reason="torch is not at hand")
 pytest.importorskip("transformers", reason="transformers is not at hand")
 PROGRAM = Path(__file__).parent / "ranks_program.py"
-SMALL = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 96}
+SMALL = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 64,
+    "intermediate_size": 112,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 96,
+}
 
 
 def job(folder, mode, *more, codes=(0, 0), **environment):
-    ranks = [subprocess.Popen([sys.executable, str(PROGRAM), mode, str(folder), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                              env=dict(os.environ, RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank), OMP_NUM_THREADS="1", MFU_RANK_PATIENCE_S="3",
-                                       PYTHONWARNINGS="ignore", **environment)) for rank in range(2)]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, str(PROGRAM), mode, str(folder), *more],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=dict(
+                os.environ,
+                RANK=str(rank),
+                WORLD_SIZE="2",
+                LOCAL_RANK=str(rank),
+                OMP_NUM_THREADS="1",
+                MFU_RANK_PATIENCE_S="3",
+                PYTHONWARNINGS="ignore",
+                **environment,
+            ),
+        )
+        for rank in range(2)
+    ]
     said = []
     for rank, code in zip(ranks, codes):
         out, errors = rank.communicate(timeout=240)
@@ -37,7 +62,10 @@ def free_port():
 
 
 def log_of(folder, rank):
-    return [json.loads(line) for line in open(folder / ("training_log.json" if rank == 0 else f"training_log.rank{rank}.json"))]
+    return [
+        json.loads(line)
+        for line in open(folder / ("training_log.json" if rank == 0 else f"training_log.rank{rank}.json"))
+    ]
 
 
 def test_rank_0_calibrates_for_all(tmp_path):
@@ -57,7 +85,11 @@ def counted_flop(batch, seq):
     import torch
     import transformers
 
-    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{key: value for key, value in SMALL.items() if key not in ("model_type", "architectures")}))
+    model = transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            **{key: value for key, value in SMALL.items() if key not in ("model_type", "architectures")}
+        )
+    )
     ids = torch.ones(batch, seq, dtype=torch.long)
     with mfu.count(modules=False) as counted:
         model(input_ids=ids, labels=ids).loss.backward()
@@ -73,7 +105,9 @@ def test_rank_0_counts_for_all(tmp_path):
 
 @pytest.mark.parametrize("kind", ["file", "tcp"])
 def test_a_dead_rank_0_leaves_the_others_with_what_they_have(tmp_path, kind):
-    first, second = job(tmp_path, "smart", "die", codes=(9, 0), **({"MASTER_PORT": str(free_port())} if kind == "tcp" else {}))
+    first, second = job(
+        tmp_path, "smart", "die", codes=(9, 0), **({"MASTER_PORT": str(free_port())} if kind == "tcp" else {})
+    )
     told = [each for each in second["warnings"] if "rank 0" in each]
     assert len(told) == 1 and "rank 1 goes on with" in told[0]
     lines = log_of(tmp_path, 1)

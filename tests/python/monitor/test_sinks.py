@@ -1,4 +1,5 @@
-"""Every documented metric in JSON Lines, TensorBoard and Weights & Biases' offline file, read back by their own libraries, with equal values."""
+"""Every documented metric in JSON Lines, TensorBoard and Weights & Biases' offline file, read back by their own
+libraries, with equal values."""
 
 import json
 import os
@@ -13,19 +14,31 @@ import pytest
 
 import mfu
 
-DOCUMENTED = ["perf/mfu", "perf/mfu_percent", "perf/step_time", "perf/steps_per_second", "perf/tokens_per_second", "perf/samples_per_second",
-              "mfu/tokens_per_second", "mfu/flops_per_token", "mfu/mfu_percentage", "mfu/total_tokens_generated", "mfu/elapsed_time"]
+DOCUMENTED = [
+    "perf/mfu",
+    "perf/mfu_percent",
+    "perf/step_time",
+    "perf/steps_per_second",
+    "perf/tokens_per_second",
+    "perf/samples_per_second",
+    "mfu/tokens_per_second",
+    "mfu/flops_per_token",
+    "mfu/mfu_percentage",
+    "mfu/total_tokens_generated",
+    "mfu/elapsed_time",
+]
 
 # A run of its own process: wandb keeps one service a process.
 PROGRAM = """
 import sys, mfu
 folder, wandb = sys.argv[1], {"own": "here", "none": None, "skip": "here"}[sys.argv[2]]
-small = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 96}
+small = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64, "intermediate_size": 112,
+         "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 96}
 if sys.argv[2] == "none":
     import wandb as package
     run = package.init(project="theirs", settings=package.Settings(silent=True))
-with mfu.Monitor(model=small, mode="estimate", peak=1e12, output_dir=folder, tensorboard=folder + "/board", wandb=wandb, skip_wandb=sys.argv[2] == "skip") as monitor:
+with mfu.Monitor(model=small, mode="estimate", peak=1e12, output_dir=folder, tensorboard=folder + "/board",
+                 wandb=wandb, skip_wandb=sys.argv[2] == "skip") as monitor:
     for step in range(25):
         monitor.count_tokens(100 + step)
         monitor.log_step(step, 1, 2.0 - step / 100, 0.5, 1e-4, batch=2, seq=32, step_seconds=0.1, skip_wandb=step == 7)
@@ -40,8 +53,8 @@ print(told)
 
 
 def frames(path):
-    """The records of an offline file. Its Python reader left wandb with 0.2x, its messages did not: LevelDB's log, 32 kB blocks of
-    (crc, length, kind) fragments behind a header of 7 bytes."""
+    """The records of an offline file. Its Python reader left wandb with 0.2x, its messages did not: LevelDB's log, 32
+    kB blocks of (crc, length, kind) fragments behind a header of 7 bytes."""
     data, at, whole = path.read_bytes(), 7, b""
     assert data[:4] == b":W&B"
     while at + 7 <= len(data):
@@ -71,15 +84,31 @@ def recorded(folder):
         record = wandb_internal_pb2.Record()
         record.ParseFromString(data)
         if record.WhichOneof("record_type") == "history":
-            rows.append({"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item})
+            rows.append(
+                {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.history.item}
+            )
         elif record.WhichOneof("record_type") == "config":
-            config.update({"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.config.update})
+            config.update(
+                {"/".join(item.nested_key) or item.key: json.loads(item.value_json) for item in record.config.update}
+            )
     return rows, config
 
 
 def ran(folder, way, **environment):
-    done = subprocess.run([sys.executable, "-c", PROGRAM, str(folder), way], capture_output=True, text=True, timeout=300,
-                          env=dict(os.environ, WANDB_MODE="offline", WANDB_DIR=str(folder), WANDB_SILENT="true", WANDB_ERROR_REPORTING="false", **environment))
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(folder), way],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=dict(
+            os.environ,
+            WANDB_MODE="offline",
+            WANDB_DIR=str(folder),
+            WANDB_SILENT="true",
+            WANDB_ERROR_REPORTING="false",
+            **environment,
+        ),
+    )
     assert done.returncode == 0, done.stderr
     return done
 
@@ -103,7 +132,9 @@ def test_all_three_have_it(own, name):
     assert wanted
     tag = name if "/" in name else f"training/{name}"
     rows, _ = recorded(own)
-    assert [(row["mfu/step"], row[tag]) for row in rows if tag in row] == [(step, value) for step, value in wanted if step != 7]
+    assert [(row["mfu/step"], row[tag]) for row in rows if tag in row] == [
+        (step, value) for step, value in wanted if step != 7
+    ]
     pytest.importorskip("tensorboard", reason="tensorboard is not at hand")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
     from tensorboard.util import tensor_util

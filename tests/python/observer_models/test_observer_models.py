@@ -1,4 +1,5 @@
-"""One number, two independent ways: what transformers models really ran, counted in the process, and what `mfu flops` makes of their configs."""
+"""One number, two independent ways: what transformers models really ran, counted in the process, and what `mfu flops`
+makes of their configs."""
 
 import json
 import os
@@ -35,7 +36,8 @@ def counted_and_needed(name):
 
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe", "bert", "vit", "whisper"])
 def test_counted_equals_needed_to_the_last_digit(name):
-    """BERT trains with dropout, so its attention runs as plain matmuls over the full square: which is what it needs, its mask being full."""
+    """BERT trains with dropout, so its attention runs as plain matmuls over the full square: which is what it needs,
+    its mask being full."""
     counted, need = counted_and_needed(name)
     assert counted.model_flop == need.model_flop
     assert counted.recomputed_flop == 0 and counted.uncounted == []
@@ -69,7 +71,11 @@ def test_bert_agrees_part_by_part():
     parts = need.flop_by_part
     assert sum_of(counted, ".query", ".key", ".value", ".attention.output") == parts.attention_projections
     assert counted.by_operator["aten::bmm"] == parts.attention_scores
-    assert sum_of(counted, ".intermediate") + sum(flop for key, flop in counted.by_module.items() if key.endswith(".output") and ".attention." not in key) == parts.mlp
+    assert (
+        sum_of(counted, ".intermediate")
+        + sum(flop for key, flop in counted.by_module.items() if key.endswith(".output") and ".attention." not in key)
+        == parts.mlp
+    )
     assert sum_of(counted, "BertForMaskedLM.cls") == parts.lm_head
 
 
@@ -86,8 +92,14 @@ def test_mamba_agrees_part_by_part_and_the_rest_has_names():
     counted, need = counted_and_needed("mamba")
     assert sum_of(counted, ".lm_head") == need.flop_by_part.lm_head
     config = program.make("mamba")[0].config
-    rows = 3 * program.BATCH * program.SEQUENCE * config.num_hidden_layers  # forward and backward are three times the forward
-    inner, state, rank, kernel = config.intermediate_size, config.state_size, int(config.time_step_rank), config.conv_kernel
+    # forward and backward are three times the forward
+    rows = 3 * program.BATCH * program.SEQUENCE * config.num_hidden_layers
+    inner, state, rank, kernel = (
+        config.intermediate_size,
+        config.state_size,
+        int(config.time_step_rank),
+        config.conv_kernel,
+    )
     projections = 2 * rows * inner * (2 * config.hidden_size + (rank + 2 * state) + config.hidden_size)
     assert sum_of(counted, ".in_proj", ".x_proj", ".out_proj") == projections
     steps = 2 * rows * rank * inner  # dt_proj, whose weight the mixer multiplies itself
@@ -107,15 +119,22 @@ def mfu_run(tmp_path, *command, options=()):
     if subprocess.run([*binary, "run", "--help"], capture_output=True).returncode != 0:
         pytest.skip("this build has no `mfu run`")
     report = tmp_path / "report.json"
-    done = subprocess.run([*binary, "run", "--dir", str(tmp_path / "run"), "--json-file", str(report), *options, "--", *command], capture_output=True, text=True,
-                          timeout=300, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    done = subprocess.run(
+        [*binary, "run", "--dir", str(tmp_path / "run"), "--json-file", str(report), *options, "--", *command],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=dict(os.environ, OMP_NUM_THREADS="1"),
+    )
     return done, json.loads(report.read_text())
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe"])
 def test_a_plain_program_under_mfu_run(name, tmp_path):
     command = [sys.executable, str(HERE / "observed_program.py"), name]
-    plain = subprocess.run(command, capture_output=True, text=True, timeout=300, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    plain = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=dict(os.environ, OMP_NUM_THREADS="1")
+    )
     done, report = mfu_run(tmp_path, *command)
     assert done.returncode == plain.returncode == 0, done.stderr
     assert done.stdout == plain.stdout  # to the last digit of the loss
@@ -126,7 +145,8 @@ def test_a_plain_program_under_mfu_run(name, tmp_path):
 
 
 def test_the_model_given_takes_the_exact_area_of_plain_attention(tmp_path):
-    """Attention as plain matmuls runs the full square; `--model` takes the masked half off, which leaves what the fused kind needs."""
+    """Attention as plain matmuls runs the full square; `--model` takes the masked half off, which leaves what the
+    fused kind needs."""
     model, _ = program.make("llama")
     (tmp_path / "config.json").write_text(json.dumps(model.config.to_dict() | {"architectures": ["LlamaForCausalLM"]}))
     command = [sys.executable, str(HERE / "observed_program.py"), "llama_eager"]

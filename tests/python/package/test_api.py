@@ -1,4 +1,5 @@
-"""mfu.flops, peak, utilization, plan and convert: the same answers as the command line, errors as exceptions, integers without a bound."""
+"""mfu.flops, peak, utilization, plan and convert: the same answers as the command line, errors as exceptions,
+integers without a bound."""
 
 import json
 import pathlib
@@ -11,8 +12,18 @@ import pytest
 
 mfu = pytest.importorskip("mfu")
 
-LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
-         "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
+LLAMA = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
 
 
 def command(*arguments):
@@ -27,17 +38,28 @@ def config(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("options, arguments", [
-    ({"batch": 8, "seq": 4096}, ["--batch", 8, "--seq", 4096]),
-    ({"phase": "decode", "batch": 32, "context": 4096}, ["--phase", "decode", "--batch", 32, "--context", 4096]),
-    ({"lengths": [5, 700, 31]}, ["--lengths", "5,700,31"]),
-    ({"convention": "all", "seq": 128}, ["--convention", "all", "--seq", 128]),
-    ({"lora": (16, ["q_proj", "v_proj"])}, ["--lora", "16:q_proj,v_proj"]),
-    ({"frozen": "model.layers.1?.*", "recompute": "full"}, ["--frozen", "model.layers.1?.*", "--recompute", "full"]),
-    ({"device": "NVIDIA H100 80GB HBM3", "devices": 8, "tokens_per_second": 35008, "seq": 8192},
-     ["--device", "NVIDIA H100 80GB HBM3", "--devices", 8, "--tokens-per-second", 35008, "--seq", 8192]),
-    ({"peak": 312e12, "step_seconds": 2.5, "params": 8030261248, "tree": True}, ["--peak", "312e12", "--step-seconds", 2.5, "--params", 8030261248, "--tree"]),
-])
+@pytest.mark.parametrize(
+    "options, arguments",
+    [
+        ({"batch": 8, "seq": 4096}, ["--batch", 8, "--seq", 4096]),
+        ({"phase": "decode", "batch": 32, "context": 4096}, ["--phase", "decode", "--batch", 32, "--context", 4096]),
+        ({"lengths": [5, 700, 31]}, ["--lengths", "5,700,31"]),
+        ({"convention": "all", "seq": 128}, ["--convention", "all", "--seq", 128]),
+        ({"lora": (16, ["q_proj", "v_proj"])}, ["--lora", "16:q_proj,v_proj"]),
+        (
+            {"frozen": "model.layers.1?.*", "recompute": "full"},
+            ["--frozen", "model.layers.1?.*", "--recompute", "full"],
+        ),
+        (
+            {"device": "NVIDIA H100 80GB HBM3", "devices": 8, "tokens_per_second": 35008, "seq": 8192},
+            ["--device", "NVIDIA H100 80GB HBM3", "--devices", 8, "--tokens-per-second", 35008, "--seq", 8192],
+        ),
+        (
+            {"peak": 312e12, "step_seconds": 2.5, "params": 8030261248, "tree": True},
+            ["--peak", "312e12", "--step-seconds", 2.5, "--params", 8030261248, "--tree"],
+        ),
+    ],
+)
 def test_flops_says_what_the_command_says(config, options, arguments):
     status, said = command("flops", config, *arguments)
     answer = mfu.flops(config, **options)
@@ -51,7 +73,14 @@ def test_a_config_is_a_path_a_folder_a_dict_or_a_transformers_object(config):
     assert mfu.flops(config.parent, seq=64).model_flop == whole
     assert mfu.flops(LLAMA, seq=64).model_flop == whole
     transformers = pytest.importorskip("transformers", reason="transformers is not at hand")
-    small = transformers.LlamaConfig(hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=96)
+    small = transformers.LlamaConfig(
+        hidden_size=64,
+        intermediate_size=112,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=96,
+    )
     model = transformers.LlamaForCausalLM(small)
     answer = mfu.flops(model, seq=64)
     assert answer.model.architecture == "LlamaForCausalLM"
@@ -62,7 +91,9 @@ def test_a_config_is_a_path_a_folder_a_dict_or_a_transformers_object(config):
 
 def test_a_shape_is_enough():
     model = mfu.Model.of_shape(layers=80, hidden=8192, heads=64, kv_heads=8, ffn=28672, vocab=128256)
-    status, said = command("flops", "--layers", 80, "--hidden", 8192, "--heads", 64, "--kv-heads", 8, "--ffn", 28672, "--vocab", 128256)
+    status, said = command(
+        "flops", "--layers", 80, "--hidden", 8192, "--heads", 64, "--kv-heads", 8, "--ffn", 28672, "--vocab", 128256
+    )
     assert status == 0 and dict(model.flops()) == said
 
 
@@ -92,9 +123,24 @@ def test_peaks():
 
 
 def test_utilization_plan_and_convert(config):
-    used = mfu.utilization(989_400_000_000_000, 2, device="NVIDIA H100 80GB HBM3", hardware_flop=2 * 989_400_000_000_000)
+    used = mfu.utilization(
+        989_400_000_000_000, 2, device="NVIDIA H100 80GB HBM3", hardware_flop=2 * 989_400_000_000_000
+    )
     assert (used.mfu, used.hfu, used.rating) == (0.5, 1.0, "good")
-    status, said = command("plan", config, "--seq", 8192, "--tokens", "15e12", "--device", "NVIDIA H100 80GB HBM3", "--devices", "512,1024", "--price", 2.5)
+    status, said = command(
+        "plan",
+        config,
+        "--seq",
+        8192,
+        "--tokens",
+        "15e12",
+        "--device",
+        "NVIDIA H100 80GB HBM3",
+        "--devices",
+        "512,1024",
+        "--price",
+        2.5,
+    )
     plan = mfu.plan(config, seq=8192, tokens=15e12, device="NVIDIA H100 80GB HBM3", devices=[512, 1024], price=2.5)
     assert status == 0 and (plan.total_flop, plan.plans) == (said["total_flop"], said["plans"])
     status, said = command("convert", "45.2%", "--to", "megatron", config, "--seq", 8192)
@@ -160,8 +206,18 @@ def test_threads_ask_at_once():
 
 
 def test_importing_loads_neither_torch_nor_the_native_library():
-    done = subprocess.run([sys.executable, "-c", "import sys, mfu; print(sorted(name for name in sys.modules if name in ('torch', 'numpy', 'mfu._core'))); dir(mfu)"],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import sys, mfu; print(sorted(name for name in sys.modules if name in ('torch', 'numpy',"
+                " 'mfu._core'))); dir(mfu)"
+            ),
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
@@ -169,12 +225,29 @@ def test_the_package_is_typed(tmp_path):
     """By mypy, our own files only: torch's are its own affair."""
     mypy = pytest.importorskip("mypy.api", reason="mypy is not at hand")
     program = tmp_path / "program.py"
-    program.write_text("import mfu\nx: int = mfu.flops('c').tokens\ny: str = mfu.flops('c').tokens\nmfu.flops('c', nonsense=1)\n"
-                       "with mfu.Monitor('a.yaml', mode='smart') as monitor:\n    monitor.log_step(1, loss=2.0, batch=8, seq=1024)\n    with monitor.step(2) as at:\n        at.loss = 1.0\n")
+    program.write_text(
+        "import mfu\nx: int = mfu.flops('c').tokens\ny: str = mfu.flops('c').tokens\nmfu.flops('c', nonsense=1)\nwith"
+        " mfu.Monitor('a.yaml', mode='smart') as monitor:\n    monitor.log_step(1, loss=2.0, batch=8, seq=1024)\n   "
+        " with monitor.step(2) as at:\n        at.loss = 1.0\n"
+    )
     folder = pathlib.Path(mfu.__file__).parent
     files = [str(path) for path in sorted(folder.glob("*.py")) if path.name != "__main__.py"]
-    out, errors, _ = mypy.run(["--strict", "--cache-dir", str(tmp_path / "cache"), "--follow-imports=skip", "--no-site-packages", "--disable-error-code=import-not-found",
-                               "--disable-error-code=no-any-return", "--disable-error-code=unused-ignore", "--disable-error-code=type-arg", str(program), str(folder / "_core.pyi"), *files])
+    out, errors, _ = mypy.run(
+        [
+            "--strict",
+            "--cache-dir",
+            str(tmp_path / "cache"),
+            "--follow-imports=skip",
+            "--no-site-packages",
+            "--disable-error-code=import-not-found",
+            "--disable-error-code=no-any-return",
+            "--disable-error-code=unused-ignore",
+            "--disable-error-code=type-arg",
+            str(program),
+            str(folder / "_core.pyi"),
+            *files,
+        ]
+    )
     told = [line for line in out.splitlines() if "error:" in line]
     assert len(told) == 2 and "Incompatible types" in told[0] and "nonsense" in told[1], out + errors
 

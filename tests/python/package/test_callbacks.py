@@ -19,7 +19,14 @@ def one_thread():
 
 def llama():
     transformers = pytest.importorskip("transformers", reason="transformers is not at hand")
-    config = transformers.LlamaConfig(hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, vocab_size=96)
+    config = transformers.LlamaConfig(
+        hidden_size=64,
+        intermediate_size=112,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=96,
+    )
     return transformers.LlamaForCausalLM(config)
 
 
@@ -29,8 +36,16 @@ def test_transformers_trainer(tmp_path):
     import transformers
 
     rows = [{"input_ids": torch.randint(0, 96, (20,)), "labels": torch.randint(0, 96, (20,))} for _ in range(24)]
-    arguments = transformers.TrainingArguments(str(tmp_path), max_steps=6, logging_steps=3, report_to=[], per_device_train_batch_size=2, use_cpu=True,
-                                               disable_tqdm=True, save_strategy="no")
+    arguments = transformers.TrainingArguments(
+        str(tmp_path),
+        max_steps=6,
+        logging_steps=3,
+        report_to=[],
+        per_device_train_batch_size=2,
+        use_cpu=True,
+        disable_tqdm=True,
+        save_strategy="no",
+    )
     trainer = transformers.Trainer(model, arguments, train_dataset=rows)
     callback = mfu.callbacks.attach(trainer, peak=1e12)
     trainer.train()
@@ -48,8 +63,12 @@ def test_transformers_trainer_by_the_callbacks_argument(tmp_path):
     import transformers
 
     rows = [{"input_ids": torch.randint(0, 96, (20,)), "labels": torch.randint(0, 96, (20,))} for _ in range(4)]
-    arguments = transformers.TrainingArguments(str(tmp_path), max_steps=2, logging_steps=1, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no")
-    trainer = transformers.Trainer(model, arguments, train_dataset=rows, callbacks=[mfu.callbacks.TrainerCallback(peak=1e12)])
+    arguments = transformers.TrainingArguments(
+        str(tmp_path), max_steps=2, logging_steps=1, report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no"
+    )
+    trainer = transformers.Trainer(
+        model, arguments, train_dataset=rows, callbacks=[mfu.callbacks.TrainerCallback(peak=1e12)]
+    )
     trainer.train()
     assert KEYS <= set(trainer.state.log_history[0])
 
@@ -70,8 +89,18 @@ def test_lightning(tmp_path):
 
     loader = torch.utils.data.DataLoader(torch.randn(24, 16), batch_size=4)
     callback = mfu.callbacks.LightningCallback(peak=1e12)
-    trainer = lightning.Trainer(max_epochs=1, accelerator="cpu", devices=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, log_every_n_steps=3,
-                                callbacks=[callback], default_root_dir=tmp_path, enable_model_summary=False)
+    trainer = lightning.Trainer(
+        max_epochs=1,
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        log_every_n_steps=3,
+        callbacks=[callback],
+        default_root_dir=tmp_path,
+        enable_model_summary=False,
+    )
     trainer.fit(Module(), loader)
     assert KEYS <= set(trainer.callback_metrics)
     assert callback.meter.counted.model_flop == 6 * 2 * 2 * 4 * 16 * 8
@@ -83,7 +112,9 @@ def test_accelerate(tmp_path):
     logged = []
     accelerator.log = lambda values, step: logged.append((step, values))
     net = torch.nn.Linear(16, 8)
-    net, optimizer, loader = accelerator.prepare(net, torch.optim.SGD(net.parameters(), lr=0.1), torch.utils.data.DataLoader(torch.randn(24, 16), batch_size=4))
+    net, optimizer, loader = accelerator.prepare(
+        net, torch.optim.SGD(net.parameters(), lr=0.1), torch.utils.data.DataLoader(torch.randn(24, 16), batch_size=4)
+    )
     meter = mfu.callbacks.AcceleratorMeter(accelerator, every=3, peak=1e12)
     for batch in loader:
         accelerator.backward(net(batch).pow(2).mean())
@@ -115,6 +146,16 @@ def test_the_peak_is_the_devices_own_and_an_unknown_one_is_said():
 def test_frameworks_are_not_imported_for_nothing():
     import subprocess
 
-    done = subprocess.run([sys.executable, "-c", "import mfu.callbacks, sys; print([name for name in ('torch', 'transformers', 'lightning') if name in sys.modules])"],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            (
+                "import mfu.callbacks, sys; print([name for name in ('torch', 'transformers', 'lightning') if name in"
+                " sys.modules])"
+            ),
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "[]\n", done.stderr

@@ -32,7 +32,8 @@ class Net(torch.nn.Module):
         return self.rest(self.drop(self.first(x))) @ self.weight
 
 
-# Rows 4. first: 2·4·16·32 forward, the same for its weight's gradient, none for its input's. rest.0: three times 2·4·32·32, rest.2: three
+# Rows 4. first: 2·4·16·32 forward, the same for its weight's gradient, none for its input's. rest.0: three times
+# 2·4·32·32, rest.2: three
 # times 2·4·32·8. The product with the weight of Net itself: three times 2·4·8·8.
 FIRST, REST, OWN = 2 * 4096, 3 * 8192 + 3 * 2048, 3 * 512
 WHOLE = FIRST + REST + OWN
@@ -49,9 +50,23 @@ def test_totals_by_operator_and_by_module():
     assert counted.model_flop == counted.hardware_flop == counted.get_total_flops() == WHOLE
     assert counted.recomputed_flop == 0 and counted.uncounted == [] and counted.tokens is None
     assert sum(counted.by_operator.values()) == WHOLE and counted.by_dtype == {"fp32": WHOLE}
-    assert counted.by_module == {"Global": WHOLE, "Net": WHOLE, "Net.first": FIRST, "Net.rest": REST, "Net.rest.0": 3 * 8192, "Net.rest.2": 3 * 2048}
-    assert counted.get_flop_counts()["Net.first"] == {"aten::addmm": FIRST // 2, "aten::mm": FIRST // 2} and "aten::mm" in counted.get_flop_counts()["Global"]
-    assert "Net.first" in counted.get_table() and "Net.rest.0" not in counted.get_table() and "Net.rest.0" in counted.get_table(9)
+    assert counted.by_module == {
+        "Global": WHOLE,
+        "Net": WHOLE,
+        "Net.first": FIRST,
+        "Net.rest": REST,
+        "Net.rest.0": 3 * 8192,
+        "Net.rest.2": 3 * 2048,
+    }
+    assert (
+        counted.get_flop_counts()["Net.first"] == {"aten::addmm": FIRST // 2, "aten::mm": FIRST // 2}
+        and "aten::mm" in counted.get_flop_counts()["Global"]
+    )
+    assert (
+        "Net.first" in counted.get_table()
+        and "Net.rest.0" not in counted.get_table()
+        and "Net.rest.0" in counted.get_table(9)
+    )
 
 
 class Straight(Net):
@@ -101,8 +116,16 @@ class Nested(torch.nn.Module):
         return self.head(x)
 
 
-@pytest.mark.parametrize("build, given, depth", [(Straight, lambda: torch.randn(4, 16), 3), (Convolutions, lambda: torch.randn(2, 3, 11, 11), 3), (Attention, lambda: torch.randn(2, 5, 16), 2),
-                                                 (Nested, lambda: torch.randint(0, 11, (2, 5)), 5), (lambda: torch.nn.Sequential(Straight(), torch.nn.Linear(8, 8)), lambda: torch.randn(4, 16), 3)])
+@pytest.mark.parametrize(
+    "build, given, depth",
+    [
+        (Straight, lambda: torch.randn(4, 16), 3),
+        (Convolutions, lambda: torch.randn(2, 3, 11, 11), 3),
+        (Attention, lambda: torch.randn(2, 5, 16), 2),
+        (Nested, lambda: torch.randint(0, 11, (2, 5)), 5),
+        (lambda: torch.nn.Sequential(Straight(), torch.nn.Linear(8, 8)), lambda: torch.randn(4, 16), 3),
+    ],
+)
 @pytest.mark.parametrize("backward", [True, False])
 def test_each_module_and_operator_is_as_flop_counter_mode_has_it(build, given, depth, backward):
     net, x = build(), given()
@@ -117,10 +140,15 @@ def test_each_module_and_operator_is_as_flop_counter_mode_has_it(build, given, d
         work()
     with mfu.count() as ours:
         work()
-    expected = {module: {str(operator).replace(".", "::"): flop for operator, flop in by.items()} for module, by in theirs.get_flop_counts().items() if by}
+    expected = {
+        module: {str(operator).replace(".", "::"): flop for operator, flop in by.items()}
+        for module, by in theirs.get_flop_counts().items()
+        if by
+    }
     found = ours.get_flop_counts()
     assert {module: by for module, by in found.items() if module in expected} == expected
-    assert all(any(module.startswith(name + ".") for module in expected) for name in found.keys() - expected.keys())  # a list of modules, which nobody calls
+    # a list of modules, which nobody calls
+    assert all(any(module.startswith(name + ".") for module in expected) for name in found.keys() - expected.keys())
     assert ours.by_module == {module: sum(by.values()) for module, by in found.items()}
 
 
@@ -194,7 +222,9 @@ def test_all_threads_are_in_it():
         [thread.start() for thread in threads]
         [thread.join() for thread in threads]
     assert counted.model_flop == 80 * WHOLE and counted.by_module["Net.rest"] == 80 * REST
-    assert sum(counted.get_flop_counts()["Net.rest"].values()) == 80 * REST and set(counted.get_flop_counts()["Net.rest"]) == {"aten::addmm", "aten::mm"}
+    assert sum(counted.get_flop_counts()["Net.rest"].values()) == 80 * REST and set(
+        counted.get_flop_counts()["Net.rest"]
+    ) == {"aten::addmm", "aten::mm"}
 
 
 @pytest.mark.parametrize("reentrant", [True, False])
@@ -247,7 +277,11 @@ def test_modules_pickle_export_and_trace_inside():
         exported = torch.export.export(net, (x,))
         traced = torch.jit.trace(net, x)
     with torch.no_grad():
-        assert torch.equal(again(x), net(x)) and torch.equal(exported.module()(x), net(x)) and torch.equal(traced(x), net(x))
+        assert (
+            torch.equal(again(x), net(x))
+            and torch.equal(exported.module()(x), net(x))
+            and torch.equal(traced(x), net(x))
+        )
 
 
 def test_torch_compile_of_the_whole_graph_inside():
@@ -291,14 +325,25 @@ def test_utilization_of_what_was_counted():
 
 
 def python(script, **environment):
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, env=dict(os.environ, OMP_NUM_THREADS="1", **environment))
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=dict(os.environ, OMP_NUM_THREADS="1", **environment),
+    )
 
 
 def test_where_nothing_can_be_counted_the_program_goes_on(tmp_path):
-    script = "import mfu, torch\nwith mfu.count() as c:\n    torch.mm(torch.ones(2, 2), torch.ones(2, 2))\nprint(c.model_flop, c.by_module, c.problem != '')\nwith mfu.count(): pass\n"
+    script = (
+        "import mfu, torch\nwith mfu.count() as c:\n    torch.mm(torch.ones(2, 2), torch.ones(2,"
+        " 2))\nprint(c.model_flop, c.by_module, c.problem != '')\nwith mfu.count(): pass\n"
+    )
     (tmp_path / "broken.so").write_text("no library")
     done = python(script, MFU_OBSERVER_LIBRARY=str(tmp_path / "broken.so"))
-    assert (done.returncode, done.stdout) == (0, "None {'Global': 0} True\n") and done.stderr.count("RuntimeWarning") == 1, done.stderr
+    assert (done.returncode, done.stdout) == (0, "None {'Global': 0} True\n") and done.stderr.count(
+        "RuntimeWarning"
+    ) == 1, done.stderr
 
 
 def test_a_forked_child_counts_for_itself_and_ends():

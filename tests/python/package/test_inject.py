@@ -1,4 +1,5 @@
-"""What `mfu run` puts into a program's start: it waits for torch, runs the user's own sitecustomize, and is otherwise not there.
+"""What `mfu run` puts into a program's start: it waits for torch, runs the user's own sitecustomize, and is otherwise
+not there.
 
 A stand-in torch and observer show when the observer starts; the real ones are in test_observed.py."""
 
@@ -31,7 +32,9 @@ def start(region_folder=None, step_marker=None, run_folder=None, explain=None):
 """)
     (observer / "part.py").write_text("")
     (tmp_path / "site" / "torch").mkdir(parents=True)
-    (tmp_path / "site" / "torch" / "__init__.py").write_text("import os\nopen(os.environ['TOLD'], 'a').write('torch\\n')\n__version__ = '2'\n")
+    (tmp_path / "site" / "torch" / "__init__.py").write_text(
+        "import os\nopen(os.environ['TOLD'], 'a').write('torch\\n')\n__version__ = '2'\n"
+    )
     (tmp_path / "region").mkdir()
     return tmp_path
 
@@ -53,13 +56,21 @@ def told(place):
 
 
 def test_the_observer_starts_right_after_torch_was_imported(place):
-    done = run(place, "-c", "import sys; assert '_mfu_observer' not in sys.modules; import torch; print(torch.__version__); assert '_mfu_observer' in sys.modules")
+    done = run(
+        place,
+        "-c",
+        "import sys; assert '_mfu_observer' not in sys.modules; import torch; print(torch.__version__); assert"
+        " '_mfu_observer' in sys.modules",
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "2\n", "")
     assert told(place) == ["torch", "started"]
 
 
 def test_torch_looks_as_if_nobody_had_touched_it(place):
-    ask = "import torch, sys; print(type(torch.__loader__).__name__, type(torch.__spec__.loader).__name__, len(sys.meta_path), sys.path)"
+    ask = (
+        "import torch, sys; print(type(torch.__loader__).__name__, type(torch.__spec__.loader).__name__,"
+        " len(sys.meta_path), sys.path)"
+    )
     with_us, without = run(place, "-c", ask), run(place, "-c", ask, env={"PYTHONPATH": str(place / "site")})
     assert with_us.stdout == without.stdout
 
@@ -71,7 +82,10 @@ def test_without_torch_nothing_happens(place):
 
 def test_a_program_that_tries_torch_and_has_none_goes_on(place):
     shutil.rmtree(place / "site" / "torch")
-    script = "try:\n    import torch\nexcept ImportError as error:\n    print(error.name, type(error).__name__)\nimport importlib.util; print(importlib.util.find_spec('torch'))"
+    script = (
+        "try:\n    import torch\nexcept ImportError as error:\n    print(error.name, type(error).__name__)\nimport"
+        " importlib.util; print(importlib.util.find_spec('torch'))"
+    )
     done = run(place, "-c", script, env={"PYTHONPATH": str(place / "mfu" / "_inject")}, python=_bare(place))
     assert done.stdout == "torch ModuleNotFoundError\nNone\n", done.stderr
 
@@ -90,7 +104,9 @@ def test_a_torch_that_fails_fails_as_before(place):
 
 
 def test_an_observer_that_fails_is_noted_and_nothing_else(place):
-    (place / "mfu" / "_observer" / "__init__.py").write_text("def start(*given, **asked):\n    raise RuntimeError('built for another torch')\n")
+    (place / "mfu" / "_observer" / "__init__.py").write_text(
+        "def start(*given, **asked):\n    raise RuntimeError('built for another torch')\n"
+    )
     done = run(place, "-c", "import torch; print('fine')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "fine\n", "")
     [note] = (place / "region").glob("note-*.txt")
@@ -108,8 +124,12 @@ def test_a_missing_observer_or_region_folder_is_no_reason_to_stop(place):
 def test_the_users_own_sitecustomize_runs_as_the_real_one(place):
     mine = place / "mine"
     mine.mkdir()
-    (mine / "sitecustomize.py").write_text("import sys\nVALUE = 7\nassert sys.modules[__name__].__dict__ is globals()\n")
-    done = run(place, "-c", "import sitecustomize as s; print(s.VALUE, s.__name__, s.__file__); import torch", path=[mine])
+    (mine / "sitecustomize.py").write_text(
+        "import sys\nVALUE = 7\nassert sys.modules[__name__].__dict__ is globals()\n"
+    )
+    done = run(
+        place, "-c", "import sitecustomize as s; print(s.VALUE, s.__name__, s.__file__); import torch", path=[mine]
+    )
     assert done.stdout == f"7 sitecustomize {mine / 'sitecustomize.py'}\n", done.stderr
     assert told(place) == ["torch", "started"]
 
@@ -122,7 +142,11 @@ def test_what_the_users_sitecustomize_raises_is_reported_as_before(place, body):
     with_us = run(place, "-c", "import torch; print('on')", path=[mine])
     without = run(place, "-c", "import torch; print('on')", env={"PYTHONPATH": f"{mine}{os.pathsep}{place / 'site'}"})
     # A traceback, where Python prints one, has our frame in it; what it says is the same.
-    assert (with_us.returncode, with_us.stdout, with_us.stderr.splitlines()[-1:]) == (without.returncode, without.stdout, without.stderr.splitlines()[-1:])
+    assert (with_us.returncode, with_us.stdout, with_us.stderr.splitlines()[-1:]) == (
+        without.returncode,
+        without.stdout,
+        without.stderr.splitlines()[-1:],
+    )
 
 
 def test_a_user_that_imports_torch_in_sitecustomize_is_observed(place):
@@ -173,9 +197,15 @@ LOOKERS = {
     "find_loader": "import pkgutil; pkgutil.find_loader('torch') if hasattr(pkgutil, 'find_loader') else None",
     "path finder": "from importlib.machinery import PathFinder; assert PathFinder.find_spec('torch')",
     "spec from hand": "import importlib.util as u; u.module_from_spec(u.find_spec('torch'))",
-    "resources": "import importlib.util as u; assert u.find_spec('torch').loader.get_resource_reader('torch') is not None",
-    "metadata": "import importlib.metadata as m; list(m.packages_distributions()) if hasattr(m, 'packages_distributions') else None",
-    "another hook": """
+    "resources": (
+        "import importlib.util as u; assert u.find_spec('torch').loader.get_resource_reader('torch') is not None"
+    ),
+    "metadata": (
+        "import importlib.metadata as m; list(m.packages_distributions()) if hasattr(m, 'packages_distributions') else"
+        " None"
+    ),
+    "another hook": (
+        """
 import importlib.abc, importlib.util, sys
 class Hook(importlib.abc.MetaPathFinder):
     busy = False
@@ -186,25 +216,35 @@ class Hook(importlib.abc.MetaPathFinder):
         finally: self.busy = False
 sys.meta_path.insert(0, Hook())
 importlib.util.find_spec('torch')
-""",
-    "threads": """
+"""
+    ),
+    "threads": (
+        """
 import importlib.util, threading
 threads = [threading.Thread(target=importlib.util.find_spec, args=('torch',)) for _ in range(32)]
 [t.start() for t in threads]; [t.join() for t in threads]
-""",
+"""
+    ),
 }
 IMPORTS = {
     "import": "import torch",
     "import_module": "import importlib; importlib.import_module('torch')",
-    "lazy": """
+    "lazy": (
+        """
 import importlib.util as u, sys
 spec = u.find_spec('torch'); spec.loader = u.LazyLoader(spec.loader)
 torch = u.module_from_spec(spec); sys.modules['torch'] = torch; spec.loader.exec_module(torch); torch.__version__
-""",
-    "by hand": """
+"""
+    ),
+    "by hand": (
+        """
 import importlib.util as u, sys
-spec = u.find_spec('torch'); torch = u.module_from_spec(spec); sys.modules['torch'] = torch; spec.loader.exec_module(torch)
-""",
+spec = u.find_spec('torch')
+torch = u.module_from_spec(spec)
+sys.modules['torch'] = torch
+spec.loader.exec_module(torch)
+"""
+    ),
     "thread": "import threading; t = threading.Thread(target=__import__, args=('torch',)); t.start(); t.join()",
     "reload": "import importlib, torch; importlib.reload(torch)",
 }
@@ -214,25 +254,44 @@ spec = u.find_spec('torch'); torch = u.module_from_spec(spec); sys.modules['torc
 @pytest.mark.parametrize("looked", LOOKERS)
 def test_whoever_looks_torch_up_first(place, looked, imported):
     """transformers, datasets, peft and others look torch up before anybody imports it."""
-    done = run(place, "-c", f"{LOOKERS[looked]}\n{IMPORTS[imported]}\nimport sys; print(type(sys.modules['torch'].__spec__.loader).__name__)")
+    done = run(
+        place,
+        "-c",
+        f"{LOOKERS[looked]}\n{IMPORTS[imported]}\nimport sys;"
+        " print(type(sys.modules['torch'].__spec__.loader).__name__)",
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "SourceFileLoader\n", ""), done
     assert told(place).count("started") == 1 and told(place)[0] == "torch"
 
 
 def test_a_torch_that_fails_first_and_is_imported_again(place):
-    (place / "site" / "torch" / "__init__.py").write_text("import os\nif os.environ.pop('FAIL', None): raise ImportError('not yet')\nopen(os.environ['TOLD'], 'a').write('torch\\n')\n")
-    done = run(place, "-c", "try:\n    import torch\nexcept ImportError: pass\nimport torch; import sys; print(len(sys.meta_path))", env={"FAIL": "1"})
+    (place / "site" / "torch" / "__init__.py").write_text(
+        "import os\nif os.environ.pop('FAIL', None): raise ImportError('not yet')\nopen(os.environ['TOLD'],"
+        " 'a').write('torch\\n')\n"
+    )
+    done = run(
+        place,
+        "-c",
+        "try:\n    import torch\nexcept ImportError: pass\nimport torch; import sys; print(len(sys.meta_path))",
+        env={"FAIL": "1"},
+    )
     assert done.returncode == 0 and told(place) == ["torch", "started"], done.stderr
 
 
 def test_thirty_threads_import_torch_at_once(place):
-    script = "import threading\nts = [threading.Thread(target=__import__, args=('torch',)) for _ in range(30)]\n[t.start() for t in ts]\n[t.join() for t in ts]"
+    script = (
+        "import threading\nts = [threading.Thread(target=__import__, args=('torch',)) for _ in range(30)]\n[t.start()"
+        " for t in ts]\n[t.join() for t in ts]"
+    )
     assert run(place, "-c", script).returncode == 0 and told(place) == ["torch", "started"]
 
 
 def test_run_by_runpy_and_in_a_namespace_of_its_own(place):
     (place / "program.py").write_text("import importlib.util\nimportlib.util.find_spec('torch')\nimport torch\n")
-    assert run(place, "-c", f"import runpy; runpy.run_path({str(place / 'program.py')!r}, run_name='__main__')").returncode == 0
+    assert (
+        run(place, "-c", f"import runpy; runpy.run_path({str(place / 'program.py')!r}, run_name='__main__')").returncode
+        == 0
+    )
     assert told(place) == ["torch", "started"]
 
 
@@ -260,16 +319,22 @@ def test_any_python_a_program_calls_starts_as_ever(place, python):
     mine = place / "mine"
     mine.mkdir()
     (mine / "sitecustomize.py").write_text("VALUE = 7\n")
-    done = run(place, "-c", "import sitecustomize; print(sitecustomize.VALUE); import torch", path=[mine], python=python)
+    done = run(
+        place, "-c", "import sitecustomize; print(sitecustomize.VALUE); import torch", path=[mine], python=python
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "7\n", "")
-    expected = ["torch", "started"] if "/2.7" not in python and "/3.6" not in python and "/3.7" not in python else ["torch"]
+    expected = (
+        ["torch", "started"] if "/2.7" not in python and "/3.6" not in python and "/3.7" not in python else ["torch"]
+    )
     assert told(place) == expected
 
 
 def test_the_start_costs_next_to_nothing(place):
     """Python's own record of what it imported: our file imports no module that a plain start does not."""
     def modules(path):
-        return set(run(place, "-c", "import sys; print(' '.join(sys.modules))", env={"PYTHONPATH": path}).stdout.split())
+        return set(
+            run(place, "-c", "import sys; print(' '.join(sys.modules))", env={"PYTHONPATH": path}).stdout.split()
+        )
 
     extra = modules(str(place / "mfu" / "_inject")) - modules("")
     assert extra <= {"sitecustomize"}, extra

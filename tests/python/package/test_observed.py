@@ -35,12 +35,21 @@ def script(tmp_path):
 
 
 def run(command, **environment):
-    return subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=200, env=dict(os.environ, OMP_NUM_THREADS="1", **environment))
+    return subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=dict(os.environ, OMP_NUM_THREADS="1", **environment),
+    )
 
 
 def observed(tmp_path, *command, **environment):
     report = tmp_path / "report.json"
-    done = run([sys.executable, "-m", "mfu", "run", "--dir", tmp_path / "run", "--json-file", report, "--", *command], **environment)
+    done = run(
+        [sys.executable, "-m", "mfu", "run", "--dir", tmp_path / "run", "--json-file", report, "--", *command],
+        **environment,
+    )
     return done, json.loads(report.read_text())
 
 
@@ -51,7 +60,10 @@ def test_a_program_is_as_without_us(script, tmp_path):
     assert (report["model_flop"], report["steps"]) == (4 * STEP, 4)
 
 
-@pytest.mark.parametrize("ending, status", [("sys.exit(3)", 3), ("raise RuntimeError('mine')", 1), ("os._exit(9)", 9), ("os.kill(os.getpid(), 15)", 143)])
+@pytest.mark.parametrize(
+    "ending, status",
+    [("sys.exit(3)", 3), ("raise RuntimeError('mine')", 1), ("os._exit(9)", 9), ("os.kill(os.getpid(), 15)", 143)],
+)
 def test_exit_status_and_what_was_counted_survive(script, tmp_path, ending, status):
     script.write_text(TRAIN + ending + "\n")
     done, report = observed(tmp_path, sys.executable, script)
@@ -59,16 +71,35 @@ def test_exit_status_and_what_was_counted_survive(script, tmp_path, ending, stat
 
 
 def test_torchrun_and_its_ranks(script, tmp_path):
-    script.write_text(TRAIN.replace("net = ", "torch.distributed.init_process_group('gloo')\nnet = ") + "torch.distributed.destroy_process_group()\nimport time; time.sleep(0.5)\n")
-    done, report = observed(tmp_path, sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script)
+    script.write_text(
+        TRAIN.replace("net = ", "torch.distributed.init_process_group('gloo')\nnet = ")
+        + "torch.distributed.destroy_process_group()\nimport time; time.sleep(0.5)\n"
+    )
+    done, report = observed(
+        tmp_path, sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script
+    )
     assert done.returncode == 0, done.stderr
     assert (report["ranks"], report["model_flop"]) == (2, 8 * STEP)
 
 
 def test_accelerate_launch(script, tmp_path):
     pytest.importorskip("accelerate", reason="accelerate is not at hand")
-    done, report = observed(tmp_path, sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1", "--num_machines", "1", "--mixed_precision", "no",
-                            "--dynamo_backend", "no", script)
+    done, report = observed(
+        tmp_path,
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--cpu",
+        "--num_processes",
+        "1",
+        "--num_machines",
+        "1",
+        "--mixed_precision",
+        "no",
+        "--dynamo_backend",
+        "no",
+        script,
+    )
     assert done.returncode == 0 and report["model_flop"] == 4 * STEP, done.stderr
 
 
@@ -94,7 +125,10 @@ if __name__ == "__main__":
 
 
 def test_a_program_without_torch_is_untouched(tmp_path):
-    program = "import numpy, sys; print(numpy.ones(3).sum(), sorted(name for name in sys.modules if 'mfu' in name or name == 'ctypes.util'))"
+    program = (
+        "import numpy, sys; print(numpy.ones(3).sum(), sorted(name for name in sys.modules if 'mfu' in name or name =="
+        " 'ctypes.util'))"
+    )
     plain = run([sys.executable, "-c", program])
     done, report = observed(tmp_path, sys.executable, "-c", program)
     assert (done.returncode, done.stdout) == (0, plain.stdout) and report["notes"]
@@ -102,7 +136,10 @@ def test_a_program_without_torch_is_untouched(tmp_path):
 
 def test_a_program_that_counts_itself_under_observation(tmp_path):
     product = "torch.mm(torch.ones(8, 8), torch.ones(8, 8))"
-    program = f"import torch, mfu\ntorch.set_num_threads(1)\nwith mfu.count() as c:\n    {product}\n{product}\nprint(c.model_flop)\n"
+    program = (
+        "import torch, mfu\ntorch.set_num_threads(1)\nwith mfu.count() as c:\n   "
+        f" {product}\n{product}\nprint(c.model_flop)\n"
+    )
     done, report = observed(tmp_path, sys.executable, "-c", program)
     assert (done.stdout, report["model_flop"]) == ("1024\n", 2048), done.stderr
 
@@ -120,11 +157,20 @@ def summary_of(run):
 def observing_itself(tmp_path, more):
     program = tmp_path / "self.py"
     program.write_text("import mfu\nrun = mfu.observe('here')\n" + TRAIN + more)
-    return subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=200, cwd=tmp_path, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    return subprocess.run(
+        [sys.executable, program],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd=tmp_path,
+        env=dict(os.environ, OMP_NUM_THREADS="1"),
+    )
 
 
 def test_observe_writes_a_run_directory(tmp_path):
-    done = observing_itself(tmp_path, "assert mfu.observe() is run\nprint(run.directory, run.model_flop, run.problem == '')\n")
+    done = observing_itself(
+        tmp_path, "assert mfu.observe() is run\nprint(run.directory, run.model_flop, run.problem == '')\n"
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].split()[1:] == [str(4 * STEP), "True"]
     report = summary_of(tmp_path / "here")
@@ -154,7 +200,10 @@ def test_who_carries_the_counts_needs_a_place_and_ends_where_nobody_is(tmp_path)
 
 def test_observe_where_the_directory_cannot_be_made_goes_on_elsewhere(tmp_path):
     (tmp_path / "file").write_text("")
-    script = f"import mfu\nrun = mfu.observe({str(tmp_path / 'file')!r})\nprint(run.directory is not None, run.problem == '')\nmfu.mark_step()\n"
+    script = (
+        f"import mfu\nrun = mfu.observe({str(tmp_path / 'file')!r})\nprint(run.directory is not None, run.problem =="
+        " '')\nmfu.mark_step()\n"
+    )
     done = run([sys.executable, "-c", script], TMPDIR=str(tmp_path))
     assert (done.returncode, done.stdout) == (0, "True True\n") and "RuntimeWarning" in done.stderr, done.stderr
 
@@ -162,8 +211,18 @@ def test_observe_where_the_directory_cannot_be_made_goes_on_elsewhere(tmp_path):
 def test_observe_where_torch_cannot_be_observed_goes_on(tmp_path):
     script = "import mfu\nrun = mfu.observe('here')\nprint(run.directory, run.problem != '')\nmfu.mark_step()\n"
     (tmp_path / "broken.so").write_text("no library")
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, env=dict(os.environ, MFU_OBSERVER_LIBRARY=str(tmp_path / "broken.so")))
-    assert (done.returncode, done.stdout) == (0, "None True\n") and "RuntimeWarning" in done.stderr and not (tmp_path / "here").exists(), done.stderr
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=dict(os.environ, MFU_OBSERVER_LIBRARY=str(tmp_path / "broken.so")),
+    )
+    assert (
+        (done.returncode, done.stdout) == (0, "None True\n")
+        and "RuntimeWarning" in done.stderr
+        and not (tmp_path / "here").exists()
+    ), done.stderr
 
 
 def test_mark_step_is_free_where_nothing_is_counted():

@@ -13,7 +13,16 @@ from mfu import _core, compat
 MFU = os.environ.get("MFU_COMMAND", str(Path(__file__).resolve().parents[3] / "build" / "release" / "mfu"))
 TYPES = ["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp6", "fp4", "int8", "int4"]
 SHAPE = ["--layers", "2", "--hidden", "64", "--heads", "4", "--vocab", "100", "--seq", "64"]
-WIDER = {"fp4": "fp8", "fp6": "fp8", "fp8": "bf16", "int4": "int8", "int8": "fp16", "fp16": "fp32", "bf16": "fp32", "tf32": "fp32"}
+WIDER = {
+    "fp4": "fp8",
+    "fp6": "fp8",
+    "fp8": "bf16",
+    "int4": "int8",
+    "int8": "fp16",
+    "fp16": "fp32",
+    "bf16": "fp32",
+    "tf32": "fp32",
+}
 SPEC = mfu.Model.of_shape(layers=2, hidden=64, heads=4, vocab=100)
 
 
@@ -44,9 +53,15 @@ def test_python_has_one_answer_for_every_device_and_type():
             ways = {
                 "Peaks": _core.Peaks(name).choose(dtype)[0],
                 "utilization": asked(lambda: mfu.utilization(10**12, 1.0, device=name, dtype=dtype), "peak_flop_per_s"),
-                "flops": asked(lambda: mfu.flops(SPEC, seq=64, device=name, dtype=dtype, step_seconds=1.0), "utilization", "peak_flop_per_s"),
+                "flops": asked(
+                    lambda: mfu.flops(SPEC, seq=64, device=name, dtype=dtype, step_seconds=1.0),
+                    "utilization",
+                    "peak_flop_per_s",
+                ),
                 "plan": asked(lambda: mfu.plan(flop=10**20, device=name, dtype=dtype), "peak_flop_per_s"),
-                "counted": (_core.Peaks(name).utilization([(dtype, False, 10**12, 10**12)], 1.0) or {"peak_flop_per_s": None})["peak_flop_per_s"],
+                "counted": (
+                    _core.Peaks(name).utilization([(dtype, False, 10**12, 10**12)], 1.0) or {"peak_flop_per_s": None}
+                )["peak_flop_per_s"],
             }
             differ += [(name, dtype, way, found, rule) for way, found in ways.items() if found != rule]
     assert not differ, f"{len(differ)} of {len(mfu.devices()) * len(TYPES)}: {differ[:5]}"
@@ -98,11 +113,17 @@ def test_fp32_convolutions_and_matmuls_follow_their_own_settings():
     a100 = "NVIDIA A100-SXM4-40GB"
     for matmul, convolution in ((False, False), (True, False), (False, True), (True, True)):
         peaks = _core.Peaks(a100, tf32_matmul=matmul, tf32_convolution=convolution)
-        assert peaks.choose("fp32", convolution=False)[:2] == ((156e12, "tf32_allowed") if matmul else (19.5e12, "own_unit"))
-        assert peaks.choose("fp32", convolution=True)[:2] == ((156e12, "tf32_allowed") if convolution else (19.5e12, "own_unit"))
+        assert peaks.choose("fp32", convolution=False)[:2] == (
+            (156e12, "tf32_allowed") if matmul else (19.5e12, "own_unit")
+        )
+        assert peaks.choose("fp32", convolution=True)[:2] == (
+            (156e12, "tf32_allowed") if convolution else (19.5e12, "own_unit")
+        )
 
 
 def test_several_types_each_have_their_own_peak():
     """78e12 in bf16 of 312e12, a quarter of a second; 4.875e12 in fp32 of 19.5e12, another: half of one second."""
-    used = _core.Peaks("NVIDIA A100-SXM4-40GB").utilization([("bf16", False, 78 * 10**12, 78 * 10**12), ("fp32", False, 4875 * 10**9, 9750 * 10**9)], 1.0)
+    used = _core.Peaks("NVIDIA A100-SXM4-40GB").utilization(
+        [("bf16", False, 78 * 10**12, 78 * 10**12), ("fp32", False, 4875 * 10**9, 9750 * 10**9)], 1.0
+    )
     assert used["mfu"] == pytest.approx(0.5) and used["hfu"] == pytest.approx(0.75) and used["complete"]

@@ -20,7 +20,8 @@ def maybe_stop(stage):
     if how == "fail":
         sys.exit("OSError: [Errno 28] No space left on device")
     os.killpg(os.getsid(0), getattr(signal, "SIG" + how))
-    if stage == "pip-tests" and how == "KILL":  # which ./test has in the background: it outlives a ./test that is killed
+    # which ./test has in the background: it outlives a ./test that is killed
+    if stage == "pip-tests" and how == "KILL":
         time.sleep(1)
     else:
         signal.pause()
@@ -52,7 +53,10 @@ def main():
     with open(STATE / "calls", "a") as log:
         log.write("pip install " + " ".join(wanted) + "\n")
     if (STATE / "network").read_text() != "up":
-        sys.exit("WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'\nERROR: No matching distribution found")
+        sys.exit(
+            "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'\nERROR: No matching"
+            " distribution found"
+        )
     wheels = (STATE / "wheels").read_text().split()
     for requirement in wanted:
         name = re.split(r"[=><]", requirement)[0]

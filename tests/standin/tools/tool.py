@@ -49,7 +49,12 @@ def dpkg_query():
 
 def dpkg():
     if ARGUMENTS[:1] == ["--compare-versions"]:
-        sys.exit(0 if [int(part) for part in ARGUMENTS[1].split("+")[0].split(".")] >= [int(part) for part in ARGUMENTS[3].split(".")] else 1)
+        sys.exit(
+            0
+            if [int(part) for part in ARGUMENTS[1].split("+")[0].split(".")]
+            >= [int(part) for part in ARGUMENTS[3].split(".")]
+            else 1
+        )
     for name, status in installed().items():
         if not status.startswith("ii"):
             (STATE / "installed" / name).write_text("ii 1.0")
@@ -88,7 +93,9 @@ def python3():
         subprocess.run([os.environ["REAL_PYTHON"], "-m", "venv", "--without-pip", ARGUMENTS[2]], check=True)
         python = Path(ARGUMENTS[2]) / "bin" / "python"
         python.unlink()
-        python.write_text(f'#!/bin/bash\n[ "${{2:-}}" != ensurepip ] || exit 1\nexec -a "$0" "{os.environ["REAL_PYTHON"]}" "$@"\n')
+        python.write_text(
+            f'#!/bin/bash\n[ "${{2:-}}" != ensurepip ] || exit 1\nexec -a "$0" "{os.environ["REAL_PYTHON"]}" "$@"\n'
+        )
         python.chmod(0o755)
         maybe_stop("venv")
         site = next(Path(ARGUMENTS[2]).glob("lib/python3*/site-packages"))
@@ -156,5 +163,16 @@ def sudo():
     os.execvp(ARGUMENTS[0], ARGUMENTS)
 
 
-{"dpkg-query": dpkg_query, "dpkg": dpkg, "apt-get": apt_get, "apt-cache": apt_cache, "python3": python3, "cmake": cmake, "ninja": ninja, "g++": compiler,
- "c++": compiler, "pkg-config": lambda: None, "sudo": sudo}[NAME]()
+{
+    "dpkg-query": dpkg_query,
+    "dpkg": dpkg,
+    "apt-get": apt_get,
+    "apt-cache": apt_cache,
+    "python3": python3,
+    "cmake": cmake,
+    "ninja": ninja,
+    "g++": compiler,
+    "c++": compiler,
+    "pkg-config": lambda: None,
+    "sudo": sudo,
+}[NAME]()
