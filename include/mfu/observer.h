@@ -144,9 +144,9 @@ void mfu_observer_refresh(void);
 // Returns what is wrong with it, or "" if it is in force from now on.
 const char* mfu_observer_formula(const char* name, const char* flop, const char* where,
                                  const char* type);
-// The same with a function of the program. It is called after each call of the operator, on the same
-// thread, and returns the FLOPs, or -1 if it does not know. One function serves all names; NULL ends
-// that.
+// The same with a function of the program. It is called after each call of the operator, on the
+// same thread, and returns the FLOPs, or -1 if it does not know. One function serves all names;
+// NULL ends that.
 struct mfu_observer_argument;
 typedef int64_t (*mfu_observer_formula_call)(const char* name,
                                              const struct mfu_observer_argument* arguments,

@@ -86,8 +86,7 @@ struct Argument {
   std::string_view text = {};
 };
 
-// Builds arguments and owns what they point to. clear() keeps the memory, so that one list can be
-// used for a whole trace without new allocations.
+// Builds arguments and owns what they point to. clear() keeps the memory for the next call.
 class ArgumentList {
  public:
   void clear();
@@ -148,8 +147,7 @@ enum class OperatorRole : std::uint8_t {
 
 std::string_view name_of(OperatorRole role);
 
-// If the arguments do not settle the cost, the largest possible cost is counted, and this says what
-// was assumed.
+// What was assumed. If the arguments do not settle the cost, the largest possible one is counted.
 enum class Assumption : std::uint8_t {
   none,
   mask_is_tensor,  // attention: all pairs are counted, but the mask may need fewer
@@ -234,8 +232,7 @@ struct UserFormula {
 // From now on the operator of that name has this cost, and what it calls is not counted again.
 // Fails with `invalid_argument`, saying what is wrong and where in the expression.
 Result<void> add_formula(const UserFormula& formula);
-// How many were added so far. If it has grown, ask find_operator() again.
-std::uint64_t formulas_added();
+std::uint64_t formulas_added();  // so far; if it has grown, ask find_operator() again
 
 // Reads and adds all formulas of a YAML file: formulas: [{name, kind: operator|triton, flop, where,
 // dtype}].
