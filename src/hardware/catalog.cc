@@ -157,7 +157,7 @@ struct CatalogBuilder {
   }
 
  private:
-  // The device that a row speaks of: what is said of the device itself stands on its first row.
+  // The device that a row belongs to. Facts about the device itself are in its first row.
   Result<std::reference_wrapper<Device>> device_of(const Row& row) {
     std::string_view name = row.cell("device");
     if (name.empty()) return row.wrong("device", "a device's name");
@@ -239,7 +239,7 @@ struct CatalogBuilder {
 };
 
 const Catalog& Catalog::builtin() {
-  // Never destroyed: whoever holds a reference may outlive main.
+  // Never destroyed, because a holder of a reference may outlive main.
   static const Catalog* const kCatalog = [] {
     CatalogBuilder builder;
     Result<void> devices = builder.add_devices(catalog_csv(), "catalog.csv");

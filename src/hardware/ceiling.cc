@@ -32,9 +32,9 @@ double at_quantile(std::vector<double> values, double quantile) {
       std::lround(quantile * static_cast<double>(values.size() - 1)))];
 }
 
-// What each core gave, side by side, as one machine: each core's own best, added up, since no core
-// waits for another. A core that was disturbed throughout counts as the best of its likes (an
-// efficiency core is further off).
+// The rate of the whole machine: the best runs of all cores, added up, because no core waits for
+// another. A core that was disturbed all the time counts as the best core of its kind. An
+// efficiency core is slower by more than that and keeps its own rate.
 double machine_rate(std::vector<double> best_of_core, const CpuShare& share) {
   double most = *std::max_element(best_of_core.begin(), best_of_core.end());
   for (double& each : best_of_core) each = each > 0.8 * most ? most : each;
@@ -59,8 +59,8 @@ struct CoreRuns {
   }
 };
 
-// The machine is the sum of its cores, in the best run of each as in the usual one: so the best is
-// never below.
+// Both the best and the usual rate are sums over the cores, so the best is never below the usual
+// one.
 void summarise(Measured& result, const CoreRuns& runs, const CpuShare& share) {
   double scale = share.cores() / static_cast<double>(runs.rates.size());
   double median = 0;
@@ -95,8 +95,8 @@ Measured measure_bursts(Precision precision, const BurstKernel& kernel, const Cp
 }
 
 // Squares that fit the caches in different ways, and the long shapes of a transformer's
-// projections; each takes a core one to thirty milliseconds, so that some runs fall between what
-// else the machine does.
+// projections. Each takes a core one to thirty milliseconds, so that some runs are not disturbed by
+// other work.
 const std::vector<GemmShape> kShapes = {{256, 256, 256},   {384, 384, 384},    {512, 512, 512},
                                         {768, 768, 768},   {1024, 1024, 1024}, {512, 1024, 256},
                                         {256, 1024, 1024}, {1024, 256, 512}};
@@ -108,7 +108,7 @@ struct Plan {
   OpenGemm open;
 };
 
-// One multiply a core, each on matrices of its own, for that long.
+// Runs one multiply per core, each with its own matrices, for that long.
 Result<std::vector<std::vector<double>>> run_on_cores(const Plan& plan, const GemmShape& shape,
                                                       const CpuShare& share, double seconds) {
   std::vector<std::vector<double>> rates(share.core_units.size());
@@ -121,7 +121,7 @@ Result<std::vector<std::vector<double>>> run_on_cores(const Plan& plan, const Ge
       return 0.0;
     }
     auto start = SteadyClock::now();
-    gemm.value()->run();  // warm; where one run takes all the time there is, it is the measurement
+    gemm.value()->run();  // a warm-up; if it takes all the time, it is the measurement
     double first_s = seconds_since(start);
     if (first_s >= seconds) {
       rates[core].push_back(shape.flop() / first_s);
@@ -140,8 +140,8 @@ Result<std::vector<std::vector<double>>> run_on_cores(const Plan& plan, const Ge
   return rates;
 }
 
-// Each shape once, then the three best in turn until the time is up: the best of many short runs is
-// what an undisturbed machine does.
+// Runs each shape once, then the three best in turn until the time is up. The best of many short
+// runs is the one that nothing disturbed.
 Measured search_shapes(const Plan& plan, const CpuShare& share, double seconds) {
   struct Tried {
     GemmShape shape;
@@ -157,7 +157,7 @@ Measured search_shapes(const Plan& plan, const CpuShare& share, double seconds) 
   };
   auto start = SteadyClock::now();
   double turn = seconds / 3 / static_cast<double>(kShapes.size());
-  // The smallest shape comes first: a machine that has no time for more has at least that.
+  // The smallest shape comes first, so that even a very slow machine has one result.
   for (std::size_t round = 0; round == 0 || seconds_since(start) < seconds; ++round) {
     if (round < kShapes.size()) tried.push_back({kShapes[round], {}});
     Tried& next = round < kShapes.size() ? tried.back() : tried[round % 3];

@@ -1,4 +1,4 @@
-// Ceilings kept between runs: one JSON file, newest last, one entry a device and its conditions.
+// Stores ceilings in one JSON file, the newest last, with one entry per device and conditions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::vector<Measured> read_measured(const Json& entry, std::string_view name) {
   return all;
 }
 
-// A cache that cannot be read is an empty one: it holds nothing that cannot be measured again.
+// A cache that cannot be read counts as empty, because everything in it can be measured again.
 std::vector<Ceiling> read_cache() {
   std::vector<Ceiling> all;
   Result<std::string> text = read_file(cache_path());

@@ -1,4 +1,5 @@
-// The kernel and libpfm4 as the counters see them, so that a machine without any can be tested on.
+// What the counters need from the kernel and libpfm4, as an interface, so that they can be tested
+// on a machine without counters.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 
 namespace mfu {
 
-// An event's number by its libpfm4 name; a counter by that number; what it stands at.
+// Gives the number of an event by its libpfm4 name, opens a counter for it, and reads it.
 class CounterSystem {
  public:
   virtual ~CounterSystem() = default;

@@ -17,9 +17,9 @@
 namespace mfu {
 namespace {
 
-// One count stands for `flop` operations: a packed instruction for as many as it has lanes. A fused
-// multiply-add counts twice by itself (Intel SDM vol. 3, FP_ARITH_INST_RETIRED; AMD PPR,
-// PMCx003: "MacFLOPs count as 2").
+// One count means `flop` operations: a packed instruction does one per lane. The processor already
+// counts a fused multiply-add twice (Intel SDM vol. 3, FP_ARITH_INST_RETIRED; AMD PPR, PMCx003:
+// "MacFLOPs count as 2").
 struct Event {
   const char* name;
   std::uint64_t flop;
@@ -178,8 +178,9 @@ std::unique_ptr<CounterSystem> linux_counters() {
   return std::make_unique<LinuxCounters>();
 }
 
-// The first maker whose first event the processor has; then all of its events, each opened: libpfm4
-// goes by CPUID and names events that a virtual machine does not offer.
+// Takes the first maker whose first event the processor has, and opens each of its events. Opening
+// is the test, because libpfm4 goes by CPUID and also names events that a virtual machine does not
+// have.
 Result<FlopCounters> CounterOpener::open(std::unique_ptr<CounterSystem> system,
                                          const CounterOptions& options) {
   auto state = std::make_unique<FlopCounters::State>();
@@ -216,8 +217,8 @@ Result<RetiredFlop> FlopCounters::read() const {
     FlopCount flop = FlopCount(count.value) * one.event->flop;
     if (one.event->scalable) flop = flop * state_->system->vector_units();
     if (count.running_ns < count.enabled_ns) {
-      // Counters that took turns: scaled to the whole time, as perf does. Never having run says
-      // nothing about what happened.
+      // If counters took turns, scale to the whole time, as perf does. A counter that never ran
+      // tells nothing.
       if (count.running_ns == 0) {
         return fail(
             ErrorCode::unsupported,

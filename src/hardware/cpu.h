@@ -21,9 +21,8 @@ struct CpuIdentity {
   unsigned sve_bytes = 0;  // of a vector; 0: no SVE
 };
 
-// What an AArch64 processor is called: its cores by their part numbers in /proc/cpuinfo, and the
-// chip where the machine says whose it is. `maker`: DMI's name of the system's vendor or the SoC
-// bus's identity, "" where there is none.
+// The name of an AArch64 processor: its cores by their part numbers in /proc/cpuinfo, and the chip
+// if the machine tells its maker. `maker` is DMI's system vendor or the SoC bus's identity, or "".
 std::string arm_brand(std::string_view cpuinfo, std::string_view maker);
 
 CpuIdentity cpu_identity();
@@ -38,11 +37,11 @@ struct CpuShare {
   double cores() const;  // that may run at once
 };
 
-// `cpus`: those instead of the affinity of this process, where any are given.
+// If `cpus` are given, they are used instead of the affinity of this process.
 CpuShare cpu_share(const std::vector<std::uint32_t>& cpus = {});
 
-// The tightest cpu quota, in cores, from this cgroup up to the root; 0: none. `proc_cgroup` is the
-// text of /proc/self/cgroup, `root` where cgroups are mounted.
+// The smallest CPU quota, in cores, from this cgroup up to the root; 0 if there is none.
+// `proc_cgroup` is the text of /proc/self/cgroup, and `root` is where cgroups are mounted.
 double cgroup_core_limit(std::string_view proc_cgroup, const std::string& root);
 
 // One way of doing fused multiply-adds, as wide as this processor can.
@@ -57,16 +56,15 @@ struct BurstKernel {
 BurstKernel fp32_kernel(const CpuIdentity& identity);
 BurstKernel fp64_kernel(const CpuIdentity& identity);
 
-// Cycles a dependent chain of additions took, for a count of additions: one each on every core we
-// know.
+// Runs a chain of dependent additions. Each takes one cycle on every core that we know.
 void addition_chain(std::uint64_t additions);
 
-// `work` on every core at once, each thread pinned to its own; returns what each gave.
+// Runs `work` on every core at once, in threads pinned to their cores. Returns what each returned.
 std::vector<double> on_every_core(const CpuShare& share,
                                   const std::function<double(std::size_t core)>& work);
 
-// Best of many sub-millisecond runs on this thread: the machine is shared, the best run was not
-// disturbed.
+// The best of many runs of less than a millisecond on this thread. On a shared machine the best run
+// is the one that nothing disturbed.
 double best_clock_hz(double seconds);
 // All rates seen, FLOP/s.
 std::vector<double> burst_rates(const BurstKernel& kernel, double seconds);

@@ -1,5 +1,5 @@
-// Fused multiply-adds in registers, nothing else: what the processor's pipes can do. Each kernel
-// keeps more independent accumulators than latency × pipes asks for (5 cycles × 2 pipes on the
+// Fused multiply-adds in registers and nothing else show what the processor's pipes can do. Each
+// kernel has more independent accumulators than latency × pipes needs (5 cycles × 2 pipes on the
 // processors we know).
 #include <pthread.h>
 #include <sched.h>
@@ -18,8 +18,8 @@ namespace {
 constexpr std::size_t kFewestRuns = 12;  // so that one is undisturbed also where the core is shared
 constexpr double kPatience = 4;          // times the time asked for, until even those are given up
 
-// In assembly, so that the twelve accumulators stay in registers whatever the compiler thinks, and
-// so that no file needs flags of its own. The values stay small and normal: no step is ever slow.
+// This is assembly, so that the twelve accumulators stay in registers and no file needs its own
+// compiler flags. Values stay small and normal, because denormal ones would be slow.
 #define MFU_TWELVE(even, odd)                                                                    \
   even("0") odd("1") even("2") odd("3") even("4") odd("5") even("6") odd("7") even("8") odd("9") \
       even("10") odd("11")
@@ -71,8 +71,8 @@ MFU_BURST(avx512_fp32, zmm, MFU_ZMM_PS, float, MFU_FMA_ZMM_PS, MFU_FMA_ZMM_PS, M
 MFU_BURST(avx512_fp64, zmm, MFU_ZMM_PD, double, MFU_FMA_ZMM_PD, MFU_FMA_ZMM_PD, MFU_ZERO, 16)
 MFU_BURST(fma_fp32, ymm, MFU_YMM_PS, float, MFU_FMA_YMM_PS, MFU_FMA_YMM_PS, MFU_ZERO, 16)
 MFU_BURST(fma_fp64, ymm, MFU_YMM_PD, double, MFU_FMA_YMM_PD, MFU_FMA_YMM_PD, MFU_ZERO, 8)
-// Without FMA a multiply pipe and an add pipe run side by side: half the accumulators do each. What
-// is multiplied shrinks by a millionth a step and is far from denormal at the end of a burst.
+// Without FMA, a multiply pipe and an add pipe work in parallel, each on half of the accumulators.
+// Multiplied values shrink by a millionth per step and are far from denormal at the end of a burst.
 MFU_BURST(avx_fp32, ymm, MFU_YMM_PS, float, MFU_MUL_YMM_PS, MFU_ADD_YMM_PS, MFU_ZERO, 8)
 MFU_BURST(avx_fp64, ymm, MFU_YMM_PD, double, MFU_MUL_YMM_PD, MFU_ADD_YMM_PD, MFU_ZERO, 4)
 MFU_BURST(sse2_fp32, xmm, MFU_XMM_PS, float, MFU_MUL_XMM_PS, MFU_ADD_XMM_PS, "", 4)
@@ -135,8 +135,8 @@ double burst_seconds(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Long enough, or as often as it takes for an undisturbed run, but with an end where one run takes
-// as long as many should (an emulated machine).
+// Goes on until the time is up and there were enough runs for an undisturbed one. It gives up if
+// one run takes as long as many should (an emulated machine).
 bool goes_on(std::size_t runs, double elapsed_s, double seconds) {
   return runs == 0 || elapsed_s < seconds ||
          (runs < kFewestRuns && elapsed_s < kPatience * seconds);
@@ -172,7 +172,7 @@ BurstKernel fp64_kernel(const CpuIdentity& identity) {
   return {"", 0, nullptr};
 }
 
-// A register added, not a constant: some cores fold additions of constants away.
+// Adds a register, not a constant, because some cores combine additions of constants.
 void addition_chain(std::uint64_t additions) {
   std::uint64_t sum = 0;
   std::uint64_t one = 1;

@@ -28,8 +28,8 @@ void look_up(const Catalog& catalog, FoundDevice& found) {
   }
 }
 
-// AMD SMI names devices and partitions, ROCm SMI knows clocks and power caps: the same card by its
-// PCI address.
+// AMD SMI names devices and partitions; ROCm SMI knows clocks and power caps. The PCI address tells
+// that both mean the same card.
 void complete_from(const std::vector<FoundDevice>& others, FoundDevice& found) {
   for (const FoundDevice& other : others) {
     if (found.pci.empty() || other.pci != found.pci) continue;

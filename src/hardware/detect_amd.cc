@@ -97,8 +97,8 @@ void ask_amd_smi(const Library& library, JsonWriter& answer) {
   answer.end_array();
 }
 
-// rsmi_frequencies_t, before and since ROCm 6 put a deep-sleep flag first. The index of the current
-// one must be below their number, which tells the two apart: read the wrong way it never is.
+// The two forms of rsmi_frequencies_t: ROCm 6 put a deep-sleep flag first. The index of the current
+// frequency must be below their number. Read in the wrong form it never is, which tells them apart.
 struct EarlierFrequencies {
   std::uint32_t supported, current;
   std::uint64_t hertz[32];

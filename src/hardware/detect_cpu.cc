@@ -83,9 +83,8 @@ CpuClock measure_cpu_clock(const CpuIdentity& cpu, const CpuShare& share) {
   CpuClock clock;
   clock.cores = share.cores();
   clock.how = "measured";
-  // Cores that share a kind run alike; a core that something else used meanwhile shows less than it
-  // has, so each counts as the best of its likes (within a fifth: an efficiency core is further
-  // away).
+  // Cores of one kind are equally fast. A core that other work used meanwhile looks slower, so each
+  // counts as the best of its kind, which means within a fifth: an efficiency core is slower still.
   std::vector<double> clocks =
       on_every_core(share, [](std::size_t) { return best_clock_hz(kSeconds); });
   double most = best(clocks);

@@ -1,5 +1,5 @@
-// A vendor's management library, opened at run time in a process of its own: what crashes, hangs or
-// lies there costs one line, not the program.
+// Opens a vendor's management library at run time, in a child process. If it crashes, hangs or
+// lies, the program loses one line of output and goes on.
 #pragma once
 
 #include <dlfcn.h>
@@ -13,8 +13,8 @@
 
 namespace mfu {
 
-// An open library. Symbols are looked up one by one: an old driver lacks some, and then only that
-// figure.
+// An open library. Symbols are looked up one by one: if an old driver lacks one, only that figure
+// is missing.
 class Library {
  public:
   explicit Library(const std::string& name)
@@ -26,7 +26,7 @@ class Library {
   }
 
  private:
-  void* handle_;  // never closed: libraries with threads of their own do not survive it
+  void* handle_;  // never closed, because libraries that have threads do not survive that
 };
 
 // One vendor's library: how it is found, asked (inside the child) and made known.

@@ -23,7 +23,7 @@ class Gemm {
  public:
   virtual ~Gemm() = default;
   virtual std::string method() const = 0;  // "OpenBLAS sgemm"
-  // Makes ready for that shape; `unsupported` where library or processor cannot.
+  // Prepares for that shape. Fails with `unsupported` if the library or the processor cannot.
   virtual Result<void> prepare(const GemmShape& shape) = 0;
   virtual void run() = 0;
   // For tests: element (row, column) of the last product, with A(i,k) and B(k,j) as operand_a() and
@@ -39,7 +39,7 @@ inline int operand_b(std::size_t row, std::size_t column) {
   return static_cast<int>((row * 2 + column) % 5) - 2;
 }
 
-// `unsupported` where the library is missing or lacks the type, with what to install.
+// Fails with `unsupported` if the library is missing or lacks the type; says what to install.
 Result<std::unique_ptr<Gemm>> openblas_gemm(Precision precision, int threads);
 Result<std::unique_ptr<Gemm>> onednn_gemm(Precision precision, int threads);
 

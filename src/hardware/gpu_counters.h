@@ -3,8 +3,8 @@
 //   FLOP/s = tensor-pipe activity × SM clock / clock behind the peak × dense peak × useful share
 //
 // (arXiv 2605.20799, Overall FLOP Utilization; the useful share is what tile quantisation leaves,
-// measure/tile.h.) The activity is of whatever type ran: the peak must be that type's. Counted is
-// what the tensor pipes did, recomputation included; what ran elsewhere is not in it.
+// measure/tile.h.) The activity does not tell which data type ran, so the peak must be that of the
+// right type. It counts what the tensor pipes did, including recomputation, and nothing else.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ class TensorProbe {
  public:
   virtual ~TensorProbe() = default;
   virtual std::string name() const = 0;
-  // `not_found`: too early for a first one. May block.
+  // Fails with `not_found` if it is too early for a first one. May block.
   virtual Result<TensorLook> look() = 0;
 };
 
@@ -40,9 +40,8 @@ struct GpuRating {
 // `unsupported` for an activity outside 0 to 1 or a clock that cannot be.
 Result<FlopRate> tensor_rate(const TensorLook& look, const GpuRating& rating);
 
-// A probe as a counter of FLOPs. It is asked every `period` on a thread of its own, so that a
-// driver or an exporter that hangs holds up nobody; what lies between two looks has the rate of the
-// last.
+// Makes a counter of FLOPs from a probe. The probe is asked every `period` on its own thread, so
+// that a driver or an exporter that hangs holds up nobody. Between two looks the last rate counts.
 std::shared_ptr<CounterSource> make_tensor_source(std::unique_ptr<TensorProbe> probe,
                                                   const GpuRating& rating,
                                                   std::chrono::milliseconds period,
