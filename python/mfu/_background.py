@@ -1,4 +1,5 @@
-"""The monitor's Python threads: one for the other ranks and devices that cannot be asked, one for Weights & Biases, which may hang alone."""
+"""The monitor's Python threads: one for the other ranks and devices that cannot be asked, one for Weights & Biases,
+which may hang alone."""
 
 import os
 import threading
@@ -90,12 +91,16 @@ class Background:
             ended = turns is None or turns.join(deadline)
             monitor = self._monitor()
             if not ended and turns is self._feeds and monitor is not None:
-                monitor._warn("Weights & Biases hangs and is left behind; mfu export has every step of a run directory", "wandb hangs")
+                monitor._warn(
+                    "Weights & Biases hangs and is left behind; mfu export has every step of a run directory",
+                    "wandb hangs",
+                )
         self._ranks.close()
 
 
 class _Turns:
-    """A thread that takes a turn every quarter of a second, or when it is woken, until `work` says no or it is stopped; then `end`."""
+    """A thread that takes a turn every quarter of a second, or when it is woken, until `work` says no or it is
+    stopped; then `end`."""
 
     def __init__(self, name: str, work: Callable[[], bool], end: Callable[[], None] = lambda: None) -> None:
         self._work, self._end = work, end

@@ -10,9 +10,18 @@ from ._manners import let_through, said
 
 
 class ExplainedSteps:
-    """What mfu.explain_steps() gives. `explanation` is an mfu.Explanation once the block has ended, or None; `problem` says why."""
+    """What mfu.explain_steps() gives. `explanation` is an mfu.Explanation once the block has ended, or None;
+    `problem` says why."""
 
-    def __init__(self, steps: int, after: Optional[int], stacks: bool, directory: Optional[str], device: str, peak: Optional[float]) -> None:
+    def __init__(
+        self,
+        steps: int,
+        after: Optional[int],
+        stacks: bool,
+        directory: Optional[str],
+        device: str,
+        peak: Optional[float],
+    ) -> None:
         self.directory = directory
         self.explanation: Any = None
         self.problem = ""
@@ -51,7 +60,9 @@ class ExplainedSteps:
             observer().stop()
             traces = self._traces()
             if not traces:
-                self._complain("no step was explained: the block ended before, or the program uses torch's profiler itself")
+                self._complain(
+                    "no step was explained: the block ended before, or the program uses torch's profiler itself"
+                )
                 return
             from ._explain import explain
 
@@ -80,15 +91,24 @@ class ExplainedSteps:
         warnings.warn(f"mfu.explain_steps: {problem}", RuntimeWarning, stacklevel=4)
 
 
-def explain_steps(steps: int = 3, *, after: Optional[int] = None, stacks: bool = False, directory: "str | os.PathLike[str] | None" = None,
-                  device: str = "", peak: Optional[float] = None) -> ExplainedSteps:
-    """Profiles `steps` steps of the loop in the block, once they have become alike or `after` that many, and explains them:
+def explain_steps(
+    steps: int = 3,
+    *,
+    after: Optional[int] = None,
+    stacks: bool = False,
+    directory: "str | os.PathLike[str] | None" = None,
+    device: str = "",
+    peak: Optional[float] = None,
+) -> ExplainedSteps:
+    """Profiles `steps` steps of the loop in the block, once they have become alike or `after` that many, and explains
+    them:
 
         with mfu.explain_steps(3) as explained:
             for batch in loader:
                 …; optimizer.step(); optimizer.zero_grad()
         print(explained.findings[0].title, explained.findings[0].fix)
 
-    Steps end where optimizers step, or by mfu.mark_step(). The trace stays in `directory`. Nothing raises into the loop: see `problem`.
+    Steps end where optimizers step, or by mfu.mark_step(). The trace stays in `directory`. Nothing raises into the
+    loop: see `problem`.
     """
     return ExplainedSteps(steps, after, stacks, None if directory is None else os.fspath(directory), device, peak)

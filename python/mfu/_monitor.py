@@ -20,7 +20,8 @@ from ._step import Step
 _CLOSE_SECONDS = 10.0  # close() returns after this, whatever hangs
 _DEVICE_SECONDS = 3.0  # of these, for what a device still has
 _ARGUMENTS: Dict[str, str] = dict(_core.step_arguments())  # log_step's, each with its kind
-_BITS = {"number": 0, "rows": 31, "count": 63, "flop": 128}  # of the kinds that are cleaned: whole numbers are below 2^bits
+# of the kinds that are cleaned: whole numbers are below 2^bits
+_BITS = {"number": 0, "rows": 31, "count": 63, "flop": 128}
 _POSITIONAL = list(_ARGUMENTS)[: list(_ARGUMENTS).index("skip_wandb") + 1]
 
 
@@ -29,48 +30,84 @@ class Monitor:
 
         with mfu.Monitor(model=model, device="auto", dtype="bf16", output_dir="outputs") as monitor:
             for step, batch in enumerate(loader):
-                with monitor.step(step, attention_mask=batch["attention_mask"]) as at:   # counts operators where that is due
+                with monitor.step(step, attention_mask=batch["attention_mask"]) as at:   # counts operators where that
+                is due
                     loss = train(batch)
                     at.loss = loss
         # or, where nothing is to be counted:
                 monitor.log_step(step, loss=loss, batch=8, seq=4096)
 
-    config          a YAML file, or a dict of the same keys (docs/monitor.md); what is wrong in it is a warning, the rest is used
-    model           a transformers model or config, a path or a dict, for estimates; or flop_per_token for generation alone
+    config          a YAML file, or a dict of the same keys (docs/monitor.md); what is wrong in it is a warning, the
+                    rest is used
+    model           a transformers model or config, a path or a dict, for estimates; or flop_per_token for generation
+                    alone
     mode            estimate, profiler, smart (default) or hybrid
     device, dtype, peak, devices   what MFU is a fraction of; device="auto" asks the machine
     output_dir      the log, and mfu-run: the run directory, from which mfu export writes every step, also after kill -9
     run_dir         another place for that; False: none
     tensorboard, csv, jsonl, prometheus, console   where steps go beside
-    wandb           None: into the run of this process, where there is one; True or a project's name: a run of its own; False: not
-    lora, frozen    what is trained, as mfu.flops takes it: a rank or (rank, targets), patterns of weight names; also of a model that the config names
+    wandb           None: into the run of this process, where there is one; True or a project's name: a run of its own;
+                    False: not
+    lora, frozen    what is trained, as mfu.flops takes it: a rank or (rank, targets), patterns of weight names; also
+    of a model that the config names
     batch, seq      of every step, where log_step is not told
     rank            of this process; asked of torch.distributed, else of RANK
 
-    Every other keyword is a setting by its last name: mfu_calculation_freq=5, unmeasured="zero". Nothing here raises into the loop, blocks
-    it or waits for a device: what is wrong is warned of once, the number left out. Ctrl-C and what the program's signal handlers raise reach
-    the program. docs/reliability.md says what is promised.
+    Every other keyword is a setting by its last name: mfu_calculation_freq=5, unmeasured="zero". Nothing here raises
+    into the loop, blocks it or waits for a device: what is wrong is warned of once, the number left out. Ctrl-C and
+    what the program's signal handlers raise reach the program. docs/reliability.md says what is promised.
     """
 
-    def __init__(self, config: Config = None, *, model: Optional[ModelLike] = None, mode: Optional[str] = None, device: Optional[str] = None,
-                 dtype: Optional[str] = None, peak: Optional[float] = None, devices: Optional[int] = None,
-                 output_dir: "Union[str, os.PathLike[str], None]" = None, run_dir: "Union[str, os.PathLike[str], bool, None]" = None,
-                 flop_per_token: Optional[float] = None, frozen: Union[str, Sequence[str]] = (), lora: Lora = None,
-                 recompute: str = "none", batch: int = 0, seq: int = 0, rank: Optional[int] = None, wandb: Union[bool, str, None] = None,
-                 queue_capacity: int = 4096, **settings: Any) -> None:
+    def __init__(
+        self,
+        config: Config = None,
+        *,
+        model: Optional[ModelLike] = None,
+        mode: Optional[str] = None,
+        device: Optional[str] = None,
+        dtype: Optional[str] = None,
+        peak: Optional[float] = None,
+        devices: Optional[int] = None,
+        output_dir: "Union[str, os.PathLike[str], None]" = None,
+        run_dir: "Union[str, os.PathLike[str], bool, None]" = None,
+        flop_per_token: Optional[float] = None,
+        frozen: Union[str, Sequence[str]] = (),
+        lora: Lora = None,
+        recompute: str = "none",
+        batch: int = 0,
+        seq: int = 0,
+        rank: Optional[int] = None,
+        wandb: Union[bool, str, None] = None,
+        queue_capacity: int = 4096,
+        **settings: Any,
+    ) -> None:
         self._said: Set[str] = set()
         self._own: List[str] = []
         self._unread: Deque[_masks.Later] = collections.deque()  # of devices that cannot be asked: for the background
         self._closed, self._pid = False, os.getpid()
         self._background: Optional[Background] = None
         self._step_ended: Optional[float] = None  # the last block of step()
-        keywords: Dict[str, Any] = {"mfu_calculation_mode": mode, "device": device, "dtype": dtype, "peak": peak, "devices": devices,
-                                    "output_dir": output_dir, "run_dir": run_dir, **settings}
+        keywords: Dict[str, Any] = {
+            "mfu_calculation_mode": mode,
+            "device": device,
+            "dtype": dtype,
+            "peak": peak,
+            "devices": devices,
+            "output_dir": output_dir,
+            "run_dir": run_dir,
+            **settings,
+        }
         from ._ranks import own_device, rank_of
 
         self.rank: Optional[int] = rank if rank is not None else rank_of()
-        options: Dict[str, Any] = {"flop_per_token": flop_per_token, "rank": self.rank, "recompute": recompute, "queue_capacity": queue_capacity,
-                                   "own_device": own_device(), "hold_reports": wandb is not False and not self.rank}
+        options: Dict[str, Any] = {
+            "flop_per_token": flop_per_token,
+            "rank": self.rank,
+            "recompute": recompute,
+            "queue_capacity": queue_capacity,
+            "own_device": own_device(),
+            "hold_reports": wandb is not False and not self.rank,
+        }
         try:
             options["lora"], options["frozen"] = _trained(lora, frozen)
         except (Error, TypeError, ValueError) as error:
@@ -88,7 +125,8 @@ class Monitor:
         self._shape = [batch, batch * seq, batch * seq * seq, 0, 0]
         self._weakly = weakref.ref(self)
         # Native code, before the methods of the class, which are for readers and type checkers.
-        self.log_step = self._core.log_step_function(self._core, self._weakly, self._shape)  # type: ignore[method-assign]
+        native = self._core.log_step_function(self._core, self._weakly, self._shape)
+        self.log_step = native  # type: ignore[method-assign]
         self.count_tokens = self._core.count_tokens_function(self._core, self._weakly)  # type: ignore[method-assign]
         self._due = self._core.measurement_due
         self._wandb = False if is_set(self.settings.get("skip_wandb"), True) else wandb
@@ -96,12 +134,28 @@ class Monitor:
         self._start_background()
         self._say()
 
-    def log_step(self, step: int, epoch: Optional[float] = None, loss: Any = None, grad_norm: Any = None,
-                 learning_rate: Any = None, attention_mask: Any = None, skip_wandb: bool = False, *, duration_s: Optional[float] = None,
-                 batch: Optional[int] = None, seq: Optional[int] = None, tokens: Optional[int] = None, squares: Optional[int] = None,
-                 padded_to: Optional[int] = None, samples: Optional[int] = None, images: Optional[int] = None,
-                 counted_flop: Optional[int] = None, lengths: Optional[Sequence[int]] = None,
-                 step_seconds: Optional[float] = None) -> None:
+    def log_step(
+        self,
+        step: int,
+        epoch: Optional[float] = None,
+        loss: Any = None,
+        grad_norm: Any = None,
+        learning_rate: Any = None,
+        attention_mask: Any = None,
+        skip_wandb: bool = False,
+        *,
+        duration_s: Optional[float] = None,
+        batch: Optional[int] = None,
+        seq: Optional[int] = None,
+        tokens: Optional[int] = None,
+        squares: Optional[int] = None,
+        padded_to: Optional[int] = None,
+        samples: Optional[int] = None,
+        images: Optional[int] = None,
+        counted_flop: Optional[int] = None,
+        lengths: Optional[Sequence[int]] = None,
+        step_seconds: Optional[float] = None,
+    ) -> None:
         """A step that ended now. Everything but its number may be left out.
 
         loss, grad_norm   numbers or tensors; one on a device is read by a later call, once it is there
@@ -121,14 +175,23 @@ class Monitor:
             rows, tokens, squares, _ = _masks.row_sums(list(lengths))
             self._core.count_prefill(rows, tokens, squares)
         except Exception as error:
-            self._left_out(error, f"count_prefill: {said(error)}: lengths of prompts were expected; they are left out", "count_prefill")
+            self._left_out(
+                error,
+                f"count_prefill: {said(error)}: lengths of prompts were expected; they are left out",
+                "count_prefill",
+            )
 
     def count_decode(self, sequences: int, context: int) -> None:
         """One decode step: a new token for each of `sequences`, which hold `context` tokens in all."""
         try:
             self._core.count_decode(sequences, context)
         except Exception as error:
-            self._left_out(error, f"count_decode({short(sequences)}, {short(context)}): two whole numbers were expected; the step is left out", "count_decode")
+            self._left_out(
+                error,
+                f"count_decode({short(sequences)}, {short(context)}): two whole numbers were expected; the step is"
+                " left out",
+                "count_decode",
+            )
 
     def set_phase(self, phase: str) -> None:
         """warmup, main or finetune: how often it pays to measure."""
@@ -145,8 +208,20 @@ class Monitor:
             let_through(error)
             return False
 
-    def add_reading(self, step: int, flop: int, *, attention_flop: Optional[int] = None, batch: int = 0, seq: int = 0,
-                    lengths: Optional[Sequence[int]] = None, tokens: int = 0, squares: int = 0, padded_to: int = 0, images: int = 0) -> None:
+    def add_reading(
+        self,
+        step: int,
+        flop: int,
+        *,
+        attention_flop: Optional[int] = None,
+        batch: int = 0,
+        seq: int = 0,
+        lengths: Optional[Sequence[int]] = None,
+        tokens: int = 0,
+        squares: int = 0,
+        padded_to: int = 0,
+        images: int = 0,
+    ) -> None:
         """FLOPs that were counted for a step of that shape; before the step is logged."""
         try:
             if lengths is not None:
@@ -159,10 +234,15 @@ class Monitor:
             if self._background is not None:
                 self._background.reading(step, shape, flop)
         except Exception as error:
-            self._left_out(error, f"add_reading: step {short(step)} with {short(flop)} FLOP is left out: {said(error)}", "add_reading")
+            self._left_out(
+                error,
+                f"add_reading: step {short(step)} with {short(flop)} FLOP is left out: {said(error)}",
+                "add_reading",
+            )
 
     def step(self, step: int, **fields: Any) -> "Step":
-        """A step as a block: timed, its operators counted where that is due, logged at its end. `fields` are log_step's."""
+        """A step as a block: timed, its operators counted where that is due, logged at its end. `fields` are
+        log_step's."""
         return Step(self, step, fields)
 
     def last_report(self) -> Optional[Answer]:
@@ -193,7 +273,9 @@ class Monitor:
         try:
             deadline = time.monotonic() + float(seconds)
         except Exception as error:
-            self._left_out(error, f"flush({short(seconds)}): a number of seconds was expected; it waits for up to 10", "flush")
+            self._left_out(
+                error, f"flush({short(seconds)}): a number of seconds was expected; it waits for up to 10", "flush"
+            )
             deadline = time.monotonic() + 10
         self._await_device(deadline)
         done = self._core.flush(max(0.0, deadline - time.monotonic()))
@@ -236,7 +318,8 @@ class Monitor:
     # What is no plain number.
 
     def _made_plain(self, *positional: Any, **named: Any) -> Optional[Dict[str, Any]]:
-        """log_step's arguments as plain numbers, `sums` of a mask among them, and _masks.Later where a device still has one. None: not to be logged."""
+        """log_step's arguments as plain numbers, `sums` of a mask among them, and _masks.Later where a device still
+        has one. None: not to be logged."""
         try:
             return self._cleaned(_bound(positional, named, self._warn))
         except Exception as error:
@@ -253,7 +336,12 @@ class Monitor:
                 raise ValueError("a number from 0 on was expected")
             self.count_tokens(count)
         except Exception as error:
-            self._left_out(error, f"count_tokens({', '.join(map(short, positional))}): a whole number from 0 on was expected; it is left out", "count_tokens")
+            self._left_out(
+                error,
+                f"count_tokens({', '.join(map(short, positional))}): a whole number from 0 on was expected; it is"
+                " left out",
+                "count_tokens",
+            )
 
     def _cleaned(self, given: Dict[str, Any]) -> Dict[str, Any]:
         step = given["step"]
@@ -272,9 +360,16 @@ class Monitor:
             if mask is not None:
                 plain["sums"] = _masks.sums(mask)
             elif lengths is not None:
-                plain["sums"] = _masks.row_sums(lengths.tolist() if hasattr(lengths, "tolist") else list(lengths), plain.get("padded_to", 0))
+                plain["sums"] = _masks.row_sums(
+                    lengths.tolist() if hasattr(lengths, "tolist") else list(lengths), plain.get("padded_to", 0)
+                )
         except Exception as error:
-            self._left_out(error, f"step {plain['step']}: its attention_mask or lengths cannot be used: {said(error)}; tokens a second and MFU are left out", "mask")
+            self._left_out(
+                error,
+                f"step {plain['step']}: its attention_mask or lengths cannot be used: {said(error)}; tokens a second"
+                " and MFU are left out",
+                "mask",
+            )
         unread = [value for value in plain.values() if getattr(value, "unread", False)]
         if unread and self._background is not None:
             self._unread.extend(unread)
@@ -285,7 +380,11 @@ class Monitor:
         try:
             if kind == "number":
                 return _masks.number(value)
-            if isinstance(value, bool) or not hasattr(value, "__index__") or not 0 <= value.__index__() < 2 ** _BITS[kind]:
+            if (
+                isinstance(value, bool)
+                or not hasattr(value, "__index__")
+                or not 0 <= value.__index__() < 2 ** _BITS[kind]
+            ):
                 raise ValueError("a whole number from 0 on was expected")
             return value.__index__()
         except Exception as error:
@@ -358,7 +457,9 @@ def _ignore(*positional: Any, **named: Any) -> None:
 
 def _bound(positional: Tuple[Any, ...], named: Dict[str, Any], warn: Callable[[str], None]) -> Dict[str, Any]:
     if len(positional) > len(_POSITIONAL):
-        raise TypeError(f"{len(positional)} arguments by position: {', '.join(_POSITIONAL)} were expected, the rest by name")
+        raise TypeError(
+            f"{len(positional)} arguments by position: {', '.join(_POSITIONAL)} were expected, the rest by name"
+        )
     given = dict(zip(_POSITIONAL, positional))
     for name, value in named.items():
         kind = _ARGUMENTS.get(name)

@@ -1,8 +1,8 @@
 """Weights & Biases, by the installed package: reports go to the run of the process, or to a run of the monitor's own.
 
-W&B takes the rows of a run in order. In a run that the program writes too, a report that comes after the program's newest row is merged
-into that row, the newest report winning; a run of our own (wandb=True) keeps every step. What W&B refuses is offered again after
-1, 2, 4 … 60 seconds; a report that it refuses ten times is left out.
+W&B takes the rows of a run in order. In a run that the program writes too, a report that comes after the program's
+newest row is merged into that row, the newest report winning; a run of our own (wandb=True) keeps every step. What
+W&B refuses is offered again after 1, 2, 4 … 60 seconds; a report that it refuses ten times is left out.
 """
 
 import collections
@@ -66,7 +66,11 @@ class WandbSink:
                 self._attempts = 0
             self._pause = min(_LONGEST_PAUSE, 2 * self._pause or 1.0)
             self._next = time.monotonic() + self._pause
-            warn(f"Weights & Biases: {type(error).__name__}: {said(error)}; it is tried again in the background, the other sinks go on", "wandb")
+            warn(
+                f"Weights & Biases: {type(error).__name__}: {said(error)}; it is tried again in the background, the"
+                " other sinks go on",
+                "wandb",
+            )
 
     def _run(self, warn: Warn) -> Optional[Any]:
         if self._own is not None:
@@ -79,10 +83,15 @@ class WandbSink:
             import wandb
         except ImportError:
             self._off = True
-            warn("wandb is not installed: nothing goes to Weights & Biases (pip install wandb); the other sinks go on", "wandb")
+            warn(
+                "wandb is not installed: nothing goes to Weights & Biases (pip install wandb); the other sinks go on",
+                "wandb",
+            )
             return None
         options = {"project": self._setting} if isinstance(self._setting, str) else {}
-        self._own = wandb.init(reinit="create_new", config={"mfu": self._settings}, settings=wandb.Settings(silent=True), **options)
+        self._own = wandb.init(
+            reinit="create_new", config={"mfu": self._settings}, settings=wandb.Settings(silent=True), **options
+        )
         return self._own
 
     def _log(self, run: Any, report: Dict[str, Any]) -> None:
@@ -94,7 +103,10 @@ class WandbSink:
             self._seen = run
             for pattern in ("perf/*", "mfu/*", "training/*"):
                 run.define_metric(pattern, step_metric="mfu/step")
-        row: Dict[str, Any] = {"mfu/step": step, **{f"training/{name}": report[name] for name in _METRICS if name in report}}
+        row: Dict[str, Any] = {
+            "mfu/step": step,
+            **{f"training/{name}": report[name] for name in _METRICS if name in report},
+        }
         row.update({name: value for name, value in report.items() if name.startswith(("perf/", "mfu/"))})
         basis = {name: report[name] for name in _BASIS if name in report}
         if basis != self._basis:
@@ -107,7 +119,10 @@ class WandbSink:
         self.lost += len(self._held)
         self._held.clear()
         if self.lost:
-            warn(f"Weights & Biases: {self.lost} reports did not reach it; mfu export has every step of a run directory", "wandb lost")
+            warn(
+                f"Weights & Biases: {self.lost} reports did not reach it; mfu export has every step of a run directory",
+                "wandb lost",
+            )
         if self._own is not None:
             try:
                 self._own.finish()

@@ -51,14 +51,19 @@ def uncovered_ns(start, end, covering):
 
 
 def test_waiting_and_transfer_of_eight_ranks_are_those_of_a_plain_reckoning():
-    """The k-th collective of each kind on one rank is the k-th on every other. Until the last rank has begun it, a rank waits; the rest is transfer. These ranks ran on one machine: one clock."""
+    """The k-th collective of each kind on one rank is the k-th on every other. Until the last rank has begun it, a
+    rank waits; the rest is transfer. These ranks ran on one machine: one clock."""
     import pytest
 
     if not EIGHT_RANKS.is_dir():
         pytest.skip("the traces of eight ranks are not at hand")
     communication, compute = [], []
     for rank in range(8):
-        events = [event for event in json.loads(gzip.open(EIGHT_RANKS / f"rank-{rank}.json.gz").read())["traceEvents"] if event.get("ph") == "X" and event.get("cat") == "kernel"]
+        events = [
+            event
+            for event in json.loads(gzip.open(EIGHT_RANKS / f"rank-{rank}.json.gz").read())["traceEvents"]
+            if event.get("ph") == "X" and event.get("cat") == "kernel"
+        ]
         spans = sorted((event["ts"] * 1000, (event["ts"] + event["dur"]) * 1000, event["name"]) for event in events)
         communication.append([span for span in spans if "nccl" in span[2]])
         compute.append(union([span[:2] for span in spans if "nccl" not in span[2]]))

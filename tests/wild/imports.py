@@ -41,7 +41,9 @@ FLOP = 2 * 2 * (2 * 8 * 16 * 32)
 WAYS = {
     "before torch": "import {0}\n" + STEP,
     "after torch": "import torch\nimport {0}\n" + STEP,
-    "in a thread": "import threading as t\nx = t.Thread(target=__import__, args=('{0}',))\nx.start(); x.join()\n" + STEP,
+    "in a thread": (
+        "import threading as t\nx = t.Thread(target=__import__, args=('{0}',))\nx.start(); x.join()\n" + STEP
+    ),
 }
 
 

@@ -25,5 +25,12 @@ class Model(lightning.LightningModule):
 
 lightning.seed_everything(0)
 data = TensorDataset(torch.randn(32, 16), torch.randint(0, 4, (32,)))
-lightning.Trainer(max_epochs=1, logger=False, enable_checkpointing=False, enable_progress_bar=False, accelerator="cpu", barebones=False, enable_model_summary=False).fit(
-    Model(), DataLoader(data, batch_size=8), DataLoader(data, batch_size=8))
+lightning.Trainer(
+    max_epochs=1,
+    logger=False,
+    enable_checkpointing=False,
+    enable_progress_bar=False,
+    accelerator="cpu",
+    barebones=False,
+    enable_model_summary=False,
+).fit(Model(), DataLoader(data, batch_size=8), DataLoader(data, batch_size=8))

@@ -1,15 +1,29 @@
 """PEFT: LoRA on a Llama, with the adapter switched off as the reference"""
 NEEDS = ["transformers", "peft"]
 EXPECT = {"steps": 3, "phases": {"train": 3, "forward": 3}}
-WHY = "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5 products"
+WHY = (
+    "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5"
+    " products"
+)
 
 import torch
 from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM
 
 torch.manual_seed(0)
-model = get_peft_model(LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, vocab_size=96)),
-                       LoraConfig(r=4, target_modules=["q_proj", "v_proj"]))
+model = get_peft_model(
+    LlamaForCausalLM(
+        LlamaConfig(
+            num_hidden_layers=2,
+            hidden_size=32,
+            intermediate_size=64,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            vocab_size=96,
+        )
+    ),
+    LoraConfig(r=4, target_modules=["q_proj", "v_proj"]),
+)
 optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=1e-3)
 for _ in range(3):
     ids = torch.randint(0, 96, (2, 16))

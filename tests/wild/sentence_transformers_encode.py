@@ -15,10 +15,14 @@ torch.manual_seed(0)
 class Bert(nn.Module):
     def __init__(self):
         super().__init__()
-        self.bert = BertModel(BertConfig(num_hidden_layers=2, hidden_size=32, intermediate_size=64, num_attention_heads=4, vocab_size=120))
+        self.bert = BertModel(
+            BertConfig(num_hidden_layers=2, hidden_size=32, intermediate_size=64, num_attention_heads=4, vocab_size=120)
+        )
 
     def forward(self, features):
-        features["token_embeddings"] = self.bert(features["input_ids"], attention_mask=features["attention_mask"]).last_hidden_state
+        features["token_embeddings"] = self.bert(
+            features["input_ids"], attention_mask=features["attention_mask"]
+        ).last_hidden_state
         return features
 
 

@@ -23,4 +23,6 @@ model = SentenceTransformer(modules=[inner, Pooling(32)], device="cpu")
 rows = Dataset.from_list([{"anchor": f"w{i} w2 w3", "positive": f"w{i} w4"} for i in range(8)])
 options = SentenceTransformerTrainingArguments(output_dir="out", max_steps=2, per_device_train_batch_size=4,
                                                report_to=[], save_strategy="no", disable_tqdm=True, use_cpu=True)
-SentenceTransformerTrainer(model=model, args=options, train_dataset=rows, loss=MultipleNegativesRankingLoss(model)).train()
+SentenceTransformerTrainer(
+    model=model, args=options, train_dataset=rows, loss=MultipleNegativesRankingLoss(model)
+).train()

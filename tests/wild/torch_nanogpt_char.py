@@ -1,7 +1,15 @@
 """nanoGPT's character model (written as its train.py), more positions than characters, with estimate_loss"""
 NEEDS = ["torch"]
-EXPECT = {"steps": 6, "tokens": 6 * 4 * 32 + 4 * 4 * 32, "kinds": {"training": 768, "evaluation": 512, "prompt": 0, "generated": 0, "padded": 0}, "phases": {"train": 6, "validation": 4}}
-WHY = "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5 products"
+EXPECT = {
+    "steps": 6,
+    "tokens": 6 * 4 * 32 + 4 * 4 * 32,
+    "kinds": {"training": 768, "evaluation": 512, "prompt": 0, "generated": 0, "padded": 0},
+    "phases": {"train": 6, "validation": 4},
+}
+WHY = (
+    "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5"
+    " products"
+)
 
 import torch
 from torch import nn
@@ -17,7 +25,9 @@ class Block(nn.Module):
 
     def forward(self, x):
         B, T, C = x.size()
-        q, k, v = (t.view(B, T, self.heads, C // self.heads).transpose(1, 2) for t in self.c_attn(self.ln_1(x)).split(C, dim=2))
+        q, k, v = (
+            t.view(B, T, self.heads, C // self.heads).transpose(1, 2) for t in self.c_attn(self.ln_1(x)).split(C, dim=2)
+        )
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).contiguous().view(B, T, C)
         x = x + self.c_proj(y)
         return x + self.c_out(F.gelu(self.c_fc(self.ln_2(x))))

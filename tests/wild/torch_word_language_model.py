@@ -1,6 +1,11 @@
 """torch's word_language_model/main.py: an LSTM, time before batch, with evaluation"""
 NEEDS = ["torch"]
-EXPECT = {"steps": 3, "tokens": 3 * 35 * 5 + 2 * 35 * 5, "samples": 3 * 5 + 2 * 5, "phases": {"train": 3, "validation": 2}}
+EXPECT = {
+    "steps": 3,
+    "tokens": 3 * 35 * 5 + 2 * 35 * 5,
+    "samples": 3 * 5 + 2 * 5,
+    "phases": {"train": 3, "validation": 2},
+}
 WHY = "FlopCounterMode has no formula for recurrent layers"
 
 import torch
@@ -10,7 +15,12 @@ from torch import nn
 class RNNModel(nn.Module):
     def __init__(self, ntoken=200, ninp=24, nhid=24):
         super().__init__()
-        self.drop, self.encoder, self.rnn, self.decoder = nn.Dropout(0.2), nn.Embedding(ntoken, ninp), nn.LSTM(ninp, nhid, 2, dropout=0.2), nn.Linear(nhid, ntoken)
+        self.drop, self.encoder, self.rnn, self.decoder = (
+            nn.Dropout(0.2),
+            nn.Embedding(ntoken, ninp),
+            nn.LSTM(ninp, nhid, 2, dropout=0.2),
+            nn.Linear(nhid, ntoken),
+        )
 
     def forward(self, input, hidden):
         output, hidden = self.rnn(self.drop(self.encoder(input)), hidden)

@@ -18,7 +18,10 @@ def collate(rows):
 
 
 torch.manual_seed(0)
-rows = [{"source": [5 + j for j in range(long)], "target": [7 + j for j in range(short)]} for long, short in ((7, 4), (4, 6))]
+rows = [
+    {"source": [5 + j for j in range(long)], "target": [7 + j for j in range(short)]}
+    for long, short in ((7, 4), (4, 6))
+]
 model = BartForConditionalGeneration(BartConfig(
     vocab_size=96, d_model=32, encoder_layers=1, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4,
     encoder_ffn_dim=64, decoder_ffn_dim=64, max_position_embeddings=32))

@@ -1,7 +1,10 @@
 """TRL's SFTTrainer on text made here (Llama from a config)"""
 NEEDS = ["trl", "datasets", "transformers"]
 EXPECT = {"steps": 2, "phases": ["train"]}
-WHY = "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5 products"
+WHY = (
+    "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5"
+    " products"
+)
 
 import torch
 from datasets import Dataset
@@ -14,7 +17,30 @@ words = {word: index for index, word in enumerate(["<pad>", "<eos>", "<unk>"] + 
 plain = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
 plain.pre_tokenizer = pre_tokenizers.Whitespace()
 tokenizer = PreTrainedTokenizerFast(tokenizer_object=plain, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>")
-model = LlamaForCausalLM(LlamaConfig(num_hidden_layers=2, hidden_size=32, intermediate_size=64, num_attention_heads=4, num_key_value_heads=2, vocab_size=96))
+model = LlamaForCausalLM(
+    LlamaConfig(
+        num_hidden_layers=2,
+        hidden_size=32,
+        intermediate_size=64,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=96,
+    )
+)
 rows = Dataset.from_list([{"text": " ".join(f"w{(i * 7 + j) % 93}" for j in range(12))} for i in range(8)])
-SFTTrainer(model=model, processing_class=tokenizer, train_dataset=rows,
-           args=SFTConfig(output_dir="out", max_steps=2, per_device_train_batch_size=4, report_to=[], save_strategy="no", disable_tqdm=True, use_cpu=True, bf16=False, max_length=16)).train()
+SFTTrainer(
+    model=model,
+    processing_class=tokenizer,
+    train_dataset=rows,
+    args=SFTConfig(
+        output_dir="out",
+        max_steps=2,
+        per_device_train_batch_size=4,
+        report_to=[],
+        save_strategy="no",
+        disable_tqdm=True,
+        use_cpu=True,
+        bf16=False,
+        max_length=16,
+    ),
+).train()

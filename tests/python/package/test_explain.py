@@ -22,13 +22,19 @@ def command(*arguments):
         binary = Path(mfu.__path__[0]) / "bin" / "mfu"
     if not binary.exists():
         binary = ROOT / "build" / "release" / "mfu"
-    return json.loads(subprocess.run([binary, "explain", *map(str, arguments), "--json"], capture_output=True, text=True, check=True).stdout)
+    return json.loads(
+        subprocess.run(
+            [binary, "explain", *map(str, arguments), "--json"], capture_output=True, text=True, check=True
+        ).stdout
+    )
 
 
 def test_is_what_the_command_says():
     assert mfu.explain(TRACE) == command(TRACE)
     assert mfu.explain([TRACE], window="all", peak=1e15) == command(TRACE, "--window", "all", "--peak", "1e15")
-    assert mfu.explain(TRACE, device="NVIDIA H100 80GB HBM3", dtype="fp16") == command(TRACE, "--device", "NVIDIA H100 80GB HBM3", "--dtype", "fp16")
+    assert mfu.explain(TRACE, device="NVIDIA H100 80GB HBM3", dtype="fp16") == command(
+        TRACE, "--device", "NVIDIA H100 80GB HBM3", "--dtype", "fp16"
+    )
 
 
 def test_tables_are_columns_of_equal_length():
@@ -40,7 +46,9 @@ def test_tables_are_columns_of_equal_length():
     assert sum(told.ledger["duration_ns"]) == told.ranks[0].window.duration_ns
     assert told.operators["name"] == ["aten::addmm"] and told.operators["flop"] == [2147483648]
     lines = [told.steps[line] for line in dict.fromkeys(told.ledger["line"])]
-    assert [sum(row) for row in zip(*lines)] == [end - start for start, end in zip(told.steps["start_ns"], told.steps["end_ns"])]
+    assert [sum(row) for row in zip(*lines)] == [
+        end - start for start, end in zip(told.steps["start_ns"], told.steps["end_ns"])
+    ]
     assert told.mfu == told.summary.mfu and told.findings[0].id == "synchronization"
 
 
@@ -81,11 +89,20 @@ def test_ctrl_c_ends_it(tmp_path):
     fifo = tmp_path / "trace.json"
     os.mkfifo(fifo)
     # A shell's background job has SIGINT ignored, and hands that on.
-    program = "import mfu, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); print('ready', flush=True); mfu.explain(sys.argv[1])"
-    process = subprocess.Popen([sys.executable, "-c", program, fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    program = (
+        "import mfu, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); print('ready', flush=True);"
+        " mfu.explain(sys.argv[1])"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline() == "ready\n"
     pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)  # opens at once, whoever reads
-    os.write(pipe, b'{"traceEvents": [' + b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1},' * 20)
+    os.write(
+        pipe,
+        b'{"traceEvents": ['
+        + b'{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1},' * 20,
+    )
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
     for _ in range(600):  # a reader that waits for bytes sees the wish at the next ones
