@@ -1,5 +1,6 @@
-// The blocks families are made of: attention, MLP, experts, norms, tables. Each appends components
-// to a layer, in the order of the forward pass, so that a gradient finds its way (wire::).
+// The blocks that families are made of: attention, MLP, experts, norms, tables. Each adds
+// components to a layer in the order of the forward pass, because gradients follow that order back
+// (wire::).
 #pragma once
 
 #include <string>
@@ -11,12 +12,12 @@ namespace mfu {
 
 enum class NormKind : std::uint8_t { rms, layer, none };  // layer: with a bias
 
-// How a block stands in its model: what its weights are called, whose rows it sees.
+// The place of a block in its model: the prefix of its weights' names, and which rows it sees.
 struct Place {
   std::string prefix{};      // "self_attn."
   Rows rows = Rows::tokens;  // and the mask's lengths
   std::uint8_t reads = wire::normed;
-  // A tower or MTP block reports under one part; else each under its own.
+  // All work of a tower or MTP block counts for this part. Otherwise each component has its own.
   std::optional<Part> part{};
   Part part_or(Part own) const { return part.value_or(own); }
 };
@@ -115,10 +116,10 @@ void add_delta_net(LayerKind& layer, const DeltaNetBlock& block, const Place& pl
 // A stage of one thing that does not repeat.
 Stage single_stage(std::string prefix, Stream stream, LayerKind kind);
 
-// The same work with the weights of another layer.
+// The same layer without weights of its own: it uses those of another layer.
 LayerKind borrowed(LayerKind layer);
 
-// Layers by an index of kinds, equal neighbours run together.
+// Makes a stage from a list of layer kinds by index. Equal neighbours become one run.
 Stage layer_stage(std::string prefix, Stream stream, std::vector<LayerKind> kinds,
                   const std::vector<std::uint32_t>& kind_of_layer);
 Stage uniform_stage(std::string prefix, Stream stream, LayerKind kind, std::uint64_t layers);

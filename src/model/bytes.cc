@@ -1,4 +1,4 @@
-// Bytes: weights in their format, the cache, and what a step of inference has to move.
+// Bytes of weights in their format, of the cache, and what a step of inference must move.
 #include <algorithm>
 #include <cmath>
 
@@ -74,7 +74,8 @@ double experts_reached(const Projection& work, std::uint64_t rows) {
 std::uint64_t read_bytes(const ModelSpec& model, const Stage& stage, const Component& component,
                          const ResolvedWork& load) {
   if (component.part == Part::embedding) {
-    // A lookup reads its rows; a tied head reads the table where it stands.
+    // A lookup reads only its rows. A tied head reads the whole table, which is counted at the
+    // head.
     std::uint64_t rows = std::min(load.sums.tokens, model.vocab);
     return rows * model.hidden * model.format.bits / 8;
   }
@@ -123,7 +124,7 @@ void Traffic::add_attention(const Attention& attention, Part part, std::uint64_t
   for (const Span& span : load.spans) {
     need.kv_cache += each * kept(attention.mask, span.context + span.length) * span.count;
     std::uint64_t seen = kept(attention.mask, span.context);
-    // Sparse attention reads the chosen keys only, the indexer all of them.
+    // Sparse attention reads only the chosen keys, but the indexer reads all of them.
     if (attention.mask.kind == MaskKind::top_k) {
       seen = std::min(seen, attention.mask.size * span.length);
     }

@@ -45,9 +45,9 @@ constexpr std::array<ConventionRow, kConventionCount> kRows = {{
     {Convention::six_n, "6n", "arXiv 2001.08361 §2.1", "6N alone: attention scores left out"},
 }};
 
-// Of one pass forward: weights a token passes through, and what is beside them.
+// The FLOPs of one forward pass: of the weights that tokens use, and of attention.
 struct Terms {
-  FlopCount weights;    // counted alike in the backward pass
+  FlopCount weights;    // counted the same way in the backward pass
   FlopCount attention;  // scores and values
 };
 
@@ -172,7 +172,7 @@ constexpr std::string_view kVerlTypes[] = {
     "qwen3_vl", "qwen3_vl_moe", "deepseek_v3", "mistral",  "gemma3_text", "seed_oss", "apertus",
     "gpt_oss",  "mimo",         "minicpmv",    "minicpmo", "glm4v",       "shape"};
 
-// Empty: defined.
+// Why a convention does not define this model. Empty if it does.
 std::string why_undefined(Convention convention, const ModelSpec& model, const ModelFacts& facts) {
   if (convention == Convention::exact || convention == Convention::flopcounter ||
       convention == Convention::flopcounter_fused) {

@@ -1,4 +1,4 @@
-// What conventions are written in: sums over the text decoder, and the step's tokens and areas.
+// The quantities that conventions use: sums over the text decoder, and the step's tokens and areas.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,8 @@ struct AttentionFacts {
 
 struct ModelFacts {
   std::uint64_t parameters = 0, active = 0, embedding = 0, vision = 0;
-  // Weights of matrix multiplies a token visits, biases left out; the head once, tied or not.
+  // Weights of matrix multiplies that a token uses, without biases. The head counts once, tied or
+  // not.
   std::uint64_t matmul = 0, router = 0, head = 0;
   std::uint64_t layers = 0, hidden = 0, vocab = 0, ffn = 0;
   bool tied = false, gated = true;

@@ -52,7 +52,7 @@ FlopCount text_pairs_of_sums(const Attention& attention, const ResolvedWork& loa
   return wide((load.sums.squares + load.sums.tokens) / 2) + cached;
 }
 
-// A training step does not say where its prompts end: their pictures are known.
+// A training step does not tell where its prompts end, but their images are known.
 Mask resolved(const Mask& mask, const ResolvedWork& load) {
   if (mask.kind != MaskKind::prefix || mask.size != kPromptPrefix) return mask;
   if (load.phase == Phase::decode) return {MaskKind::causal, 0};
@@ -61,7 +61,7 @@ Mask resolved(const Mask& mask, const ResolvedWork& load) {
           load.needed[static_cast<std::size_t>(Rows::merged)] / load.sums.sequences};
 }
 
-// What a picture's tokens see of those that follow them: half of its square.
+// Extra pairs, because an image's tokens also see those that follow them: half of its square.
 FlopCount picture_pairs(const Attention& attention, const ResolvedWork& load) {
   if (!attention.pictures_whole || load.images == 0 || load.phase == Phase::decode) return 0;
   std::uint64_t each = load.needed[static_cast<std::size_t>(Rows::merged)] / load.images;
@@ -90,7 +90,7 @@ FlopCount text_pairs(const Attention& given, const ResolvedWork& load, Counting 
   return pairs;
 }
 
-// Scores against keys, and weights against values: widths of the two products.
+// The widths of the two products: queries with keys, and weights with values.
 struct Widths {
   std::uint64_t scores = 0, values = 0;
 };
@@ -121,8 +121,8 @@ FlopCount attention_backward(const Attention& attention, const ResolvedWork& loa
   return total_pairs(attention, load, counting) * 2 * attention.heads * width;
 }
 
-// Outputs that HF's causal convolution computes: it pads both ends by k - 1 and cuts; on a cache it
-// runs over the k kept inputs as well, a single token unpadded.
+// The outputs that the causal convolution of Hugging Face computes. It pads both ends by k - 1 and
+// cuts the result. With a cache it also runs over the k kept inputs; a single token is not padded.
 std::uint64_t convolution_outputs(const Convolution& convolution, const Span& span, Phase phase) {
   std::uint64_t k = convolution.kernel;
   if (span.context != 0) return span.length == 1 ? 2 : span.length + 2 * k - 1;
@@ -164,8 +164,8 @@ FlopCount delta_chunked(const Recurrence& work, std::uint64_t length) {
          rows * 6 * work.heads * work.key_dim * work.value_dim;
 }
 
-// The first state is constant and the last is dropped, two products each without one gradient pair;
-// each solve brings one product for the gradient of its matrix.
+// The first state is constant and the last one is dropped, so two products of each have no gradient
+// pair. Each triangular solve adds one product, for the gradient of its matrix.
 FlopCount delta_chunked_backward(const Recurrence& work, std::uint64_t length) {
   FlopCount rows = padded(length, work.chunk);
   FlopCount unused = FlopCount(8) * work.heads * work.chunk * work.key_dim * work.value_dim;

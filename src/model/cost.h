@@ -7,8 +7,8 @@ namespace mfu {
 
 FlopCount forward_flop(const Component& component, const ResolvedWork& load, Counting counting);
 
-// What the backward pass computes: gradients of inputs whose wires carry one, and of the weights
-// where they are trained.
+// What the backward pass computes: gradients of the inputs that need one, and gradients of weights
+// that are trained.
 struct BackwardNeed {
   std::uint8_t wires = 0xff;  // those that need a gradient, before this component
   bool trained = true;
@@ -23,10 +23,10 @@ struct AdapterFlop {
 AdapterFlop adapter_flop(const Projection& projection, const ResolvedWork& load, Counting counting,
                          std::uint64_t rank, bool input_gradient);
 
-// The recurrence alone, for conventions: FLOPs a token of what is needed.
+// The FLOPs per token that the recurrence alone needs, for conventions.
 std::uint64_t recurrence_flop_per_token(const Recurrence& recurrence);
 
-// Pairs a mask lets through, of all sequences that these rows belong to.
+// The pairs that a mask allows, summed over all sequences.
 FlopCount total_pairs(const Attention& attention, const ResolvedWork& load, Counting counting);
 
 }  // namespace mfu

@@ -33,8 +33,8 @@ std::span<const Family> internvl_families();
 // The family of a model type; null where nobody described it.
 const Family* find_family(std::string_view type);
 
-// The decoder of a multimodal config: its text_config, or the top level of older files. `tied`: the
-// outer class's default; none: the decoder's own word counts.
+// Adds the decoder of a multimodal config, from its text_config or from the top level of older
+// files. `tied` is the outer class's default; if none, the decoder's own setting counts.
 void add_text_decoder(const Fields& config, ModelSpec& model, std::string_view fallback_type,
                       std::optional<bool> tied);
 // Notes its absence.

@@ -1,6 +1,6 @@
-// A config.json as the family files read it: by field, with the defaults of the Hugging Face class.
-// What is wrong is kept, not returned, so that a family reads like a table; whoever drives the
-// family asks problem() once at the end.
+// Reads a config.json by field, with the defaults of the Hugging Face class. Errors are collected
+// instead of returned, so that a family file reads like a table. The caller of the family asks
+// problem() once at the end.
 #pragma once
 
 #include <initializer_list>
@@ -52,13 +52,13 @@ class Fields {
 
   void complain(std::string_view name, std::string_view what) const;
   void lacks(std::string_view name) const;
-  // Sizes a model hardly goes without that came from the class, not from the config.
+  // Important sizes that the config does not have, so that the class's defaults were used.
   const std::vector<std::string>& defaults_taken() const { return shared_->defaults; }
   // The first thing that was wrong, or everything that was missing.
   Result<void> problem() const;
 
-  // Overrides that nothing read: an error where a field of nearly that name was read and the config
-  // has none of the name, else a sentence each.
+  // Overrides that nothing read. If a field with a similar name was read and the config has no
+  // field of that name, this is an error. Otherwise there is a sentence for each.
   Result<std::vector<std::string>> unread_overrides() const;
 
   const std::string& file() const { return shared_->file; }

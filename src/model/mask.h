@@ -21,8 +21,8 @@ struct Span {
 // `blocks`, which are counted by block_pairs.
 Uint128 attended_pairs(const Mask& mask, const Span& span, std::uint64_t encoder);
 
-// Keys that eager code holds for one sequence: everything, or what a sliding cache kept and the
-// new.
+// Keys that eager code holds for one sequence: all of them, or those that a sliding cache kept and
+// the new ones.
 std::uint64_t held_keys(const Mask& mask, const Span& span, std::uint64_t encoder);
 
 // Σ over blocks of side `side` of their squared area, the last ones of a row or column cut short.

@@ -59,7 +59,7 @@ std::uint64_t active_parameters_of(const Component& component) {
 
 namespace {
 
-// What no class could compute with, whichever fields said so.
+// Says why a component is impossible for any class. Empty if it is possible.
 std::string impossible(const Component& component) {
   if (const auto* attention = std::get_if<Attention>(&component.work)) {
     bool shares = attention->kv_heads != 0 && attention->heads % attention->kv_heads == 0;
@@ -68,7 +68,7 @@ std::string impossible(const Component& component) {
                        attention->heads, attention->kv_heads);
   }
   const auto* work = std::get_if<Projection>(&component.work);
-  // One copy that no token visits is a weight that is stored and not used here (DiT's class norm).
+  // A single copy that no token uses is a weight that is only stored (DiT's class norm).
   if (work == nullptr || work->copies <= 1) return "";
   if (work->active >= 1 && work->active <= work->copies) return "";
   return fmt::format("a token visits {} of {} experts: give 1 to {}", work->active, work->copies,

@@ -47,7 +47,7 @@ std::string folder_name(std::string_view path) {
   return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
 
-// What an unknown type would have to say for its shape to be known at all.
+// The error for an unknown type. It names the fields that even its shape would need.
 Failure unknown_type(const Fields& config, const std::string& type) {
   std::vector<std::string> missing;
   for (std::string_view field : {"hidden_size", "num_hidden_layers", "num_attention_heads",
@@ -73,8 +73,8 @@ std::string letters_of(std::string_view name) {
   return to_lower(letters);
 }
 
-// The model type whose name starts that of the class, where it is none of this family's kind;
-// names that start like no type we know may be anybody's.
+// The model type whose name begins the class's name, if it belongs to another family. If no known
+// type begins the name, the class may belong to any family.
 std::string other_family(std::string_view architecture, const Family& family) {
   std::string name = letters_of(architecture), own = letters_of(family.type);
   for (std::string_view suffix : {"text", "model", "vision"}) {
@@ -92,8 +92,8 @@ std::string other_family(std::string_view architecture, const Family& family) {
   return std::string(nearest);
 }
 
-// The family whose name begins that of the class, longest first: Qwen2MoeForCausalLM is one of
-// qwen2_moe.
+// The model type whose name begins the class's name, the longest one: Qwen2MoeForCausalLM belongs
+// to qwen2_moe.
 std::string type_of_class(std::string_view architecture) {
   std::string name = letters_of(architecture), nearest;
   for (std::span<const Family> families : all_families()) {
@@ -164,7 +164,7 @@ bool is_params(const Fields& config) {
          config.has("n_heads");
 }
 
-// As many prediction layers as were asked for, of the kind that the config has.
+// Sets the number of prediction layers that was asked for, of the kind in the config.
 Result<void> set_mtp_layers(ModelSpec& model, std::uint64_t layers, std::string_view name) {
   for (Stage& stage : model.stages) {
     if (!stage.mtp || stage.order.empty()) continue;
@@ -186,7 +186,7 @@ std::uint64_t bits_of(const Fields& config) {
                                                                                               : 16;
 }
 
-// What the bytes of weights rest on where the config names a format nobody described here.
+// Adds notes on what was assumed for the bytes of weights, if the config names an unknown format.
 void note_formats(const Fields& config, std::vector<std::string>& notes) {
   constexpr std::string_view kTypes[] = {"bfloat16",      "float16",     "float32", "float64",
                                          "float8_e4m3fn", "float8_e5m2", "int8",    "auto"};

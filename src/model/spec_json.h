@@ -1,5 +1,5 @@
-// A model as it stands in memory, kept and read back: for models that came from no config.json, and
-// for what of one is trained. Between processes of one version; no interchange format.
+// Stores a model from memory and reads it back, for models without a config.json and for what is
+// trained. Only processes of the same version may exchange it.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// A model from the shapes of its tensors, where no config says what it is: every matrix is counted,
-// what shapes do not show is left out, and the model says it is a lower bound.
+// Makes a model from the shapes of its tensors if there is no config. Every matrix is counted. What
+// shapes do not show is left out, so the model is marked as a lower bound.
 #pragma once
 
 #include <cstdint>

@@ -40,8 +40,8 @@ PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64
 
 Tower read_clip_tower(const Fields& config, ModelSpec& model);
 Tower read_siglip_tower(const Fields& config, ModelSpec& model);
-// The pooling head: attention from one learned query over all patches. Where nobody reads what it
-// says, it runs and is not trained.
+// The pooling head: attention from one learned query over all patches. If nobody reads its output,
+// it runs but is not trained.
 void add_siglip_head(ModelSpec& model, const Tower& tower, bool read = true);
 
 }  // namespace mfu

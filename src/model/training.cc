@@ -132,7 +132,7 @@ void Planner::count(const LayerKind& kind, const LayerPlan& layer) {
     if (layer.trained >> i & 1) plan.parameters_trained += parameters_of(component) * layer.count;
     if (layer.adapted >> i & 1) {
       const auto& work = std::get<Projection>(component.work);
-      if (!work.stored) continue;  // the adapter is with the weights it adapts
+      if (!work.stored) continue;  // the adapter belongs to the layer that stores the weights
       std::uint64_t adapter = work.copies * plan.lora_rank * (work.in + work.out) * layer.count;
       plan.parameters_adapter += adapter;
       plan.parameters_trained += adapter;
@@ -148,7 +148,7 @@ void Planner::plan_stage(const Stage& stage) {
   for (const LayerRun& run : stage.order) {
     const LayerKind& kind = stage.kinds[run.kind];
     std::uint64_t adapted = adapted_of_kind[run.kind];
-    // Without patterns every layer of the run is alike.
+    // Without patterns all layers of the run are the same.
     std::uint64_t step = options.frozen.empty() || !stage.repeated ? run.count : 1;
     for (std::uint64_t done = 0; done < run.count; done += step) {
       LayerPlan layer{run.kind, step, trained_bits(stage, kind, index + done), adapted};

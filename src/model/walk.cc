@@ -76,14 +76,14 @@ void Walk::add_layers(const Stage& stage, const LayerPlan& plan, std::uint64_t c
       live |= component.writes;
     }
   }
-  // A layer that no gradient passes through has no backward pass to recompute for.
+  // If no gradient passes through a layer, it has no backward pass and nothing is recomputed.
   if (live == 0) recomputed = recomputed_before;
 }
 
 void Walk::walk_stage(const Stage& stage, const std::vector<LayerPlan>* plan) {
   std::uint8_t& live = wires[static_cast<std::size_t>(stage.stream)];
   std::size_t runs = plan != nullptr ? plan->size() : stage.order.size();
-  // Like layers that find the wires alike cost alike: they wait, and are one product.
+  // Identical layers with identical inputs cost the same, so they are counted once and multiplied.
   std::vector<LayerPlan> waiting;
   auto add_waiting = [&] {
     for (const LayerPlan& run : waiting) add_layers(stage, run, run.count);
@@ -101,7 +101,7 @@ void Walk::walk_stage(const Stage& stage, const std::vector<LayerPlan>* plan) {
       at->count += run.count;
       continue;
     }
-    // Wires only ever gain, so a few layers on they stay.
+    // Wires are only ever added, so after a few layers they no longer change.
     while (run.count != 0 && train() && wires_after(stage.kinds[run.kind], run, live) != live) {
       add_waiting();
       add_layers(stage, run, 1);

@@ -1,5 +1,5 @@
-// The walk over a model's layers that every FLOP count is: each component once, with the wires that
-// carry a gradient where it stands.
+// The walk over a model's layers behind every FLOP count. It visits each component once and knows
+// which values need a gradient there.
 #pragma once
 
 #include "model/cost.h"
