@@ -65,14 +65,14 @@ Result<Workload> workload_of(const Step& step) {
   work.mtp = step.mtp;
   if (step.lengths) {
     if (step.batch != 1 || step.sequence)
-      return fail(ErrorCode::invalid_argument, "lengths stands instead of batch and seq");
+      return fail(ErrorCode::invalid_argument, "lengths replaces batch and seq. Leave those out");
     if (step.lengths->empty())
-      return fail(ErrorCode::invalid_argument, "lengths: at least one was expected");
+      return fail(ErrorCode::invalid_argument, "lengths: give at least one");
     work.lengths = *step.lengths;
   }
   if (step.image_grid) {
     if (step.image_grid->size() != 3)
-      return fail(ErrorCode::invalid_argument, "image_grid: (T, H, W) was expected");
+      return fail(ErrorCode::invalid_argument, "image_grid: write it as (T, H, W)");
     work.grid = {(*step.image_grid)[0], (*step.image_grid)[1], (*step.image_grid)[2]};
   }
   return work;
@@ -87,7 +87,7 @@ Result<std::optional<std::chrono::nanoseconds>> duration_of(const Timing& timing
                                                             std::uint64_t tokens) {
   if (timing.step_seconds && timing.tokens_per_second) {
     return fail(ErrorCode::invalid_argument,
-                "step_seconds and tokens_per_second say the same thing: give one");
+                "step_seconds and tokens_per_second say the same thing. Give only one");
   }
   if (!timing.step_seconds && !timing.tokens_per_second)
     return std::optional<std::chrono::nanoseconds>();

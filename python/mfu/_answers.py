@@ -41,7 +41,7 @@ class NeedAnswer(Answer):
 
 
 class DeviceAnswer(Answer):
-    """A device and its peaks; device["bf16"] is the dense peak an MFU in that type is a fraction of."""
+    """A device and its peaks. device["bf16"] is the dense peak that an MFU in bf16 is compared with."""
 
     device: Answer
     peaks: List[Answer]
@@ -67,7 +67,8 @@ class PeakAnswer(Answer):
 
 
 class UtilizationAnswer(Answer):
-    """MFU, HFU and MBU as fractions of 1, and what they are of. Above 1 is a contradiction: see `contradictions`."""
+    """MFU, HFU and MBU as fractions of 1, with the peak behind them. A value above 1 is a contradiction: see
+    `contradictions`."""
 
     mfu: float
     hfu: "float | None"
@@ -93,7 +94,7 @@ class PlanAnswer(Answer):
 
 
 class ConversionAnswer(Answer):
-    """An MFU in another convention's terms (mfu.convert/1)."""
+    """An MFU, converted to another convention (mfu.convert/1)."""
 
     mfu_from: float
     mfu_to: float

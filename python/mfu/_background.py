@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Background:
-    """Of one monitor; ends with it."""
+    """The threads of one monitor. They end with it."""
 
     def __init__(self, monitor: "Monitor", wandb: Union[bool, str, None]) -> None:
         from ._ranks import Ranks
@@ -81,7 +81,7 @@ class Background:
         return self._main.flush(deadline) and (self._feeds is None or self._feeds.flush(deadline))
 
     def close(self, deadline: float) -> None:
-        """What hangs beyond the deadline is left."""
+        """Ends both threads. One that hangs beyond the deadline is left alone."""
         if os.getpid() != self._pid:
             return
         for turns in (self._main, self._feeds):
@@ -135,7 +135,7 @@ class _Turns:
         self._woken.set()
 
     def join(self, deadline: float) -> bool:
-        """Whether it has ended by then."""
+        """Waits until the deadline. Returns whether the thread has ended."""
         if self._thread is threading.current_thread():
             return True
         self._thread.join(max(0.0, deadline - time.monotonic()))

@@ -103,7 +103,7 @@ class Counted:
             warnings.warn(f"mfu.count: {self.problem}", RuntimeWarning, stacklevel=3)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """As a decorator, every call counts anew."""
+        """As a decorator: every call starts a new count."""
         import functools
 
         @functools.wraps(function)
@@ -177,8 +177,8 @@ class Counted:
 
     @property
     def by_module(self) -> Dict[str, int]:
-        """Each module with all inside it, forward and backward; named by the outermost module's class, then by
-        attributes."""
+        """FLOPs of each module with everything inside it, forward and backward. A name is the class of the outermost
+        module, then attributes."""
         return {
             _modules.GLOBAL: self.hardware_flop or 0,
             **{name: sum(by.values()) for name, by in self._module_counts().items()},
@@ -195,8 +195,8 @@ class Counted:
         """MFU and HFU of what was counted in the time it took, each data type against its own peak:
         utilization(device="NVIDIA H100 80GB HBM3").mfu.
 
-        `dtype` holds all of it against that type's peak, `peak` against a rate. Without any of them: the device that
-        torch runs on.
+        `dtype` compares all of it with the peak of that type, `peak` with a rate. Without both, the device that torch
+        runs on is used.
         """
         from ._answers import UtilizationAnswer
         from ._errors import NotFound
@@ -241,7 +241,8 @@ class Counted:
 
 
 def work_by_type(totals: Any) -> List[Tuple[str, bool, int, int]]:
-    """Counted FLOPs as _core.Peaks.utilization takes them: type, whether in convolutions, model and hardware FLOPs."""
+    """The counted FLOPs in the form that _core.Peaks.utilization takes: type, whether in convolutions, model and
+    hardware FLOPs."""
     work: Dict[Tuple[str, bool], List[int]] = {}
     for (operator, dtype, reason), row in (totals.rows if totals is not None else {}).items():
         if not reason:

@@ -1,4 +1,4 @@
-"""The library's errors as exceptions: one class a code, each also the built-in one that fits."""
+"""The library's errors as exceptions: one class per code. Each is also the built-in exception that fits."""
 
 
 class Error(Exception):
@@ -15,7 +15,7 @@ class InvalidArgument(Error, ValueError):
 
 
 class NotFound(Error, LookupError):
-    """A name that nothing has; the message lists the nearest."""
+    """An unknown name. The message lists the nearest ones."""
 
     code = "not_found"
 
@@ -27,7 +27,7 @@ class Malformed(Error, ValueError):
 
 
 class Unsupported(Error, ValueError):
-    """Something nobody described yet."""
+    """Something that mfu does not know yet."""
 
     code = "unsupported"
 
@@ -46,10 +46,10 @@ _CLASSES = {each.code: each for each in (InvalidArgument, NotFound, Malformed, U
 
 
 def exception_of(code: str, message: str) -> Error:
-    """For the native module."""
+    """Used by the native module."""
     return _CLASSES[code](message)
 
 
 def file_error(error: Error) -> Error:
-    """The same error, as FileMissing where the reason is a file that is not there."""
+    """The same error, as FileMissing if the reason is a missing file."""
     return FileMissing(str(error)) if isinstance(error, NotFound) and "No such file" in str(error) else error

@@ -16,15 +16,15 @@ def _devices(text: str) -> PeakAnswer:
 
 
 def devices(name: str = "", *, catalog: str = "") -> List[DeviceAnswer]:
-    """Every device of the catalogue that the name fits ("h100": all its forms); all of them without a name."""
+    """Every device of the catalogue that matches the name ("h100": all its variants). Without a name, all devices."""
     return _devices(_core.devices(name, catalog)).devices
 
 
 def peak(name: str, *, catalog: str = "") -> DeviceAnswer:
     """The one device of that name, as its driver prints it: peak("NVIDIA H100 80GB HBM3")["bf16"].flop_per_s.
 
-    NotFound with the nearest names where nothing fits, InvalidArgument with the candidates where several do. Nothing
-    is guessed. `catalog` is a CSV of your own devices (docs/formats/catalog.md).
+    Raises NotFound with the nearest names if nothing matches, and InvalidArgument with the candidates if several do.
+    Nothing is guessed. `catalog` is a CSV of your own devices (docs/formats/catalog.md).
     """
     if not name.strip():
         raise InvalidArgument("name a device as its driver prints it; mfu.machine() has this machine's")
@@ -35,8 +35,8 @@ def peak(name: str, *, catalog: str = "") -> DeviceAnswer:
 
 
 def machine(*, catalog: str = "") -> PeakAnswer:
-    """This machine's devices: accelerators by their drivers, then the processor, with the ceiling measured for each,
-    if one was."""
+    """The devices of this machine: accelerators by their drivers, then the processor, each with its measured ceiling
+    if there is one."""
     text, told = _core.machine(catalog)
     for line in told:
         warnings.warn(line, RuntimeWarning, stacklevel=2)
@@ -58,7 +58,8 @@ def utilization(
     """MFU (and HFU, MBU) of work done in a time: utilization(counted.model_flop, 1.27, device="NVIDIA H100 80GB
     HBM3").mfu.
 
-    The FLOPs are of the whole job, the peak of one device. Above 1 is not clamped: `contradictions` names the suspect.
+    The FLOPs are those of the whole job; the peak is that of one device. A value above 1 is not clamped:
+    `contradictions` names the likely cause.
     """
     try:
         found = _core.utilization(
@@ -91,10 +92,11 @@ def plan(
     """Devices, days and cost of a training run: plan("config.json", tokens=15e12, device="NVIDIA H100 80GB HBM3",
     devices=[512, 1024]).
 
-    `flop` is the whole work instead of a model and tokens; `mfu` what to expect of it; `price` of a device-hour.
+    `flop` is the whole work, instead of a model and tokens. `mfu` is the MFU to expect, and `price` that of a
+    device-hour.
     """
     if (flop is None) == (model is None or tokens is None):
-        raise InvalidArgument("what is to be trained? Give a model and tokens, or the FLOPs with flop=")
+        raise InvalidArgument("say what to train: a model with tokens, or the FLOPs with flop=")
     assumptions = []
     parameters = 0
     if flop is not None:

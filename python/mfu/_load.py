@@ -1,4 +1,4 @@
-"""The observer of this process, one instance however it came: by `mfu run`'s injection or by this package."""
+"""The observer of this process. There is one instance, whether `mfu run` or this package loaded it."""
 
 import importlib.util
 import os
@@ -9,7 +9,7 @@ _NAME = "_mfu_observer"  # the injection's name for it, so that both find the sa
 
 
 def observer() -> Any:
-    """The glue around libmfu_torch.so (mfu/_observer); imports torch no earlier than the caller uses it."""
+    """The glue around libmfu_torch.so (mfu/_observer); imports torch only when the caller uses it."""
     loaded = sys.modules.get(_NAME)
     if loaded is None:
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_observer")

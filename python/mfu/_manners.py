@@ -1,5 +1,4 @@
-"""How the package speaks and what it lets through: warnings that never raise, and exceptions that are the program's
-own."""
+"""Warnings that never raise, and exceptions that belong to the program and must pass through our code."""
 
 import signal
 import sys
@@ -10,7 +9,7 @@ from typing import Any, Iterator, Optional
 
 
 def short(value: Any) -> str:
-    """For messages; also of what cannot describe itself."""
+    """A short text of a value for messages, even if its repr raises."""
     try:
         text = repr(value)
     except Exception as error:
@@ -20,7 +19,7 @@ def short(value: Any) -> str:
 
 
 def said(error: BaseException) -> str:
-    """The message of an error, also of one that has none."""
+    """The message of an error, or its class if it has none."""
     try:
         return str(error) or type(error).__name__
     except Exception as worse:
@@ -29,7 +28,7 @@ def said(error: BaseException) -> str:
 
 
 def tell(message: str, level: int = 3) -> None:
-    """A warning. Never an exception, whatever filters and standard error are like."""
+    """Warns. It never raises, whatever the warning filters and standard error are."""
     try:
         warnings.warn(message, RuntimeWarning, stacklevel=level)
     except Exception as error:  # made an error by a filter, or standard error is closed

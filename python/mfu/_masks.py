@@ -1,5 +1,5 @@
-"""Numbers that a device has not finished yet: asked for when the step is logged, read when they are ready, never
-waited for."""
+"""Numbers that a device has not computed yet. They are requested when the step is logged and read when they are
+ready. The loop never waits for them."""
 
 import sys
 from typing import Any, Callable, List, Optional, Tuple
@@ -8,7 +8,7 @@ Sums = Tuple[int, int, int, int]  # rows with tokens, tokens, squares, width
 
 
 def on_device(value: Any) -> bool:
-    """Whether reading it would wait for a device."""
+    """Whether reading this value would wait for a device."""
     device = getattr(value, "device", None)
     return getattr(device, "type", "cpu") not in ("cpu", "meta") and hasattr(value, "to")
 
@@ -62,7 +62,7 @@ def _float_of(tensor: Any) -> float:
 
 
 def number(value: Any) -> Any:
-    """A float; Later where a device still has it. TypeError or ValueError where it is no number."""
+    """A float, or a Later if a device has not computed it yet. Raises TypeError or ValueError if it is no number."""
     if on_device(value):
         if value.numel() != 1:
             raise ValueError(f"{value.numel()} numbers where one was expected")
@@ -71,7 +71,7 @@ def number(value: Any) -> Any:
 
 
 def sums(mask: Any) -> Any:
-    """Sums of a mask's rows; Later where it lies on a device."""
+    """The sums of a mask's rows, or a Later if the mask is on a device."""
     from . import _core
 
     if on_device(mask):
@@ -94,7 +94,7 @@ def sums(mask: Any) -> Any:
 
 
 def row_sums(lengths: List[int], width: int = 0) -> Sums:
-    """Of the lengths of sequences."""
+    """The sums for given lengths of sequences."""
     held = [int(length) for length in lengths if length]
     if any(length < 0 for length in held):
         raise ValueError("a length below 0")

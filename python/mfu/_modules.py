@@ -21,7 +21,7 @@ _MOST_CHANGES = 192
 
 
 class _State(threading.local):
-    """Of one thread: where it is, and what it had counted when it came there."""
+    """The state of one thread: its current module, and what it had counted on entering it."""
 
     def __init__(self, tracker: "Tracker") -> None:
         self.stack: List[Chain] = [()]
@@ -38,7 +38,7 @@ class _State(threading.local):
 
 
 class Tracker:
-    """Global module hooks, while at least one count is open."""
+    """Installs global module hooks while at least one count is open."""
 
     def __init__(self, torch: Any, library: Any, types: Any) -> None:
         self.torch, self.types = torch, types
@@ -75,7 +75,7 @@ class Tracker:
             self.state.tasks.clear()
 
     def read_counts(self) -> "Counter[Place]":
-        """By chain of modules and operator, all threads."""
+        """Counts by chain of modules and by operator, over all threads."""
         self._settle(self.state)
         total: "Counter[Place]" = Counter()
         with self.lock:
@@ -84,7 +84,7 @@ class Tracker:
         return total
 
     def _settle(self, state: Any) -> None:
-        """What was counted up to now belongs to where the thread is."""
+        """Adds what was counted so far to the thread's current module."""
         self.read(ctypes.byref(state.reading))
         now = state.reading.hardware_flop
         if now != state.last:
@@ -206,7 +206,7 @@ def _tensors(values: Any, kind: type) -> List[Any]:
 
 
 def rolled_up(counts: Dict[Tuple[Chain, str], int]) -> Dict[str, Dict[str, int]]:
-    """By module, with what is inside it by attribute or by call, and operator."""
+    """Counts by module and operator. A module includes what is inside it, by attribute or by call."""
     found: Dict[str, "Counter[str]"] = {}
     for (chain, operator), flop in counts.items():
         names: Set[str] = set()

@@ -156,7 +156,7 @@ class Monitor:
         lengths: Optional[Sequence[int]] = None,
         step_seconds: Optional[float] = None,
     ) -> None:
-        """A step that ended now. Everything but its number may be left out.
+        """Logs a step that has just ended. Everything except its number may be left out.
 
         loss, grad_norm   numbers or tensors; one on a device is read by a later call, once it is there
         attention_mask    one row a sequence: each row's own length counts; summed where it lies
@@ -167,10 +167,11 @@ class Monitor:
         """
 
     def count_tokens(self, tokens: int) -> None:
-        """Tokens that generation made, from any thread."""
+        """Counts generated tokens. Any thread may call it."""
 
     def count_prefill(self, lengths: Sequence[int]) -> None:
-        """Prompts of those lengths went into the cache. Prompts' and new tokens' FLOPs are then counted apart."""
+        """Counts prompts of these lengths that went into the cache. FLOPs of prompts and of new tokens are then
+        counted separately."""
         try:
             rows, tokens, squares, _ = _masks.row_sums(list(lengths))
             self._core.count_prefill(rows, tokens, squares)
@@ -182,7 +183,7 @@ class Monitor:
             )
 
     def count_decode(self, sequences: int, context: int) -> None:
-        """One decode step: a new token for each of `sequences`, which hold `context` tokens in all."""
+        """Counts one decode step: a new token for each of `sequences`, which have `context` tokens in total."""
         try:
             self._core.count_decode(sequences, context)
         except Exception as error:
@@ -194,14 +195,14 @@ class Monitor:
             )
 
     def set_phase(self, phase: str) -> None:
-        """warmup, main or finetune: how often it pays to measure."""
+        """Sets the phase: warmup, main or finetune. It decides how often FLOPs are measured."""
         try:
             self._core.set_phase(phase)
         except Exception as error:
             self._left_out(error, f"set_phase: {said(error)}", "set_phase")
 
     def measurement_due(self, step: int) -> bool:
-        """Whether this step's FLOPs are worth counting, here: with torch.distributed rank 0 counts for all."""
+        """Whether this rank should count the FLOPs of this step. With torch.distributed, rank 0 counts for all."""
         try:
             return (not self.rank or not self._shares()) and self._due(step)
         except Exception as error:
@@ -222,7 +223,7 @@ class Monitor:
         padded_to: int = 0,
         images: int = 0,
     ) -> None:
-        """FLOPs that were counted for a step of that shape; before the step is logged."""
+        """Adds the counted FLOPs of a step of that shape. Call it before the step is logged."""
         try:
             if lengths is not None:
                 batch, tokens, squares, _ = _masks.row_sums(list(lengths))
@@ -241,12 +242,12 @@ class Monitor:
             )
 
     def step(self, step: int, **fields: Any) -> "Step":
-        """A step as a block: timed, its operators counted where that is due, logged at its end. `fields` are
-        log_step's."""
+        """A step as a `with` block. It is timed and logged at its end, and its operators are counted when that is
+        due. `fields` are the arguments of log_step."""
         return Step(self, step, fields)
 
     def last_report(self) -> Optional[Answer]:
-        """The newest report, with the keys of a line of the log; None while there is none."""
+        """The newest report, with the keys of a line of the log. None if there is none yet."""
         line = self._core.last_report()
         return None if line is None else Answer(json.loads(line, object_hook=Answer))
 
@@ -256,7 +257,7 @@ class Monitor:
 
     @property
     def warnings(self) -> List[str]:
-        """Everything that was warned of, once each."""
+        """All warnings so far, each once."""
         return [*self._own, *self._core.warnings()]
 
     def status(self) -> Answer:
@@ -267,7 +268,7 @@ class Monitor:
         return found
 
     def flush(self, seconds: float = 10) -> bool:
-        """Waits until what was logged so far was offered to every sink. Not for loops."""
+        """Waits until every sink has been offered what was logged so far. Do not call it in a loop."""
         if self._pid != os.getpid():
             return False
         try:
@@ -285,7 +286,8 @@ class Monitor:
         return bool(done)
 
     def close(self) -> None:
-        """Everything to the sinks, within 10 seconds: what hangs then is left. Steps logged after that are ignored."""
+        """Sends everything to the sinks, within 10 seconds. A sink that hangs is left alone. Later steps are ignored.
+        """
         if self._closed:
             return
         self._closed = True
@@ -407,7 +409,7 @@ class Monitor:
         self._warn(f"a device is more than {steps} steps behind: what it has not computed is left out", "behind")
 
     def _read_unread(self) -> None:
-        """For the background, which may wait for a device."""
+        """Called by the background thread, which may wait for a device."""
         while self._unread:
             self._unread.popleft().read()
 
@@ -452,7 +454,7 @@ def _close_all() -> None:
 
 
 def _ignore(*positional: Any, **named: Any) -> None:
-    """log_step of a monitor that is closed."""
+    """The log_step of a closed monitor: does nothing."""
 
 
 def _bound(positional: Tuple[Any, ...], named: Dict[str, Any], warn: Callable[[str], None]) -> Dict[str, Any]:

@@ -1,4 +1,4 @@
-"""mfu.observe(): this process counted from here to its end, into a run directory, without `mfu run`."""
+"""mfu.observe(): counts this process from here to its end, into a run directory, without `mfu run`."""
 
 import atexit
 import os
@@ -19,7 +19,7 @@ class Observation:
     """What mfu.observe() began. `directory` is the run directory; the counts so far are attributes, as of mfu.count().
 
     The directory can be read at any time, by `mfu` on any machine; summary.json is in it soon after the process has
-    ended. Where nothing could be observed `directory` is None and `problem` says why: the program goes on.
+    ended. If nothing can be observed, `directory` is None, `problem` says why, and the program goes on.
     """
 
     def __init__(self, directory: Optional[str], problem: str, counted: Counted) -> None:
@@ -48,7 +48,7 @@ def observe(
         … train …                        # steps end where optimizers step, or by mfu.mark_step()
         print(run.directory, run.model_flop)
 
-    Under `mfu run` the run is that one's. A second call gives the same observation. Never raises: see `problem`.
+    Under `mfu run` this is the same run. A second call returns the same observation. It never raises: see `problem`.
     """
     global _current
     with _lock:
@@ -94,7 +94,7 @@ def _command() -> Sequence[str]:
 
 
 def _drain(directory: str, region: str) -> None:
-    """Another process carries the counts to the disk, and ends after this one."""
+    """Starts another process that copies the counts to the disk and ends after this one."""
     from .__main__ import binary
 
     subprocess.Popen(
@@ -108,7 +108,7 @@ def _drain(directory: str, region: str) -> None:
 
 
 def _reach_children(directory: str, region: str) -> None:
-    """Processes that this one starts find what `mfu run` would have given them."""
+    """Gives processes that this one starts the environment that `mfu run` would have given them."""
     inject = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_inject")
     before = os.environ.get("PYTHONPATH", "")
     changes: Dict[str, str] = {
@@ -120,8 +120,8 @@ def _reach_children(directory: str, region: str) -> None:
 
 
 def mark_step(index: int = -1) -> None:
-    """Ends a step here, where no optimizer does (generation, evaluation): `index` is the program's own number of it.
-    Free where nothing is counted."""
+    """Ends a step here, for programs without an optimizer step (generation, evaluation). `index` is the program's own
+    number for it. It costs nothing if nothing is counted."""
     glue = sys.modules.get("_mfu_observer")
     library = getattr(glue, "_library", None)
     if library is not None and library.active():

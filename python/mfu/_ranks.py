@@ -1,8 +1,7 @@
-"""What rank 0 measured, for the other ranks: through the store that torch.distributed has anyway, from a background
-thread.
+"""Gives the other ranks what rank 0 measured, through torch.distributed's own store, on a background thread.
 
-No collective is added, no rank waits: rank 0 sets a key, the others look whether it is there. A rank that hears no
-more of rank 0 keeps what it has, its estimate or the last calibration, and says so.
+There is no extra collective, and no rank waits: rank 0 sets a key, and the others check whether it is there. A rank
+that no longer hears from rank 0 keeps its estimate or the last calibration, and warns.
 """
 
 import importlib
@@ -19,7 +18,7 @@ _PATIENCE_S = float(os.environ.get("MFU_RANK_PATIENCE_S", "30"))
 
 
 def _distributed() -> Optional[Any]:
-    """torch.distributed where the program has initialised it; torch is not imported for that."""
+    """torch.distributed if the program has initialised it. It does not import torch."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
@@ -27,7 +26,7 @@ def _distributed() -> Optional[Any]:
 
 
 def rank_of() -> Optional[int]:
-    """This process's, by torch.distributed, else by its launcher; None: it stands alone."""
+    """The rank of this process, from torch.distributed or from its launcher. None if it is alone."""
     try:
         distributed = _distributed()
         if distributed is not None:
@@ -38,7 +37,7 @@ def rank_of() -> Optional[int]:
 
 
 class Ranks:
-    """exchange() belongs to the background thread; the rest may be called by any."""
+    """Only the background thread may call exchange(); any thread may call the rest."""
 
     def __init__(self, core: Any, rank: Optional[int], mode: str) -> None:
         self._core, self._rank, self._mode = core, rank, mode
@@ -143,7 +142,7 @@ class Ranks:
             self._core.wake()
 
     def _lose(self, why: str, expected: bool = False) -> None:
-        """Goes on alone."""
+        """Goes on without rank 0."""
         self._lost = True
         if self._rank != 0 and not expected:
             kept = f"the calibration of step {self._calibrated[0]}" if self._calibrated[1] > 0 else "its estimate"
@@ -152,7 +151,7 @@ class Ranks:
             )
 
     def close(self) -> None:
-        """Others then know that this end was meant."""
+        """Tells the other ranks that this end was intended."""
         if self._rank == 0 and self._store is not None and not self._lost:
             try:
                 self._give(self._store)

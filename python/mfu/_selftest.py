@@ -1,9 +1,9 @@
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs, allow-untyped-decorators
-"""mfu doctor --selftest: what this machine's devices say of mfu, in a minute.
+"""mfu doctor --selftest: checks mfu on this machine's devices, in a minute.
 
 Known programs run under `mfu run` and `mfu explain` as a user's would, on the accelerator that torch has, else on the
-CPU. Each check holds what mfu says against what the program knows of itself: FLOPs by hand, times by the device's own
-events.
+CPU. Each check compares what mfu says with what the program knows: FLOPs worked out by hand, times by the device's
+own events.
 
     python _selftest.py --mfu BINARY [--output PATH] [--json]        # what the command calls
     python _selftest.py --program eager --device cuda:0 FACTS        # one of the programs; FACTS: a file for what it
@@ -240,7 +240,7 @@ def exactly(machine, name):
 
 
 def check_device(machine):
-    """The FLOPs are the device's, not another's."""
+    """The FLOPs belong to this device and to no other."""
     report, facts = machine.run("eager")
     place = machine.device if ":" in machine.device else f"{machine.device}:0"
     index = None if machine.device == "cpu" else int(place.split(":")[1])

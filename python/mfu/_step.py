@@ -1,4 +1,4 @@
-"""monitor.step(): a step as a block, its operators counted where that is due."""
+"""monitor.step(): a step as a `with` block, whose operators are counted when that is due."""
 
 import time
 from typing import TYPE_CHECKING, Any, Dict, Optional

@@ -23,7 +23,7 @@ Warn = Callable[[str, str], None]
 
 
 class WandbSink:
-    """Used by one thread of the monitor alone, but for skip()."""
+    """Only one thread of the monitor uses it, except for skip()."""
 
     def __init__(self, setting: Union[bool, str, None], settings: Dict[str, Any]) -> None:
         self._setting, self._settings = setting, settings
