@@ -91,7 +91,8 @@ def _step(library, optimizer):
 
 
 def _inside_a_step(optimizer, caller):
-    """Whether this step() was called by another of the same optimizer: a class of the user's that calls its base's. Torch's wrapper runs hooks for both."""
+    """Whether this step() was called by another of the same optimizer: a class of the user's that calls its base's.
+    Torch's wrapper runs hooks for both."""
     frame = caller.f_back
     for _ in range(8):
         if frame is None:
@@ -202,7 +203,8 @@ _goodbyes = []
 
 
 def install_goodbye(module, library):
-    """multiprocessing.util: a process made by fork leaves without atexit handlers. Its own list of last things begins empty in the child, and is then filled."""
+    """multiprocessing.util: a process made by fork leaves without atexit handlers. Its own list of last things begins
+    empty in the child, and is then filled."""
 
     def begin(goodbye):
         module.Finalize(None, goodbye.library.goodbye, exitpriority=-1000)

@@ -1,7 +1,8 @@
 """Compiles the observer for the torch of this Python, once, into the user's cache.
 
-`python -m mfu._observer.build` does it by hand. torch's C++ ABI changes with every minor version, so a library serves one only; sources, full version,
-ABI and architecture are in the name of the folder it is kept in. Nothing here imports torch: its folder is enough.
+`python -m mfu._observer.build` does it by hand. torch's C++ ABI changes with every minor version, so a library serves
+one only; sources, full version, ABI and architecture are in the name of the folder it is kept in. Nothing here
+imports torch: its folder is enough.
 """
 
 import argparse
@@ -23,7 +24,16 @@ HERE = Path(__file__).resolve().parent
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 # What the observer is made of, beside src/torch: no third-party library but torch.
-PARTS = ("src/ops/*.cc", "src/torch/*.cc", "src/record/recorder.cc", "src/record/record_passes.cc", "src/record/region_file.cc", "src/record/region_sum.cc", "src/base/result.cc", "src/base/units.cc")
+PARTS = (
+    "src/ops/*.cc",
+    "src/torch/*.cc",
+    "src/record/recorder.cc",
+    "src/record/record_passes.cc",
+    "src/record/region_file.cc",
+    "src/record/region_sum.cc",
+    "src/base/result.cc",
+    "src/base/units.cc",
+)
 
 
 class BuildError(Exception):
@@ -69,20 +79,27 @@ def torch_abi(torch):
 def cache_folder(torch):
     digest = hashlib.sha256()
     root = source_root()
-    headers = [path for pattern in ("include/mfu/*.h", "src/torch/**/*.h", "src/torch/shims/*.cc", "src/ops/*.h", "src/record/*.h") for path in sorted(root.glob(pattern))]
+    headers = [
+        path
+        for pattern in ("include/mfu/*.h", "src/torch/**/*.h", "src/torch/shims/*.cc", "src/ops/*.h", "src/record/*.h")
+        for path in sorted(root.glob(pattern))
+    ]
     for path in sources(root) + headers:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     # A home that login nodes and compute nodes share may serve two architectures.
     name = f"torch-{torch_version(torch)}-abi{torch_abi(torch)}-{platform.machine()}-{digest.hexdigest()[:16]}"
     places = [place / "mfu" / "observer" / name for place in cache_places()]
-    found = next((place for place in places if (place / NAME).is_file()), None) or next((place for place in places if can_write(place)), None)
+    found = next((place for place in places if (place / NAME).is_file()), None) or next(
+        (place for place in places if can_write(place)), None
+    )
     if found is None:
         raise BuildError("there is no folder to keep the observer in: set XDG_CACHE_HOME to one that can be written to")
     return found
 
 
 def cache_places():
-    """Where a cache may be: where the user wants it, at home, or, where home is missing or read-only, in a folder of the user's own for temporary files."""
+    """Where a cache may be: where the user wants it, at home, or, where home is missing or read-only, in a folder of
+    the user's own for temporary files."""
     if os.environ.get("XDG_CACHE_HOME"):
         yield Path(os.environ["XDG_CACHE_HOME"])
     try:
@@ -101,10 +118,11 @@ def can_write(folder):
 
 
 def trusted(path, user=None):
-    """The real path of a library (or of the folder it is in), where nobody else can have put it there or changed it. Raises BuildError.
+    """The real path of a library (or of the folder it is in), where nobody else can have put it there or changed it.
+    Raises BuildError.
 
-    Loading a library runs its code. So it and the folders above it belong to this user or to root, and nobody else may write
-    there. In a folder with the sticky bit (/tmp) others can add entries, but cannot replace ours.
+    Loading a library runs its code. So it and the folders above it belong to this user or to root, and nobody else
+    may write there. In a folder with the sticky bit (/tmp) others can add entries, but cannot replace ours.
     """
     user = os.geteuid() if user is None else user
     real = Path(path).resolve(strict=True)
@@ -120,7 +138,10 @@ def trusted(path, user=None):
             why = f"can be written by others (mode {stat.S_IMODE(status.st_mode):04o})"
         else:
             continue
-        raise BuildError(f"{real} is not used: {place} {why}, so somebody else could have put code there. Remove it, or set XDG_CACHE_HOME to a folder of your own")
+        raise BuildError(
+            f"{real} is not used: {place} {why}, so somebody else could have put code there. Remove it, or set"
+            " XDG_CACHE_HOME to a folder of your own"
+        )
     return real
 
 
@@ -144,14 +165,27 @@ def compiler():
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         if name and shutil.which(name.split()[0]):
             return name.split()
-    raise BuildError("nothing is prebuilt for this torch and no C++ compiler was found: where there is one (g++ 11 or newer, or CXX), "
-                     "run `python -m mfu._observer.build` once with this Python")
+    raise BuildError(
+        "nothing is prebuilt for this torch and no C++ compiler was found: where there is one (g++ 11 or newer, or"
+        " CXX), run `python -m mfu._observer.build` once with this Python"
+    )
 
 
 def flags(torch, root):
     return [
-        "-std=c++20", "-O2", "-DNDEBUG", "-fPIC", "-fvisibility=hidden", "-fno-semantic-interposition", "-w", f"-D_GLIBCXX_USE_CXX11_ABI={torch_abi(torch)}",
-        f"-I{root / 'include'}", f"-I{root / 'src/torch/compat'}", f"-I{root / 'src'}", f"-isystem{torch / 'include'}", f"-isystem{torch / 'include/torch/csrc/api/include'}",
+        "-std=c++20",
+        "-O2",
+        "-DNDEBUG",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fno-semantic-interposition",
+        "-w",
+        f"-D_GLIBCXX_USE_CXX11_ABI={torch_abi(torch)}",
+        f"-I{root / 'include'}",
+        f"-I{root / 'src/torch/compat'}",
+        f"-I{root / 'src'}",
+        f"-isystem{torch / 'include'}",
+        f"-isystem{torch / 'include/torch/csrc/api/include'}",
     ]
 
 
@@ -165,8 +199,12 @@ def run(command):
 def build(torch, output, say=lambda text: None):
     """Compiles into `output`, whole or not at all. Raises BuildError."""
     root, tool = source_root(), compiler()
-    if not (torch / "include" / "ATen" / "core" / "Tensor.h").is_file():  # Debian's python3-torch has links to headers that are not there
-        raise BuildError(f"{torch} was installed without its C++ headers (Debian: apt-get install libtorch-dev): the observer cannot be built for it")
+    # Debian's python3-torch has links to headers that are not there
+    if not (torch / "include" / "ATen" / "core" / "Tensor.h").is_file():
+        raise BuildError(
+            f"{torch} was installed without its C++ headers (Debian: apt-get install libtorch-dev): the observer cannot"
+            " be built for it"
+        )
     make_folder(output.parent)
     units, start, done = sources(root), time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="build-", dir=output.parent) as folder:
@@ -176,7 +214,10 @@ def build(torch, output, say=lambda text: None):
             made = f"{folder}/{index}.o"
             run([*tool, *flags(torch, root), "-c", str(units[index]), "-o", made])
             done += 1
-            say(f"mfu: building the observer for torch {torch_version(torch)}, once: {done} of {len(units)}, {time.monotonic() - start:.0f} s")
+            say(
+                f"mfu: building the observer for torch {torch_version(torch)}, once: {done} of {len(units)},"
+                f" {time.monotonic() - start:.0f} s"
+            )
             return made
 
         # The longest first: those that include torch's headers.
@@ -184,7 +225,23 @@ def build(torch, output, say=lambda text: None):
         with ThreadPoolExecutor(max_workers=max(1, len(os.sched_getaffinity(0)))) as pool:
             made = list(pool.map(compile_one, order))
         library = f"{folder}/{NAME}"
-        run([*tool, "-shared", "-o", library, *made, f"-L{torch / 'lib'}", "-Wl,--as-needed", "-lc10", "-ltorch_cpu", "-Wl,-z,defs", "-Wl,-z,nodelete", "-lpthread", "-ldl"])
+        run(
+            [
+                *tool,
+                "-shared",
+                "-o",
+                library,
+                *made,
+                f"-L{torch / 'lib'}",
+                "-Wl,--as-needed",
+                "-lc10",
+                "-ltorch_cpu",
+                "-Wl,-z,defs",
+                "-Wl,-z,nodelete",
+                "-lpthread",
+                "-ldl",
+            ]
+        )
         shims = f"{folder}/{SHIMS}"
         run([*tool, *flags(torch, root), "-shared", "-o", shims, str(root / "src/torch/shims/shims.cc"), "-ldl"])
         for made in (shims, library):
@@ -194,7 +251,8 @@ def build(torch, output, say=lambda text: None):
 
 
 def cached(torch=None, say=None):
-    """The library for that torch: from the cache, or built now. Processes that need it at once build it once; what stopped the one stops all."""
+    """The library for that torch: from the cache, or built now. Processes that need it at once build it once; what
+    stopped the one stops all."""
     torch = torch or torch_folder()
     folder = cache_folder(torch)
     library, failure = folder / NAME, folder / "failure"
@@ -227,7 +285,11 @@ def progress():
     def once(text):
         if not said:
             said.append(text)
-            print(text.split(":")[0] + ": building the observer for this torch, once (a minute or two)", file=sys.stderr, flush=True)
+            print(
+                text.split(":")[0] + ": building the observer for this torch, once (a minute or two)",
+                file=sys.stderr,
+                flush=True,
+            )
 
     return once
 

@@ -1,4 +1,5 @@
-"""Activation checkpointing: what runs again is marked as such, on the thread that runs it. Also backward passes with create_graph."""
+"""Activation checkpointing: what runs again is marked as such, on the thread that runs it. Also backward passes with
+create_graph."""
 
 import functools
 

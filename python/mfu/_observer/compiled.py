@@ -1,8 +1,9 @@
-"""Compiled graphs. Their kernels pass the dispatcher in some modes and not in others (cpp_wrapper, templates, CUDA graphs), so a graph is described once, when
-inductor compiles it, and counted at each call from that description; the dispatcher is left out meanwhile.
+"""Compiled graphs. Their kernels pass the dispatcher in some modes and not in others (cpp_wrapper, templates, CUDA
+graphs), so a graph is described once, when inductor compiles it, and counted at each call from that description; the
+dispatcher is left out meanwhile.
 
-The description is plain data and travels with the compiled graph through inductor's own caches, so a warm cache in a second process has it too. Sizes may be
-expressions of symbols, whose values are read from the inputs of each call.
+The description is plain data and travels with the compiled graph through inductor's own caches, so a warm cache in a
+second process has it too. Sizes may be expressions of symbols, whose values are read from the inputs of each call.
 """
 
 import ctypes
@@ -16,13 +17,18 @@ MARK = "_mfu_graph"
 VERSION = 2
 # Operators that hold a graph of their own.
 SUBGRAPHS = {"invoke_subgraph"}
-# An operator run with a random state of its own (where in its arguments the operator stands): saved in forward, given back where it runs again.
+# An operator run with a random state of its own (where in its arguments the operator stands): saved in forward, given
+# back where it runs again.
 SEEDED = {"run_and_save_rng_state": 0, "run_with_rng_state": 1, "graphsafe_run_with_rng_state": 0}
 # Work that only a kernel template or the user's own kernel knows.
 OPAQUE = {
-    "flex_attention": "attention with a mask made of code", "flex_attention_backward": "attention with a mask made of code",
-    "triton_kernel_wrapper_mutation": "a Triton kernel of the program's own", "triton_kernel_wrapper_functional": "a Triton kernel of the program's own",
-    "while_loop": "a loop inside a compiled graph", "scan": "a loop inside a compiled graph", "cond": "a branch inside a compiled graph",
+    "flex_attention": "attention with a mask made of code",
+    "flex_attention_backward": "attention with a mask made of code",
+    "triton_kernel_wrapper_mutation": "a Triton kernel of the program's own",
+    "triton_kernel_wrapper_functional": "a Triton kernel of the program's own",
+    "while_loop": "a loop inside a compiled graph",
+    "scan": "a loop inside a compiled graph",
+    "cond": "a branch inside a compiled graph",
 }
 
 
@@ -77,12 +83,22 @@ def _runs_again(node, is_backward):
 
 
 def _flex_attention(node):
-    """The two products of a flex_attention whose mask is one block: the whole rectangle, as eager runs it. None where blocks may be left out, which only values tell."""
-    if getattr(node.target, "_name", "") != "flex_attention" or len(node.args) < 5 or not isinstance(node.args[4], (list, tuple)):
+    """The two products of a flex_attention whose mask is one block: the whole rectangle, as eager runs it. None where
+    blocks may be left out, which only values tell."""
+    if (
+        getattr(node.target, "_name", "") != "flex_attention"
+        or len(node.args) < 5
+        or not isinstance(node.args[4], (list, tuple))
+    ):
         return None
     query, key, value = (_argument(each) for each in node.args[:3])
-    blocks = [each for each in map(_argument, node.args[4]) if each[0] == "t" and len(each[2]) == 4]  # indices: batch, heads, rows, blocks of a row
-    if not blocks or blocks[0][2][2:] != (1, 1) or any(each[0] != "t" or len(each[2]) != 4 for each in (query, key, value)):
+    # indices: batch, heads, rows, blocks of a row
+    blocks = [each for each in map(_argument, node.args[4]) if each[0] == "t" and len(each[2]) == 4]
+    if (
+        not blocks
+        or blocks[0][2][2:] != (1, 1)
+        or any(each[0] != "t" or len(each[2]) != 4 for each in (query, key, value))
+    ):
         return None
     batch, heads, rows, width = query[2]
     columns, depth = key[2][2], value[2][3]
@@ -104,7 +120,9 @@ def _walk(module, is_backward, library, found):
         elif products := _flex_attention(node):
             found["nodes"] += [("aten::bmm", arguments, _runs_again(node, is_backward)) for arguments in products]
         elif name in OPAQUE or getattr(node.target, "_name", "") in OPAQUE:
-            found["unknown"].append((f"torch::{name or node.target._name}", OPAQUE.get(name) or OPAQUE[node.target._name]))
+            found["unknown"].append(
+                (f"torch::{name or node.target._name}", OPAQUE.get(name) or OPAQUE[node.target._name])
+            )
         elif hasattr(node.target, "_schema"):
             count = len(found["nodes"])
             _record(node.target, node.args, node.kwargs, _runs_again(node, is_backward), library, found)
@@ -125,7 +143,15 @@ def _record(target, args, kwargs, again, library, found):
 
 def describe(module, is_backward, library):
     """What a graph will count at each call, as plain data."""
-    found = {"version": VERSION, "nodes": [], "lookups": [], "unknown": [], "symbols": {}, "backward": is_backward, "device": None}
+    found = {
+        "version": VERSION,
+        "nodes": [],
+        "lookups": [],
+        "unknown": [],
+        "symbols": {},
+        "backward": is_backward,
+        "device": None,
+    }
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
     found["masks"] = {}  # by the place of a node: how much of its attention's mask is attended
     masks.begin(is_backward)
@@ -148,8 +174,17 @@ def describe(module, is_backward, library):
 
 # What sympy's expressions of sizes are made of, beside operators.
 FUNCTIONS = {
-    "Max": max, "Min": min, "Mod": lambda a, b: a % b, "PythonMod": lambda a, b: a % b, "FloorDiv": lambda a, b: a // b, "CleanDiv": lambda a, b: a // b,
-    "floor": int, "ModularIndexing": lambda a, b, c: a // b % c, "CeilDiv": lambda a, b: -(-a // b), "CeilToInt": lambda a: -int(-a // 1), "TruncToInt": int,
+    "Max": max,
+    "Min": min,
+    "Mod": lambda a, b: a % b,
+    "PythonMod": lambda a, b: a % b,
+    "FloorDiv": lambda a, b: a // b,
+    "CleanDiv": lambda a, b: a // b,
+    "floor": int,
+    "ModularIndexing": lambda a, b, c: a // b % c,
+    "CeilDiv": lambda a, b: -(-a // b),
+    "CeilToInt": lambda a: -int(-a // 1),
+    "TruncToInt": int,
 }
 
 
@@ -172,7 +207,10 @@ class Graph:
     def numbers(self, inputs):
         if self.device is None:
             self.device = _device_number(inputs, self.description["device"])
-        key = tuple(int(inputs[place] if dimension is None else inputs[place].shape[dimension]) for _, (place, dimension) in self.symbols)
+        key = tuple(
+            int(inputs[place] if dimension is None else inputs[place].shape[dimension])
+            for _, (place, dimension) in self.symbols
+        )
         found = self.known.get(key)
         if found is None:
             if len(self.known) > 4096:  # shapes that never come again
@@ -256,11 +294,14 @@ def _left(name):
 def _value(size, values):
     if isinstance(size, int):
         return size
-    return int(eval(size, {"__builtins__": {}}, {**FUNCTIONS, **values}))  # noqa: S307: text that _expression made of sympy's own
+    return int(
+        eval(size, {"__builtins__": {}}, {**FUNCTIONS, **values})
+    )  # noqa: S307: text that _expression made of sympy's own
 
 
 def install_compiler(module, library):
-    """torch._inductor.compile_fx: describe what is compiled; what the compiler itself runs (tuning, folding) is not the program's."""
+    """torch._inductor.compile_fx: describe what is compiled; what the compiler itself runs (tuning, folding) is not
+    the program's."""
     generate, compile_all = module.fx_codegen_and_compile, module.compile_fx
 
     @functools.wraps(generate)
@@ -294,19 +335,29 @@ def install_compiler(module, library):
 
 
 def install_graphs(module, library):
-    """CompiledFxGraph, called once for each compiled forward and backward in every mode; in torch._inductor.output_code, before 2.6 in codecache."""
+    """CompiledFxGraph, called once for each compiled forward and backward in every mode; in
+    torch._inductor.output_code, before 2.6 in codecache."""
     graph = getattr(module, "CompiledFxGraph", None)
     if graph is None or getattr(graph, "_mfu_watched", False):
         return
     call = graph.__call__
-    active, pause, leave, lookup, uncounted, read_thread = library.active, library.pause, library.leave_graph, library.add_lookup, library.add_uncounted, library.read_thread
+    active, pause, leave, lookup, uncounted, read_thread = (
+        library.active,
+        library.pause,
+        library.leave_graph,
+        library.add_lookup,
+        library.add_uncounted,
+        library.read_thread,
+    )
 
     def numbers_of(self, inputs):
         ready = self.__dict__.get("_mfu_ready")
         if ready is None:
             description = self.__dict__.get(MARK)
             if description is None or description.get("version") != VERSION:
-                uncounted(b"torch.compile graph", b"compiled before mfu watched: clear inductor's cache to have it counted")
+                uncounted(
+                    b"torch.compile graph", b"compiled before mfu watched: clear inductor's cache to have it counted"
+                )
                 return None
             ready = Graph(description, library)
             self.__dict__["_mfu_ready"] = ready

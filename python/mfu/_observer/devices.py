@@ -1,4 +1,5 @@
-"""Which devices operators ran on: asked once each, when the library sees the first operator there. Any device that torch has a module for answers."""
+"""Which devices operators ran on: asked once each, when the library sees the first operator there. Any device that
+torch has a module for answers."""
 
 import atexit
 
@@ -18,7 +19,9 @@ def _said(torch, device):
     found = {}
     try:
         properties = module.get_device_properties(device.index)
-        found = {key: getattr(properties, attribute, None) for attribute, key in PROPERTIES if hasattr(properties, attribute)}
+        found = {
+            key: getattr(properties, attribute, None) for attribute, key in PROPERTIES if hasattr(properties, attribute)
+        }
         found.update(name=getattr(properties, "name", None), uuid=getattr(properties, "uuid", None))
     except Exception:  # noqa: BLE001: a backend need not have them
         pass

@@ -1,7 +1,7 @@
 """Tells `mfu run` that the program draws on the terminal by itself: then it shows no line of its own there.
 
-Importing tqdm, rich or curses is no drawing (many libraries import them); the first bar that is drawn is. Each is looked at
-until then, and put back as it was.
+Importing tqdm, rich or curses is no drawing (many libraries import them); the first bar that is drawn is. Each is
+looked at until then, and put back as it was.
 """
 
 

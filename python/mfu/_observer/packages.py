@@ -1,6 +1,6 @@
-"""AOTInductor packages: their code calls functions of libtorch_cpu past the dispatcher. libmfu_shims.so stands in for those that carry most FLOPs; what a package
-calls beyond them, and looks as if it multiplied, is named at each call. A package whose kernels are templates of inductor's own shows neither: it is named too
-where its code says so."""
+"""AOTInductor packages: their code calls functions of libtorch_cpu past the dispatcher. libmfu_shims.so stands in for
+those that carry most FLOPs; what a package calls beyond them, and looks as if it multiplied, is named at each call. A
+package whose kernels are templates of inductor's own shows neither: it is named too where its code says so."""
 
 import functools
 import re
@@ -8,8 +8,17 @@ import zipfile
 
 # Stood in for by src/torch/shims/shims.cc.
 COUNTED = {
-    b"mm_out", b"bmm_out", b"_int_mm_out", b"addmm_out", b"baddbmm_out", b"_addmm_activation", b"convolution", b"_scaled_dot_product_flash_attention_for_cpu",
-    b"_linear_pointwise", b"_mkl_linear", b"mkldnn__convolution_pointwise",
+    b"mm_out",
+    b"bmm_out",
+    b"_int_mm_out",
+    b"addmm_out",
+    b"baddbmm_out",
+    b"_addmm_activation",
+    b"convolution",
+    b"_scaled_dot_product_flash_attention_for_cpu",
+    b"_linear_pointwise",
+    b"_mkl_linear",
+    b"mkldnn__convolution_pointwise",
 }
 CALLED = re.compile(rb"aoti_torch_(?:cpu|cuda|xpu|mps)_(\w+)")
 HEAVY = re.compile(rb"mm|matmul|linear|conv|attention|rnn|lstm|gru|addmv|cdist|fft")
@@ -57,7 +66,9 @@ def install(module, library):
             watch(type(result))
             result.__dict__["_mfu_unknown"] = unknown_work(path)
         except Exception as error:  # noqa: BLE001
-            library.fact(b"note", f"an AOTInductor package was not looked into: {type(error).__name__}: {error}".encode())
+            library.fact(
+                b"note", f"an AOTInductor package was not looked into: {type(error).__name__}: {error}".encode()
+            )
         return result
 
     module.load_package = watched_load

@@ -11,8 +11,8 @@ def _asked(way):
 def tf32_allowed():
     """Whether fp32 matmuls and fp32 convolutions may run on TF32 units; None where torch does not say.
 
-    Since 2.9 torch has a precision for each kind of operator, which includes what is inherited and what the older switches set. Once
-    it was used, the older questions may raise.
+    Since 2.9 torch has a precision for each kind of operator, which includes what is inherited and what the older
+    switches set. Once it was used, the older questions may raise.
     """
     import torch
 
@@ -29,14 +29,18 @@ def tf32_allowed():
             return any(older)
         return None if new is None else False
 
-    matmul = allowed(lambda: backends.cuda.matmul.fp32_precision, lambda: torch.get_float32_matmul_precision() != "highest",
-                     lambda: bool(backends.cuda.matmul.allow_tf32))
+    matmul = allowed(
+        lambda: backends.cuda.matmul.fp32_precision,
+        lambda: torch.get_float32_matmul_precision() != "highest",
+        lambda: bool(backends.cuda.matmul.allow_tf32),
+    )
     convolution = allowed(lambda: backends.cudnn.conv.fp32_precision, lambda: bool(backends.cudnn.allow_tf32))
     return matmul, convolution
 
 
 def device_traits(index=None):
-    """Name, architecture, units (multiprocessors, compute units), bytes of memory and uuid of a CUDA or ROCm device; None for what torch does not say."""
+    """Name, architecture, units (multiprocessors, compute units), bytes of memory and uuid of a CUDA or ROCm device;
+    None for what torch does not say."""
     import torch
 
     seen = torch.cuda.get_device_properties(torch.cuda.current_device() if index is None else index)

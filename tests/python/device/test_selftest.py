@@ -11,8 +11,18 @@ import pytest
 from test_run import H100, MFU
 
 ROOT = Path(__file__).resolve().parents[3]
-NAMES = ["counts_eager", "counts_by_device", "counts_compiled", "counts_graphs", "names_triton", "counts_fp8", "step_times",
-         "ceiling_below_peak", "ledger_closes", "hardware_counters"]
+NAMES = [
+    "counts_eager",
+    "counts_by_device",
+    "counts_compiled",
+    "counts_graphs",
+    "names_triton",
+    "counts_fp8",
+    "step_times",
+    "ceiling_below_peak",
+    "ledger_closes",
+    "hardware_counters",
+]
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +34,13 @@ def selftest():
 
 
 def whole(tmp_path, status, **environment):
-    made = subprocess.run([MFU, "doctor", "--selftest", "--output", tmp_path / "selftest.json", "--json"], capture_output=True, text=True, timeout=600,
-                          env={**os.environ, "MFU_PYTHON": sys.executable, **environment})
+    made = subprocess.run(
+        [MFU, "doctor", "--selftest", "--output", tmp_path / "selftest.json", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "MFU_PYTHON": sys.executable, **environment},
+    )
     assert made.returncode == status, made.stdout + made.stderr
     report = json.loads(made.stdout)
     assert report == json.loads((tmp_path / "selftest.json").read_text()) and report["schema"] == "mfu.selftest/1"
@@ -42,9 +57,18 @@ def test_everything_that_needs_no_gpu_passes_here(tmp_path):
 
 
 def test_a_device_that_runs_late_passes_with_its_own_clock(late, tmp_path):
-    report, checks = whole(tmp_path, 0, MFU_SELFTEST_IMPORT="late", PYTHONPATH=str(ROOT / "tests" / "device"), LATE_NAMES=H100)
+    report, checks = whole(
+        tmp_path, 0, MFU_SELFTEST_IMPORT="late", PYTHONPATH=str(ROOT / "tests" / "device"), LATE_NAMES=H100
+    )
     assert report["device"] == H100
-    for name in ("counts_eager", "counts_by_device", "step_times", "ceiling_below_peak", "counts_eager@late:1", "counts_by_device@late:1"):
+    for name in (
+        "counts_eager",
+        "counts_by_device",
+        "step_times",
+        "ceiling_below_peak",
+        "counts_eager@late:1",
+        "counts_by_device@late:1",
+    ):
         assert checks[name]["verdict"] == "passed", checks[name]
 
 
@@ -63,7 +87,10 @@ sys.exit(status)
 """)
     broken.chmod(0o755)
     _, checks = whole(tmp_path, 1, MFU_SELFTEST_SUBJECT=str(broken))
-    assert checks["counts_eager"]["verdict"] == "failed" and checks["counts_eager"]["seen"] == checks["counts_eager"]["expected"] + 1
+    assert (
+        checks["counts_eager"]["verdict"] == "failed"
+        and checks["counts_eager"]["seen"] == checks["counts_eager"]["expected"] + 1
+    )
 
 
 class Machine:
@@ -75,8 +102,18 @@ class Machine:
         self.report = {"model_flop": 100, "timing": "device", "step_ns": {"median": 50e6}, "notes": [],
                        "by_device": [{"index": 0, "model_flop": 100, "peak_flop_per_s": 1e12}],
                        "coverage": {"uncounted": [{"operator": "triton::kernel", "calls": 3}]}, **(report or {})}
-        self.facts = {"model_flop": 100, "kernel": "kernel", "calls": 3, "step_ns": 50e6, "flop_per_s": 0.9e12, "trace": "t", **(facts or {})}
-        self.said = said or {"ranks": [{"ledger": [{"duration_ns": 60}, {"duration_ns": 40}], "window": {"duration_ns": 100}}]}
+        self.facts = {
+            "model_flop": 100,
+            "kernel": "kernel",
+            "calls": 3,
+            "step_ns": 50e6,
+            "flop_per_s": 0.9e12,
+            "trace": "t",
+            **(facts or {}),
+        }
+        self.said = said or {
+            "ranks": [{"ledger": [{"duration_ns": 60}, {"duration_ns": 40}], "window": {"duration_ns": 100}}]
+        }
 
     def run(self, name):
         return self.report, self.facts
@@ -104,7 +141,9 @@ def test_a_check_passes_on_what_is_right_and_fails_on_what_is_broken(selftest, n
 
 
 def test_step_times_by_the_hosts_clock_alone_fail_on_a_device(selftest):
-    assert selftest.checked("step_times", selftest.check_steps, Machine(report={"timing": "host"}))["verdict"] == "failed"
+    assert (
+        selftest.checked("step_times", selftest.check_steps, Machine(report={"timing": "host"}))["verdict"] == "failed"
+    )
 
 
 @pytest.mark.parametrize("seen, verdict", ((100, "passed"), (80, "failed"), (200, "failed")))

@@ -87,7 +87,8 @@ for _ in range(3):
 
 def test_a_file_gives_formulas_to_a_run(tmp_path):
     (tmp_path / "formulas.yaml").write_text(
-        'formulas:\n  - name: mine::secret\n    flop: "2*m*n*k"\n    where: {m: "a0.shape[0]", k: "a0.shape[1]", n: "a1.shape[1]"}\n    dtype: fp16\n'
+        'formulas:\n  - name: mine::secret\n    flop: "2*m*n*k"\n    where: {m: "a0.shape[0]", k: "a0.shape[1]", n:'
+        ' "a1.shape[1]"}\n    dtype: fp16\n'
     )
     found, _ = run(tmp_path, PROGRAM, "--formulas", "formulas.yaml")
     assert found["flop_by_operator"] == {"mine::secret": 3 * 2 * 3 * 4 * 5} and list(found["flop_by_dtype"]) == ["fp16"]

@@ -77,7 +77,8 @@ def test_flash_attention_2_counts_dense_and_windowed_attention(standin, count):
     )
 
 
-# How the arguments of flash_attn_2_cuda changed: (…, out) and (cu_seqlens_q, cu_seqlens_k, …) of varlen_fwd by version. The
+# How the arguments of flash_attn_2_cuda changed: (…, out) and (cu_seqlens_q, cu_seqlens_k, …) of varlen_fwd by
+# version. The
 # tensors before max_seqlen_q, then (p, scale, zero_tensors, causal, windows, softcap, return_softmax, generator).
 PACKED_FORMS = {
     "2.0": ((), (4, 4, 0.0, 0.1, False, True, False, None)),
@@ -120,7 +121,8 @@ def test_flash_attention_2_counts_packed_sequences_by_their_offsets(standin, cou
     rest = (4, 4, 0.0, 0.1, False, True, -1, -1, 0.0, False, None)
     forward = lambda *more: count(lambda: cuda.varlen_fwd(q, q, q, None, offsets, offsets, *more, *rest))  # noqa: E731
     assert forward(None, None, None, None).hardware_flop == 4 * (6 + 10) * 6 * 8
-    # Of the keys only 2 and 3 are used, from the bottom right: 0+1+2 and 0+1+2+3 pairs; then one more is left out of each.
+    # Of the keys only 2 and 3 are used, from the bottom right: 0+1+2 and 0+1+2+3 pairs; then one more is left out of
+    # each.
     used, padding = torch.tensor([2, 3], dtype=torch.int32), torch.tensor([1, 1], dtype=torch.int32)
     assert forward(used, None, None, None).hardware_flop == 4 * (3 + 6) * 6 * 8
     assert forward(used, padding, None, None).hardware_flop == 4 * (1 + 3) * 6 * 8
@@ -370,7 +372,10 @@ def test_nothing_of_these_libraries_is_imported_by_counting(observer):
     import subprocess
     import sys
 
-    code = "import torch; from mfu import _observer; _observer.start(region_folder=''); import sys; print([m for m in sys.modules if 'libraries.' in m])"
+    code = (
+        "import torch; from mfu import _observer; _observer.start(region_folder=''); import sys; print([m for m in"
+        " sys.modules if 'libraries.' in m])"
+    )
     import os
     from pathlib import Path
 

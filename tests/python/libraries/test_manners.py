@@ -14,7 +14,8 @@ def test_keywords_and_places_are_the_librarys(standin, count):
     import transformer_engine_torch as tex
 
     rest = dict.fromkeys(
-        "D quantizer output_dtype bias bias_type gelu gelu_in grad workspace workspace_size accumulate use_split_accumulator".split()
+        "D quantizer output_dtype bias bias_type gelu gelu_in grad workspace workspace_size accumulate"
+        " use_split_accumulator".split()
     )
     counted = count(
         lambda: tex.generic_gemm(B=torch.zeros(3, K), transB=False, A=torch.zeros(N, K), transA=True, **rest)

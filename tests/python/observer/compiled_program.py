@@ -19,9 +19,9 @@ def difference(function):
 
 
 def shown(got):
-    return {name: got.values[name] for name in ("hardware_flop", "model_flop", "recomputed_flop", "tokens", "samples")} | {
-        "operators": got.flop_by_operator(), "uncounted": got.uncounted()
-    }
+    return {
+        name: got.values[name] for name in ("hardware_flop", "model_flop", "recomputed_flop", "tokens", "samples")
+    } | {"operators": got.flop_by_operator(), "uncounted": got.uncounted()}
 
 
 def main(mode):
@@ -42,8 +42,11 @@ def main(mode):
         infer(call, batch) if inference else gpt_step(call, batch, 8)
 
     options = {
-        "cpp_wrapper": {"options": {"cpp_wrapper": True}}, "freezing": {"options": {"freezing": True}}, "dynamic": {"dynamic": True},
-        "max-autotune": {"mode": "max-autotune"}, "reduce-overhead": {"mode": "reduce-overhead"},
+        "cpp_wrapper": {"options": {"cpp_wrapper": True}},
+        "freezing": {"options": {"freezing": True}},
+        "dynamic": {"dynamic": True},
+        "max-autotune": {"mode": "max-autotune"},
+        "reduce-overhead": {"mode": "reduce-overhead"},
     }.get(mode, {})
     eager = difference(lambda: run(model))
     compiled = torch.compile(model, **options)
@@ -51,7 +54,9 @@ def main(mode):
     second = difference(lambda: run(compiled))
     result = {"eager": shown(eager), "first": shown(first), "second": shown(second)}
     if mode == "dynamic":
-        result["eager"], result["first"] = shown(difference(lambda: run(model, 5))), shown(difference(lambda: run(compiled, 5)))
+        result["eager"], result["first"] = shown(difference(lambda: run(model, 5))), shown(
+            difference(lambda: run(compiled, 5))
+        )
         result["second"] = result["first"]
     print(json.dumps(result))
 

@@ -1,4 +1,5 @@
-"""Makes an AOTInductor package at argv[2] (argv[1] "make") or runs it ("run"); prints what eager and the package counted."""
+"""Makes an AOTInductor package at argv[2] (argv[1] "make") or runs it ("run"); prints what eager and the package
+counted."""
 
 import json
 import sys

@@ -54,7 +54,8 @@ def test_what_an_optimizer_multiplies_is_needed_too(count, oracle, fresh):
     optimizer = Orthogonal(model.parameters(), lr=0.1)
     # Rows 4: forward and the weight's gradient; the input needs none. Then 3 × (2×6 · 6×2 + 2×2 · 2×6).
     expected = 2 * (2 * 4 * 6 * 2) + 3 * (2 * 2 * 6 * 2 + 2 * 2 * 2 * 6)
-    torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1)  # from here on torch runs hooks for the base's step() too: still one step
+    # from here on torch runs hooks for the base's step() too: still one step
+    torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1)
     got = count(lambda: stepped(model, optimizer))
     assert (got.model_flop, got.hardware_flop, got.recomputed_flop, got.steps) == (expected, expected, 0, 1)
     assert oracle(lambda: stepped(model, optimizer)) == expected
@@ -74,7 +75,8 @@ def test_a_closure_that_an_optimizer_calls_again_is_one_step_and_all_of_it_count
 
     got = count(lambda: optimizer.step(closure))
     assert len(calls) > 1 and got.steps == 1
-    assert got.model_flop == got.hardware_flop >= len(calls) * 2 * (2 * 4 * 6 * 2)  # and its own products of vectors, where it makes them as matrices
+    # and its own products of vectors, where it makes them as matrices
+    assert got.model_flop == got.hardware_flop >= len(calls) * 2 * (2 * 4 * 6 * 2)
     assert sum(row["calls"] for key, row in got.rows.items() if "addmm" in key[0]) == len(calls)
 
 
@@ -168,7 +170,9 @@ def test_a_gpu_is_told_by_name_and_uuid(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_properties",
                         lambda device: SimpleNamespace(name="Some GPU", uuid="0a1b-2c"))
     parameter = SimpleNamespace(device=torch.device("cuda:1"), requires_grad=True)
-    boundaries._tell_facts(SimpleNamespace(fact=told.__setitem__), SimpleNamespace(param_groups=[{"params": [parameter]}]))
+    boundaries._tell_facts(
+        SimpleNamespace(fact=told.__setitem__), SimpleNamespace(param_groups=[{"params": [parameter]}])
+    )
     device = {b"device": b"cuda:1 Some GPU", b"device_uuid": b"0a1b-2c", b"tf32": b"0", b"tf32_convolution": b"1"}
     assert {key: told.get(key) for key in device} == device and told[b"optimizer_tensors"] == b"1"
 

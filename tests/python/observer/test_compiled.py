@@ -1,4 +1,5 @@
-"""torch.compile in every mode counts what eager counts: with a cold cache, and with a warm one in a second process. Slow: the compiler compiles."""
+"""torch.compile in every mode counts what eager counts: with a cold cache, and with a warm one in a second process.
+Slow: the compiler compiles."""
 
 import json
 import os
@@ -15,7 +16,9 @@ MODES = ["default", "cpp_wrapper", "freezing", "dynamic", "reduce-overhead", "ma
 
 def run_mode(mode, cache):
     command = [sys.executable, str(HERE / "compiled_program.py"), mode]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1500, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)})
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=1500, env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(cache)}
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -34,12 +37,16 @@ def test_compiled_is_counted_as_eager(mode, tmp_path):
 def test_what_a_compiled_checkpoint_runs_again_is_recomputed(tmp_path):
     got = run_mode("checkpoint", tmp_path)
     assert got["first"]["model_flop"] == got["eager"]["model_flop"]
-    # Eager stops once it has what the block saved, before its last linear, whose output the head kept. The partitioner keeps nothing of what a checkpoint marks: it runs
+    # Eager stops once it has what the block saved, before its last linear, whose output the head kept. The
+    # partitioner keeps nothing of what a checkpoint marks: it runs
     # that linear again to give the head its input. Executed, and seen so by the dispatcher.
     last = 2 * 16 * 64 * 16
     assert got["first"]["recomputed_flop"] - got["eager"]["recomputed_flop"] in (0, last)
     for name in ("eager", "first", "second"):
-        assert got[name]["hardware_flop"] - got[name]["recomputed_flop"] == got["eager"]["hardware_flop"] - got["eager"]["recomputed_flop"]
+        assert (
+            got[name]["hardware_flop"] - got[name]["recomputed_flop"]
+            == got["eager"]["hardware_flop"] - got["eager"]["recomputed_flop"]
+        )
 
 
 def test_a_package_made_without_mfu_is_counted_when_it_runs(tmp_path):
@@ -49,8 +56,12 @@ def test_a_package_made_without_mfu_is_counted_when_it_runs(tmp_path):
     if not hasattr(torch._inductor, "aoti_compile_and_package"):
         pytest.skip("this torch makes no packages")
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
-    subprocess.run([sys.executable, program, "make", path], check=True, timeout=1500, env=environment, capture_output=True)
-    done = subprocess.run([sys.executable, program, "run", path], timeout=600, env=environment, capture_output=True, text=True)
+    subprocess.run(
+        [sys.executable, program, "make", path], check=True, timeout=1500, env=environment, capture_output=True
+    )
+    done = subprocess.run(
+        [sys.executable, program, "run", path], timeout=600, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     eager, package = json.loads(done.stdout.splitlines()[-1])
     assert package == eager and eager["hardware_flop"] == 2 * 4 * (16 * 32 + 32 * 8)

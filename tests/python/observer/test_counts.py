@@ -1,4 +1,5 @@
-"""What is counted, against torch's own counter where its formulas are right and against arithmetic where they are not."""
+"""What is counted, against torch's own counter where its formulas are right and against arithmetic where they are
+not."""
 
 import threading
 
@@ -28,7 +29,9 @@ def conv_cases():
     yield "conv3d", nn.Conv3d(2, 3, 3), torch.randn(1, 2, 6, 6, 6)
 
 
-@pytest.mark.parametrize("name, layer, given", list(conv_cases()), ids=lambda value: value if isinstance(value, str) else "")
+@pytest.mark.parametrize(
+    "name, layer, given", list(conv_cases()), ids=lambda value: value if isinstance(value, str) else ""
+)
 def test_convolutions_and_their_backward(count, oracle, name, layer, given):
     given = given.clone().requires_grad_()
     run = backward_of(lambda: layer(given))
@@ -134,7 +137,9 @@ def test_nested_and_selective_checkpoints(count):
 
     block, x = Block(16, 2), torch.randn(2, 8, 16, requires_grad=True)
     base = count(backward_of(lambda: block(x)))
-    nested = count(backward_of(lambda: checkpoint(lambda y: checkpoint(block, y, use_reentrant=False), x, use_reentrant=False)))
+    nested = count(
+        backward_of(lambda: checkpoint(lambda y: checkpoint(block, y, use_reentrant=False), x, use_reentrant=False))
+    )
     assert nested.model_flop == base.model_flop
     assert nested.recomputed_flop == nested.hardware_flop - base.hardware_flop > 0
     selective = pytest.importorskip("torch.utils.checkpoint")
@@ -167,7 +172,10 @@ def test_functional_gradients_recompute_nothing(count):
         return torch.func.functional_call(layer, weights, (x,)).sum()
 
     product = 2 * 3 * 8 * 8
-    for run, times in ((lambda: torch.func.grad(loss)(weights, x[0]), 1), (lambda: torch.vmap(torch.func.grad(loss), (None, 0))(weights, x), 5)):
+    for run, times in (
+        (lambda: torch.func.grad(loss)(weights, x[0]), 1),
+        (lambda: torch.vmap(torch.func.grad(loss), (None, 0))(weights, x), 5),
+    ):
         got = count(run)  # forward and the weight's gradient
         assert (got.hardware_flop, got.model_flop, got.recomputed_flop) == (2 * times * product, 2 * times * product, 0)
 

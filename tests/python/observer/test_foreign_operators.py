@@ -25,7 +25,8 @@ def test_grouped_products_of_fbgemm_count(count):
     )
     define(
         LIBRARY,
-        "f8f8bf16_rowwise_grouped_stacked(Tensor XQ, Tensor WQ, Tensor x_scale, Tensor w_scale, Tensor M_sizes) -> Tensor",
+        "f8f8bf16_rowwise_grouped_stacked(Tensor XQ, Tensor WQ, Tensor x_scale, Tensor w_scale, Tensor M_sizes) ->"
+        " Tensor",
         lambda x, w, a, b, sizes: torch.zeros(x.shape[0], w.shape[1]),
     )
     define(

@@ -29,9 +29,30 @@ def test_a_release_is_served_by_its_minor_version(mark, version, abi, serves):
 
 
 # As vendors, nightlies, candidates, conda and people who build torch name theirs.
-OTHERS = ("2.8.0a0+5228986c39.nv25.06", "2.8.0a0+5228986c39.nv25.6", "2.13.0.dev20260901+cu130", "2.13.0.dev20260901+cpu", "2.9.0rc3+rocm7.0", "2.9.0rc3",
-          "2.8.0.post301", "2.8.0.post1", "2.9.0a0+gitd38164a", "2.9.0+git1c57644", "2.8.0+computecanada", "2.7.0a0+ecf3bae40a.nv25.02")
-RELEASES = ("2.8.0", "2.8.1", "2.8.0+cpu", "2.8.0+cu128", "2.8.0+rocm6.4", "2.8.0+xpu", "2.6.0+debian", "2.5.1+cpu.cxx11.abi")
+OTHERS = (
+    "2.8.0a0+5228986c39.nv25.06",
+    "2.8.0a0+5228986c39.nv25.6",
+    "2.13.0.dev20260901+cu130",
+    "2.13.0.dev20260901+cpu",
+    "2.9.0rc3+rocm7.0",
+    "2.9.0rc3",
+    "2.8.0.post301",
+    "2.8.0.post1",
+    "2.9.0a0+gitd38164a",
+    "2.9.0+git1c57644",
+    "2.8.0+computecanada",
+    "2.7.0a0+ecf3bae40a.nv25.02",
+)
+RELEASES = (
+    "2.8.0",
+    "2.8.1",
+    "2.8.0+cpu",
+    "2.8.0+cu128",
+    "2.8.0+rocm6.4",
+    "2.8.0+xpu",
+    "2.6.0+debian",
+    "2.5.1+cpu.cxx11.abi",
+)
 
 
 @pytest.mark.parametrize("version", OTHERS)
@@ -58,7 +79,13 @@ def test_a_library_made_for_this_torch_is_held_to_the_headers_numbers_alone(tmp_
 
     made = next(binding.prebuilt(str(torch.__version__), int(torch._C._GLIBCXX_USE_CXX11_ABI)))
     said = binding.Library(made, torch.__version__).torch().decode()
-    for version in (f"{said}a0+5228986c39.nv25.06", f"{said}.dev20260901+cu130", f"{said}rc3+rocm7.0", f"{said}.post301", f"{said}+gitabc"):
+    for version in (
+        f"{said}a0+5228986c39.nv25.06",
+        f"{said}.dev20260901+cu130",
+        f"{said}rc3+rocm7.0",
+        f"{said}.post301",
+        f"{said}+gitabc",
+    ):
         binding.Library(made, version, built_for_it=True)
     major, minor, patch = binding.numbers(said)
     with pytest.raises(binding.LibraryError, match="is for torch"):
@@ -113,7 +140,15 @@ except build.BuildError as error:
 def test_ranks_that_wait_for_a_build_that_fails_do_not_try_again(tmp_path):
     log = tmp_path / "log"
     program = RANK.format(package=str(ROOT / "python"), log=str(log))
-    ranks = [subprocess.Popen([sys.executable, "-c", program], env=dict(os.environ, XDG_CACHE_HOME=str(tmp_path)), stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=dict(os.environ, XDG_CACHE_HOME=str(tmp_path)),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for _ in range(3)
+    ]
     assert [rank.communicate(timeout=120)[0] for rank in ranks] == ["no such luck\n"] * 3
     assert log.read_text() == "tried\n"
 
@@ -121,7 +156,10 @@ def test_ranks_that_wait_for_a_build_that_fails_do_not_try_again(tmp_path):
 def test_without_a_compiler_one_sentence_says_what_helps(monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(build.BuildError, match="nothing is prebuilt for this torch and no C\\+\\+ compiler was found: .*python -m mfu._observer.build"):
+    with pytest.raises(
+        build.BuildError,
+        match="nothing is prebuilt for this torch and no C\\+\\+ compiler was found: .*python -m mfu._observer.build",
+    ):
         build.compiler()
 
 
@@ -165,7 +203,12 @@ def test_a_torch_with_a_suffix_is_compiled_for_under_its_full_name_and_counts(tm
     compiler, log = tmp_path / "cxx", tmp_path / "log"
     compiler.write_text(COMPILER.format(log=log, made=made.parent))
     compiler.chmod(0o755)
-    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}", "XDG_CACHE_HOME": str(tmp_path / "cache"), "CXX": str(compiler)}
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{tmp_path}:{ROOT / 'python'}",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "CXX": str(compiler),
+    }
 
     def run():
         done = subprocess.run([sys.executable, "-c", VENDORS], env=env, capture_output=True, text=True, timeout=300)

@@ -21,7 +21,13 @@ ROOT = HERE.parents[2]
 def run_program(text, **environment):
     """A program of its own; what it printed, or its error."""
     head = f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]\n"
-    done = subprocess.run([sys.executable, "-c", head + textwrap.dedent(text)], capture_output=True, text=True, timeout=300, env={**os.environ, **environment})
+    done = subprocess.run(
+        [sys.executable, "-c", head + textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, **environment},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -153,7 +159,13 @@ def test_threads_that_count_while_others_fork_and_exit():
 
 
 def test_nothing_is_printed_and_a_library_that_does_not_fit_is_a_sentence(tmp_path):
-    assert run_program("import torch\nfrom mfu import _observer\n_observer.start(region_folder='')\ntorch.mm(torch.ones(2, 2), torch.ones(2, 2))") == ""
+    assert (
+        run_program(
+            "import torch\nfrom mfu import _observer\n_observer.start(region_folder='')\ntorch.mm(torch.ones(2, 2),"
+            " torch.ones(2, 2))"
+        )
+        == ""
+    )
     broken = tmp_path / "libmfu_torch.so"
     broken.write_bytes(b"not a library")
     program = """

@@ -1,4 +1,5 @@
-"""Tokens, samples and padding: what enters a model, whatever the order of its axes, and what masks and labels leave out."""
+"""Tokens, samples and padding: what enters a model, whatever the order of its axes, and what masks and labels leave
+out."""
 
 import pytest
 import torch
@@ -49,8 +50,9 @@ def test_a_recurrent_layer_says_which_axis_is_the_batch(phases, kind, batch_firs
     found = phases(program)
     name = type(model).__name__
     assert set(found) == {("train", name), ("validation", name)}
-    assert [(row["passes"], row["tokens"], row["samples"]) for row in (found["train", name], found["validation", name])] == [
-        (3, 3 * 33, 3 * 3), (2, 2 * 33, 2 * 3)]
+    assert [
+        (row["passes"], row["tokens"], row["samples"]) for row in (found["train", name], found["validation", name])
+    ] == [(3, 3 * 33, 3 * 3), (2, 2 * 33, 2 * 3)]
 
 
 def test_every_pass_of_a_model_that_is_only_used_brings_samples(phases):  # noqa: F811
@@ -82,7 +84,9 @@ class Attention(nn.Module):
         if self.how == "fused":
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed)
         elif self.how == "float":
-            y = F.scaled_dot_product_attention(q, k, v, attn_mask=torch.zeros(allowed.shape).masked_fill(~allowed, torch.finfo(torch.float).min))
+            y = F.scaled_dot_product_attention(
+                q, k, v, attn_mask=torch.zeros(allowed.shape).masked_fill(~allowed, torch.finfo(torch.float).min)
+            )
         else:
             scores = (q @ k.transpose(-2, -1)).masked_fill(~allowed, -1e9)
             y = (scores.softmax(-1) if self.how == "softmax" else scores.flatten(0, 1).softmax(-1).view_as(scores)) @ v
@@ -102,7 +106,12 @@ def test_a_mask_tells_which_tokens_are_padding(phases, how, causal, left):  # no
 @pytest.mark.parametrize("how", ["fused", "softmax"])
 def test_a_causal_mask_pads_nothing(phases, how):  # noqa: F811
     model, (ids, _, _) = Attention(how), batch()
-    assert phases(lambda: train(model, make=lambda model: model(ids).sum().backward()))["train", "Attention"]["padded_tokens"] == 0
+    assert (
+        phases(lambda: train(model, make=lambda model: model(ids).sum().backward()))["train", "Attention"][
+            "padded_tokens"
+        ]
+        == 0
+    )
 
 
 def cut(logits, labels):
@@ -155,7 +164,9 @@ def test_labels_of_classes_pad_no_tokens(phases):  # noqa: F811
             return super().forward(ids)[:, -1]
 
     model, ids = Classifier(), torch.randint(0, 64, (3, 16))
-    found = phases(lambda: train(model, make=lambda model: F.cross_entropy(model(ids), torch.tensor([1, -100, 2])).backward()))
+    found = phases(
+        lambda: train(model, make=lambda model: F.cross_entropy(model(ids), torch.tensor([1, -100, 2])).backward())
+    )
     assert found["train", "Classifier"]["padded_tokens"] == 0
 
 
@@ -181,8 +192,13 @@ def test_a_compiled_product_with_a_bias_has_the_rows_of_its_input(observer):
     from mfu._observer.compiled import Graph
 
     added, rows, weight = (("t", "torch.float32", sizes) for sizes in ((96,), (32, 16), (16, 96)))
-    description = {"nodes": [("aten::addmm", (added, rows, weight, ("i", 1), ("i", 1)), False)], "lookups": [], "unknown": [],
-                   "symbols": {}, "device": None}
+    description = {
+        "nodes": [("aten::addmm", (added, rows, weight, ("i", 1), ("i", 1)), False)],
+        "lookups": [],
+        "unknown": [],
+        "symbols": {},
+        "device": None,
+    }
     assert Graph(description, observer.library()).numbers([])[0][0].leading == 32
 
 

@@ -94,7 +94,10 @@ def test_a_library_made_under_a_loose_umask_is_still_ours(tmp_path):
     assert build.trusted(tmp_path / "mfu" / "torch-9")
 
 
-@pytest.mark.skipif(os.geteuid() != 0 or not (shutil.which("setpriv") and shutil.which("unshare")), reason="root and util-linux are not at hand")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not (shutil.which("setpriv") and shutil.which("unshare")),
+    reason="root and util-linux are not at hand",
+)
 def test_a_rootless_container_that_does_not_map_root_uses_its_own_cache():
     """Its `/` seems to belong to nobody."""
     with tempfile.TemporaryDirectory() as top:
@@ -106,10 +109,27 @@ def test_a_rootless_container_that_does_not_map_root_uses_its_own_cache():
             os.chown(place, 12345, 12345)
         script = Path(top) / "ask.py"
         shutil.copy(build.__file__, Path(top) / "build.py")
-        script.write_text("import os, sys, build; print(os.stat('/').st_uid != 0, build.trusted(sys.argv[1], user=os.geteuid()))\n")
+        script.write_text(
+            "import os, sys, build; print(os.stat('/').st_uid != 0, build.trusted(sys.argv[1], user=os.geteuid()))\n"
+        )
         python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-        done = subprocess.run(["setpriv", "--reuid=12345", "--regid=12345", "--clear-groups", "unshare", "--user", "--map-root-user", python, str(script), str(mine / build.NAME)],
-                              capture_output=True, text=True, cwd=top)
+        done = subprocess.run(
+            [
+                "setpriv",
+                "--reuid=12345",
+                "--regid=12345",
+                "--clear-groups",
+                "unshare",
+                "--user",
+                "--map-root-user",
+                python,
+                str(script),
+                str(mine / build.NAME),
+            ],
+            capture_output=True,
+            text=True,
+            cwd=top,
+        )
         if "unshare failed" in done.stderr or "Operation not permitted" in done.stderr:
             pytest.skip("user namespaces are not at hand")
         assert done.stdout.split() == ["True", str((mine / build.NAME).resolve())], done.stderr

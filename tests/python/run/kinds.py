@@ -1,4 +1,5 @@
-"""Training programs of many kinds, each reckoned by hand; the name of one is the first argument. The two linear layers are those of programs.py."""
+"""Training programs of many kinds, each reckoned by hand; the name of one is the first argument. The two linear
+layers are those of programs.py."""
 
 import os
 import sys
@@ -67,7 +68,8 @@ def scaled():
 
 
 def gan():
-    """Two optimizers that step in turn: the first one ends the step. The discriminator's pass over what the generator made runs back through both."""
+    """Two optimizers that step in turn: the first one ends the step. The discriminator's pass over what the generator
+    made runs back through both."""
     generator, judge = nn.Linear(IN, IN), nn.Linear(IN, 1)
     first, second = torch.optim.Adam(judge.parameters()), torch.optim.Adam(generator.parameters())
     for _ in range(5):

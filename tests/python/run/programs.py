@@ -97,7 +97,8 @@ def ranks():
 
 
 def leave():
-    """torch's gloo thread drops its last work a little late. Where the interpreter has ended by then, the process aborts, without mfu too."""
+    """torch's gloo thread drops its last work a little late. Where the interpreter has ended by then, the process
+    aborts, without mfu too."""
     torch.distributed.destroy_process_group()
     time.sleep(0.5)
 

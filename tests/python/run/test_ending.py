@@ -10,12 +10,21 @@ import time
 import pytest
 from expected import HERE, MFU, STEP
 
-GOT = "import os, signal, sys, time\nn = [0]\nsignal.signal(signal.SIGTERM, lambda *a: n.__setitem__(0, n[0] + 1))\nprint('ready', flush=True)\n" \
-      "end = time.time() + 20\nwhile time.time() < end and not n[0]: time.sleep(0.01)\ntime.sleep(0.5)\nprint(n[0], flush=True)\n"
+GOT = (
+    "import os, signal, sys, time\nn = [0]\nsignal.signal(signal.SIGTERM, lambda *a: n.__setitem__(0, n[0] +"
+    " 1))\nprint('ready', flush=True)\nend = time.time() + 20\nwhile time.time() < end and not n[0]:"
+    " time.sleep(0.01)\ntime.sleep(0.5)\nprint(n[0], flush=True)\n"
+)
 
 
 def launch(tmp_path, *words, **more):
-    return subprocess.Popen([MFU, "run", "--dir", str(tmp_path / "run"), "--", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **more)
+    return subprocess.Popen(
+        [MFU, "run", "--dir", str(tmp_path / "run"), "--", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
 
 
 def summary(tmp_path):
@@ -31,7 +40,9 @@ def test_a_signal_arrives_once(tmp_path, whom):
     elif whom == "launcher":
         process.send_signal(signal.SIGTERM)
     else:  # as systemd and Slurm do
-        children = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True).stdout.split()
+        children = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
+        ).stdout.split()
         for pid in (*map(int, children), process.pid):
             os.kill(pid, signal.SIGTERM)
     out, _ = process.communicate(timeout=60)
@@ -118,7 +129,10 @@ for _ in range(150):
 
 def test_cores_that_others_hold_are_told_from_computing(tmp_path):
     core = min(os.sched_getaffinity(0))
-    hogs = [subprocess.Popen([sys.executable, "-c", f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile True: pass"]) for _ in range(3)]
+    hogs = [
+        subprocess.Popen([sys.executable, "-c", f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile True: pass"])
+        for _ in range(3)
+    ]
     try:
         time.sleep(0.5)
         launch(tmp_path, sys.executable, "-c", BUSY).communicate(timeout=240)
@@ -137,6 +151,10 @@ def test_the_sums_of_the_phases_are_the_runs(tmp_path):
     for key in ("model_flop", "hardware_flop"):
         assert sum(phase[key] for phase in report["phases"]) == report[key]
     phases = {phase["phase"]: phase for phase in report["phases"]}
-    assert phases["train"]["model_flop"] == 5 * STEP and phases["train"]["model"] == "Sequential" and phases["train"]["passes"] == 5
+    assert (
+        phases["train"]["model_flop"] == 5 * STEP
+        and phases["train"]["model"] == "Sequential"
+        and phases["train"]["passes"] == 5
+    )
     assert phases["forward"]["passes"] == 4
     assert report["tokens"] is None and all(rank["tokens"] is None for rank in report["by_rank"])

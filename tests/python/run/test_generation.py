@@ -1,4 +1,5 @@
-"""Prefill and decode of transformers' own generation, each equal to what it comes to by hand; their bytes; their sum is the run's."""
+"""Prefill and decode of transformers' own generation, each equal to what it comes to by hand; their bytes; their sum
+is the run's."""
 
 import json
 import subprocess
@@ -20,8 +21,23 @@ STEPS = NEW - 1  # the prompt gives the first token
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generation")
-    done = subprocess.run([MFU, "run", "--json-file", folder / "run.json", "--dir", folder / "run", "--", sys.executable,
-                           Path(__file__).with_name("generating.py")], cwd=folder, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [
+            MFU,
+            "run",
+            "--json-file",
+            folder / "run.json",
+            "--dir",
+            folder / "run",
+            "--",
+            sys.executable,
+            Path(__file__).with_name("generating.py"),
+        ],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads((folder / "run.json").read_text())
 
@@ -89,7 +105,10 @@ def test_bytes_are_weights_once_a_pass_and_the_cache_beyond_the_new_tokens(phase
 
 
 def test_a_static_cache_moves_what_is_in_it_and_not_what_it_could_hold(phase):
-    assert phase("decode", "Qwen2ForCausalLM")["cache_read_bytes"] == phase("decode", "LlamaForCausalLM")["cache_read_bytes"]
+    assert (
+        phase("decode", "Qwen2ForCausalLM")["cache_read_bytes"]
+        == phase("decode", "LlamaForCausalLM")["cache_read_bytes"]
+    )
 
 
 def test_beams_are_sequences(phase):
@@ -121,8 +140,10 @@ def test_experts_are_those_that_tokens_reach(phase):
 
 
 def test_an_encoder_and_what_attends_across_to_it_are_prefill_once(report):
-    prefill, decode = ([each for each in report["phases"] if each["phase"] == phase and each["model"].startswith("Bart")][0]
-                       for phase in ("prefill", "decode"))
+    prefill, decode = (
+        [each for each in report["phases"] if each["phase"] == phase and each["model"].startswith("Bart")][0]
+        for phase in ("prefill", "decode")
+    )
     assert prefill["tokens"] == BATCH * PROMPT + BATCH
     assert decode["tokens"] == BATCH * STEPS
     each = cached(HEADS)
@@ -173,8 +194,23 @@ def test_a_program_without_steps_has_windows_and_its_passes_time(report):
 
 
 def test_the_rl_example_reads_as_generation_training_and_reward(tmp_path):
-    done = subprocess.run([MFU, "run", "--json-file", tmp_path / "run.json", "--dir", tmp_path / "run", "--", sys.executable,
-                           ROOT / "examples" / "python" / "grpo_by_hand.py"], cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [
+            MFU,
+            "run",
+            "--json-file",
+            tmp_path / "run.json",
+            "--dir",
+            tmp_path / "run",
+            "--",
+            sys.executable,
+            ROOT / "examples" / "python" / "grpo_by_hand.py",
+        ],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     report = json.loads((tmp_path / "run.json").read_text())
     assert report["steps"] == 6
@@ -182,7 +218,8 @@ def test_the_rl_example_reads_as_generation_training_and_reward(tmp_path):
     assert {phase: each["tokens"] for phase, each in rows.items()} == {
         "prefill": 6 * 16 * 16, "decode": 6 * 16 * 23, "train": 6 * 16 * 40, "forward": 6 * 16 * 40}
     assert rows["forward"]["model"] == "Qwen2ForSequenceClassification"
-    assert all(each["kept"]["model_flop"] * 6 == each["model_flop"] * 5 for each in rows.values())  # the first step is warm-up
+    # the first step is warm-up
+    assert all(each["kept"]["model_flop"] * 6 == each["model_flop"] * 5 for each in rows.values())
     shares = {each["part"]: each["time_fraction"] for each in report["shares"]}
     assert {"generation", "training", "forward"} <= set(shares) and abs(sum(shares.values()) - 1) < 1e-9
     assert all(each["mfu"] for each in report["shares"] if each["part"] in ("generation", "training"))

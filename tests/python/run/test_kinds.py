@@ -1,4 +1,5 @@
-"""mfu run over training programs of many kinds (kinds.py): FLOPs to the last digit, steps where they end, nothing of ours in the way."""
+"""mfu run over training programs of many kinds (kinds.py): FLOPs to the last digit, steps where they end, nothing of
+ours in the way."""
 
 import json
 import os
@@ -17,8 +18,23 @@ PROGRAM = str(HERE / "kinds.py")
 def run(tmp_path):
     def run(*words, options=(), directory=None, printed="", **environment):
         directory = directory or tmp_path / "run"
-        done = subprocess.run([MFU, "run", "--dir", str(directory), "--json-file", str(tmp_path / "summary.json"), *options, "--", *words], capture_output=True, text=True,
-                              timeout=300, env=dict(os.environ, OMP_NUM_THREADS="1", **environment))
+        done = subprocess.run(
+            [
+                MFU,
+                "run",
+                "--dir",
+                str(directory),
+                "--json-file",
+                str(tmp_path / "summary.json"),
+                *options,
+                "--",
+                *words,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=dict(os.environ, OMP_NUM_THREADS="1", **environment),
+        )
         assert done.returncode == 0, done.stderr
         assert done.stdout == printed
         assert "Traceback" not in done.stderr, done.stderr
@@ -29,9 +45,20 @@ def run(tmp_path):
 
 @pytest.mark.parametrize("kind, share", [("fsdp", 2), ("fully_shard", 2), ("tensor_parallel", 1)])
 def test_two_ranks_add_up_to_one_process(run, kind, share):
-    """Sharded data parallel: each rank has a batch of its own. Tensor parallel: both have the same one, and half of each layer."""
+    """Sharded data parallel: each rank has a batch of its own. Tensor parallel: both have the same one, and half of
+    each layer."""
     pytest.importorskip("torch.distributed.fsdp")
-    report = run(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(31000 + os.getpid() % 20000), PROGRAM, kind)
+    report = run(
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        str(31000 + os.getpid() % 20000),
+        PROGRAM,
+        kind,
+    )
     assert (report["model_flop"], report["hardware_flop"]) == (share * 4 * STEP, share * 4 * STEP)
     assert (report["ranks"], report["steps"]) == (2, 4)
     assert not report["coverage"]["uncounted"]
@@ -97,7 +124,13 @@ def mounted(tmp_path):
 
     def mount(options):
         place.mkdir()
-        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(place)], capture_output=True).returncode != 0:
+        if (
+            os.geteuid() != 0
+            or subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", options, "none", str(place)], capture_output=True
+            ).returncode
+            != 0
+        ):
             pytest.skip("a file system of one's own is not at hand: mounting one needs root")
         return place
 
@@ -115,7 +148,13 @@ def test_a_full_disk_does_not_stop_the_program(run, mounted):
 
 
 def test_a_read_only_directory_does_not_stop_the_program(run, mounted, tmp_path):
-    report = run(sys.executable, str(HERE / "programs.py"), "plain", directory=mounted("ro,size=64k") / "run", TMPDIR=str(tmp_path))
+    report = run(
+        sys.executable,
+        str(HERE / "programs.py"),
+        "plain",
+        directory=mounted("ro,size=64k") / "run",
+        TMPDIR=str(tmp_path),
+    )
     assert (report["steps"], report["model_flop"]) == (20, 20 * STEP)
 
 
@@ -123,19 +162,25 @@ def test_uv_run(run):
     uv = shutil.which("uv", path=os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]]))
     if uv is None:
         pytest.skip("uv is not at hand (pip install uv)")
-    report = run(uv, "run", "--offline", "--no-project", "--python", sys.executable, "python", str(HERE / "programs.py"), "plain")
+    report = run(
+        uv, "run", "--offline", "--no-project", "--python", sys.executable, "python", str(HERE / "programs.py"), "plain"
+    )
     assert (report["steps"], report["model_flop"]) == (20, 20 * STEP)
 
 
 def test_an_environment_of_its_own(run, tmp_path):
-    """A copy of the interpreter's environment as conda and venv make them: another prefix, a console script, python -m."""
+    """A copy of the interpreter's environment as conda and venv make them: another prefix, a console script, python
+    -m."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
     packages = next((tmp_path / "env" / "lib").glob("python3*")) / "site-packages"
     import torch
 
     (packages / "host.pth").write_text(str(Path(torch.__file__).parents[1]))
     script = tmp_path / "env" / "bin" / "my-train"
-    script.write_text(f"#!{tmp_path}/env/bin/python\nimport sys\nsys.path.insert(0, {str(HERE)!r})\nimport programs\nprograms.plain()\n")
+    script.write_text(
+        f"#!{tmp_path}/env/bin/python\nimport sys\nsys.path.insert(0, {str(HERE)!r})\nimport"
+        " programs\nprograms.plain()\n"
+    )
     script.chmod(0o755)
     report = run("my-train", PATH=f"{tmp_path}/env/bin:{os.environ['PATH']}")
     assert (report["steps"], report["model_flop"]) == (20, 20 * STEP)

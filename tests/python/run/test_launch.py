@@ -20,7 +20,13 @@ MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
 def run(tmp_path):
     def run(*words, options=(), **more):
         more.setdefault("cwd", tmp_path)
-        return subprocess.run([MFU, "run", "--dir", str(tmp_path / "run"), *options, "--", *words], capture_output=True, text=True, timeout=120, **more)
+        return subprocess.run(
+            [MFU, "run", "--dir", str(tmp_path / "run"), *options, "--", *words],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            **more,
+        )
 
     return run
 
@@ -57,7 +63,16 @@ def test_a_program_without_torch_is_said_and_nothing_is_made_up(run, tmp_path):
     assert run(sys.executable, "-c", "print(1)").returncode == 0
     report = summary(tmp_path)
     assert report["schema"] == "mfu.run/1" and report["ranks"] == 0 and report["steps"] == 0
-    for key in ("model_flop", "hardware_flop", "recomputed_flop", "mfu", "hfu", "mfu_wall", "tokens", "data_wait_fraction"):
+    for key in (
+        "model_flop",
+        "hardware_flop",
+        "recomputed_flop",
+        "mfu",
+        "hfu",
+        "mfu_wall",
+        "tokens",
+        "data_wait_fraction",
+    ):
         assert report[key] is None, key
     assert any("imported torch" in note for note in report["notes"])
 
@@ -72,7 +87,16 @@ def test_a_command_that_is_not_there(run, tmp_path):
     assert done.returncode == 127 and json.loads(done.stdout)["schema"] == "mfu.error/1"
 
 
-@pytest.mark.parametrize("options", [["--dtype", "fp33"], ["--peak", "fast"], ["--device", "no such gpu"], ["--warmup", "-1"], ["--model", "/no/config.json"]])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--dtype", "fp33"],
+        ["--peak", "fast"],
+        ["--device", "no such gpu"],
+        ["--warmup", "-1"],
+        ["--model", "/no/config.json"],
+    ],
+)
 def test_misuse_is_refused_before_anything_runs(run, tmp_path, options):
     done = run("touch", str(tmp_path / "ran"), options=options)
     assert done.returncode == 2 and done.stderr.startswith("mfu: ")
@@ -97,7 +121,12 @@ while True: time.sleep(0.05)
 
 
 def test_signals_sent_to_us_reach_the_command(tmp_path):
-    program = subprocess.Popen([MFU, "run", "--dir", str(tmp_path / "run"), "--", sys.executable, "-c", CATCHER], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    program = subprocess.Popen(
+        [MFU, "run", "--dir", str(tmp_path / "run"), "--", sys.executable, "-c", CATCHER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert program.stdout.readline() == "ready\n"
     for number in (signal.SIGUSR1, signal.SIGHUP, signal.SIGINT):
         program.send_signal(number)
@@ -118,8 +147,22 @@ def test_stopping_and_going_on(tmp_path):
             time.sleep(0.05)
         return False
 
-    program = subprocess.Popen([MFU, "run", "--dir", str(tmp_path / "run"), "--", sys.executable, "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(600)"],
-                               stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+    program = subprocess.Popen(
+        [
+            MFU,
+            "run",
+            "--dir",
+            str(tmp_path / "run"),
+            "--",
+            sys.executable,
+            "-c",
+            "import os, time; print(os.getpid(), flush=True); time.sleep(600)",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
     command = int(program.stdout.readline())
     program.send_signal(signal.SIGTSTP)
     assert wait_for(program.pid, "T")
@@ -155,15 +198,24 @@ def on_terminal(words, typed=b"", after=b"", cwd=None):
 
 
 def test_the_command_has_the_terminal(tmp_path):
-    program = "import os, sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), os.tcgetpgrp(0) == os.getpgrp()); print('got', input('name? '))"
-    shown, status = on_terminal([MFU, "run", "--dir", "run", "--", sys.executable, "-c", program], b"ada\n", b"name? ", tmp_path)
+    program = (
+        "import os, sys; print(sys.stdin.isatty(), sys.stdout.isatty(), sys.stderr.isatty(), os.tcgetpgrp(0) =="
+        " os.getpgrp()); print('got', input('name? '))"
+    )
+    shown, status = on_terminal(
+        [MFU, "run", "--dir", "run", "--", sys.executable, "-c", program], b"ada\n", b"name? ", tmp_path
+    )
     assert b"True True True True" in shown and b"got ada" in shown and status == 0
 
 
 def test_interrupt_from_the_terminal_reaches_the_command_once(tmp_path):
-    program = "import signal, time, sys\nseen = []\nsignal.signal(signal.SIGINT, lambda *a: seen.append(1))\nprint('ready', flush=True)\n" \
-              "for _ in range(40):\n    time.sleep(0.05)\nprint('interrupts', len(seen)); sys.exit(9)"
-    shown, status = on_terminal([MFU, "run", "--dir", "run", "--", sys.executable, "-c", program], b"\x03", b"ready", tmp_path)
+    program = (
+        "import signal, time, sys\nseen = []\nsignal.signal(signal.SIGINT, lambda *a: seen.append(1))\nprint('ready',"
+        " flush=True)\nfor _ in range(40):\n    time.sleep(0.05)\nprint('interrupts', len(seen)); sys.exit(9)"
+    )
+    shown, status = on_terminal(
+        [MFU, "run", "--dir", "run", "--", sys.executable, "-c", program], b"\x03", b"ready", tmp_path
+    )
     assert b"interrupts 1" in shown and status == 9
 
 
@@ -174,12 +226,19 @@ def test_no_live_line_in_a_pipe(run):
 def test_a_users_own_sitecustomize_still_runs(run, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "sitecustomize.py").write_text("import sys; sys.mine = 1\n")
-    done = run(sys.executable, "-c", "import sys; print(sys.mine)", env=dict(os.environ, PYTHONPATH=str(tmp_path / "mine")))
+    done = run(
+        sys.executable, "-c", "import sys; print(sys.mine)", env=dict(os.environ, PYTHONPATH=str(tmp_path / "mine"))
+    )
     assert done.stdout == "1\n"
 
 
 def test_directories_that_cannot_be_written_do_not_stop_the_command(tmp_path):
-    done = subprocess.run([MFU, "run", "--dir", "/proc/mfu/run", "--", "echo", "hello"], capture_output=True, text=True, env=dict(os.environ, TMPDIR=str(tmp_path)))
+    done = subprocess.run(
+        [MFU, "run", "--dir", "/proc/mfu/run", "--", "echo", "hello"],
+        capture_output=True,
+        text=True,
+        env=dict(os.environ, TMPDIR=str(tmp_path)),
+    )
     assert done.returncode == 0 and done.stdout == "hello\n" and "/proc/mfu/run" in done.stderr
 
 

@@ -1,4 +1,5 @@
-"""The line of mfu run on a terminal: in the last row, never among what the program prints, gone when it ends, however it ends.
+"""The line of mfu run on a terminal: in the last row, never among what the program prints, gone when it ends, however
+it ends.
 
 A terminal emulator (pyte) reads what a terminal would get; the screen is then what a person sees.
 """
@@ -130,7 +131,9 @@ def test_it_moves_with_the_window(tmp_path):
     assert terminal.end() == 0 and terminal.is_given_back()
 
 
-@pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT])
+@pytest.mark.parametrize(
+    "way", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT]
+)
 def test_it_is_gone_after_a_signal(tmp_path, way):
     terminal = Terminal("train(60)", tmp_path)
     assert terminal.read(terminal.line_is_shown)
@@ -152,7 +155,8 @@ def test_ctrl_c_from_the_keyboard(tmp_path):
 def test_it_leaves_when_stopped_and_comes_back_when_continued(tmp_path):
     terminal = Terminal("train(8)", tmp_path)
     assert terminal.read(terminal.line_is_shown)
-    # A session's leader cannot be stopped from its keyboard when no shell is above it: SIGTSTP is then left out by the kernel, SIGSTOP by hand follows.
+    # A session's leader cannot be stopped from its keyboard when no shell is above it: SIGTSTP is then left out by
+    # the kernel, SIGSTOP by hand follows.
     os.kill(terminal.pid, signal.SIGTSTP)
     assert terminal.read(terminal.is_given_back)
     # As a shell does: it continues what it has seen stopped.
@@ -162,11 +166,21 @@ def test_it_leaves_when_stopped_and_comes_back_when_continued(tmp_path):
     assert terminal.end() == 0 and terminal.is_given_back()
 
 
-@pytest.mark.parametrize("drawing, package", [
-    ("import tqdm\nbar = tqdm.tqdm(total=9)", "tqdm"), ("from tqdm.auto import tqdm\nbar = tqdm(total=9)", "tqdm"),
-    ("from rich.progress import Progress\nbar = Progress()\nbar.start()\nimport atexit; atexit.register(bar.stop)", "rich"),
-    ("import curses\ncurses.initscr()\nimport atexit; atexit.register(curses.endwin)", "curses"),
-])
+@pytest.mark.parametrize(
+    "drawing, package",
+    [
+        ("import tqdm\nbar = tqdm.tqdm(total=9)", "tqdm"),
+        ("from tqdm.auto import tqdm\nbar = tqdm(total=9)", "tqdm"),
+        (
+            (
+                "from rich.progress import Progress\nbar = Progress()\nbar.start()\nimport atexit;"
+                " atexit.register(bar.stop)"
+            ),
+            "rich",
+        ),
+        ("import curses\ncurses.initscr()\nimport atexit; atexit.register(curses.endwin)", "curses"),
+    ],
+)
 def test_a_program_that_draws_by_itself_is_left_alone(tmp_path, drawing, package):
     pytest.importorskip(package)
     terminal = Terminal(f"{drawing}\ntrain(4)", tmp_path)

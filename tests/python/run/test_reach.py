@@ -32,8 +32,15 @@ LINGER = "\ntime.sleep(2.5)\n"
 def run(tmp_path, *words, env=None, **options):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MFU_", "PYTHONPATH"))}
     environment.update(env or {})
-    done = subprocess.run([MFU, "run", "--dir", str(tmp_path / "run"), "--", *map(str, words)], capture_output=True, text=True, timeout=300, env=environment,
-                          cwd=tmp_path, **options)
+    done = subprocess.run(
+        [MFU, "run", "--dir", str(tmp_path / "run"), "--", *map(str, words)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=environment,
+        cwd=tmp_path,
+        **options,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads((tmp_path / "run" / "summary.json").read_text())
 
@@ -54,7 +61,10 @@ def bare(tmp_path_factory):
     return folder / "bin" / "python"
 
 
-@pytest.mark.parametrize("first", ["transformers", "accelerate", "diffusers", "lightning", "importlib.util; importlib.util.find_spec('torch')"])
+@pytest.mark.parametrize(
+    "first",
+    ["transformers", "accelerate", "diffusers", "lightning", "importlib.util; importlib.util.find_spec('torch')"],
+)
 def test_a_library_that_looks_for_torch_first(tmp_path, bare, first):
     library = first.split(";")[0].split(".")[0]
     if library != "importlib":
@@ -92,8 +102,16 @@ def test_processes_that_lost_the_environment_are_named_without_the_package(tmp_p
 
 
 def test_a_step_marker_reaches_a_process_without_environment(tmp_path):
-    program = STEP.split("sgd")[0] + "\nfor _ in range(3):\n    with torch.profiler.record_function('round'):\n        x @ w\n"
-    done = subprocess.run([MFU, "run", "--dir", "run", "--step-marker", "round", "--", "env", "-i", sys.executable, "-c", program], cwd=tmp_path, capture_output=True, timeout=300)
+    program = (
+        STEP.split("sgd")[0]
+        + "\nfor _ in range(3):\n    with torch.profiler.record_function('round'):\n        x @ w\n"
+    )
+    done = subprocess.run(
+        [MFU, "run", "--dir", "run", "--step-marker", "round", "--", "env", "-i", sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=300,
+    )
     assert done.returncode == 0 and json.loads((tmp_path / "run" / "summary.json").read_text())["steps"] == 3
 
 
@@ -105,9 +123,12 @@ def test_no_site_at_all(tmp_path, bare):
 
 
 def test_a_process_that_begins_late_is_not_called_unobserved(tmp_path):
-    """Its observer may be compiled first: torch is mapped for a while, and the process ends soon after it began to count."""
+    """Its observer may be compiled first: torch is mapped for a while, and the process ends soon after it began to
+    count."""
     library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
-    report = run(tmp_path, sys.executable, "-c", f"import ctypes, time; ctypes.CDLL({str(library)!r}); time.sleep(12){STEP}")
+    report = run(
+        tmp_path, sys.executable, "-c", f"import ctypes, time; ctypes.CDLL({str(library)!r}); time.sleep(12){STEP}"
+    )
     assert report["hardware_flop"] == FLOP and not not_observed(report)
 
 
@@ -120,12 +141,32 @@ def test_workers_by_fork_are_no_riddle(tmp_path):
 
 def test_outside_of_mfu_run_the_package_does_nothing(tmp_path):
     """Also while a run of the same user goes on beside it."""
-    beside = subprocess.Popen([MFU, "run", "--dir", "beside", "--", sys.executable, "-c", "import time; print('on', flush=True); time.sleep(30)"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    beside = subprocess.Popen(
+        [
+            MFU,
+            "run",
+            "--dir",
+            "beside",
+            "--",
+            sys.executable,
+            "-c",
+            "import time; print('on', flush=True); time.sleep(30)",
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert beside.stdout.readline() == "on\n"
-        ask = "import sys, torch; print('_mfu_observer' in sys.modules, hasattr(sys, '_mfu_begun'), '_openmfu_start' in sys.modules)"
+        ask = (
+            "import sys, torch; print('_mfu_observer' in sys.modules, hasattr(sys, '_mfu_begun'), '_openmfu_start' in"
+            " sys.modules)"
+        )
         clean = {name: value for name, value in os.environ.items() if not name.startswith("MFU_")}
-        assert subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, env=clean).stdout == "False False False\n"
+        assert (
+            subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, env=clean).stdout
+            == "False False False\n"
+        )
     finally:
         beside.terminate()
         beside.wait()
@@ -136,6 +177,19 @@ def test_a_program_on_libtorch_is_told_to_preload(tmp_path):
     program = tmp_path / "program"
     (tmp_path / "program.cc").write_text("#include <unistd.h>\nint main() { sleep(3); }\n")
     library = Path(torch.__file__).parent / "lib"
-    subprocess.run(["g++", str(tmp_path / "program.cc"), "-o", str(program), f"-L{library}", "-Wl,--no-as-needed", "-ltorch_cpu", "-lc10", f"-Wl,-rpath,{library}"], check=True)
+    subprocess.run(
+        [
+            "g++",
+            str(tmp_path / "program.cc"),
+            "-o",
+            str(program),
+            f"-L{library}",
+            "-Wl,--no-as-needed",
+            "-ltorch_cpu",
+            "-lc10",
+            f"-Wl,-rpath,{library}",
+        ],
+        check=True,
+    )
     [note] = not_observed(run(tmp_path, program))
     assert "program is not Python" in note and "LD_PRELOAD" in note

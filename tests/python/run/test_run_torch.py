@@ -14,8 +14,13 @@ PROGRAM = str(HERE / "programs.py")
 @pytest.fixture
 def run(tmp_path):
     def run(*words, status=0, **environment):
-        done = subprocess.run([MFU, "run", "--dir", str(tmp_path / "run"), "--", *words], capture_output=True, text=True, timeout=300,
-                              env=dict(os.environ, **environment))
+        done = subprocess.run(
+            [MFU, "run", "--dir", str(tmp_path / "run"), "--", *words],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env=dict(os.environ, **environment),
+        )
         assert done.returncode == status, done.stderr
         assert done.stdout == ""
         return json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -51,7 +56,9 @@ def test_threads_are_in_the_totals(run):
 def test_a_killed_program_leaves_its_steps(run, tmp_path):
     report = run(sys.executable, PROGRAM, "killed", status=137)
     assert report["steps"] == 10 and report["model_flop"] == 10 * STEP and report["exit_status"] == 137
-    exported = subprocess.run([MFU, "export", str(tmp_path / "run"), "--jsonl", "--peak", "1e12"], capture_output=True, text=True, check=True)
+    exported = subprocess.run(
+        [MFU, "export", str(tmp_path / "run"), "--jsonl", "--peak", "1e12"], capture_output=True, text=True, check=True
+    )
     lines = [json.loads(line) for line in exported.stdout.splitlines()]
     assert [line["step"] for line in lines] == list(range(10)) and {line["model_flop"] for line in lines} == {STEP}
     for line in lines:
@@ -64,8 +71,19 @@ def test_an_exit_status_passes(run):
 
 @pytest.mark.parametrize("slow", [0, 1])
 def test_the_slow_rank_of_a_data_parallel_job_is_named(run, slow):
-    report = run(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(29610 + slow + os.getpid() % 1000 * 2), PROGRAM, "ranks",
-                 SLOW_RANK=str(slow), OMP_NUM_THREADS="1")
+    report = run(
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        str(29610 + slow + os.getpid() % 1000 * 2),
+        PROGRAM,
+        "ranks",
+        SLOW_RANK=str(slow),
+        OMP_NUM_THREADS="1",
+    )
     assert report["model_flop"] == 2 * 12 * STEP
     assert report["ranks"] == 2 and report["steps"] == 12
     assert [rank["rank"] for rank in report["by_rank"]] == [0, 1]

@@ -101,7 +101,16 @@ try:
 finally:
     print(f"finally {done}\\n", end="", flush=True)
 """)
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29541", str(program)]
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--master-port",
+        "29541",
+        str(program),
+    ]
     done, report = run(tmp_path, "", "--steps", "4", command=torchrun)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("finally 3") == 2
@@ -114,12 +123,18 @@ def test_a_program_that_ends_earlier_is_left_alone(tmp_path):
     assert "before the 30 steps" in done.stderr
 
 
-@pytest.mark.parametrize("options", [("--steps", "0"), ("--steps", "x"), ("--grace", "5s"), ("--steps", "3", "--grace", "soon")])
+@pytest.mark.parametrize(
+    "options", [("--steps", "0"), ("--steps", "x"), ("--grace", "5s"), ("--steps", "3", "--grace", "soon")]
+)
 def test_what_makes_no_sense_is_refused_before_the_command_starts(tmp_path, options):
-    done = subprocess.run([MFU, "run", "--dir", str(tmp_path / "run"), *options, "--", "echo", "started"], capture_output=True, text=True)
+    done = subprocess.run(
+        [MFU, "run", "--dir", str(tmp_path / "run"), *options, "--", "echo", "started"], capture_output=True, text=True
+    )
     assert done.returncode == 2 and "started" not in done.stdout
 
 
 def test_a_signal_of_somebody_else_is_what_it_was(tmp_path):
-    done, report = run(tmp_path, HEAD + "step()\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n", "--steps", "30")
+    done, report = run(
+        tmp_path, HEAD + "step()\nos.kill(os.getpid(), signal.SIGTERM)\ntime.sleep(60)\n", "--steps", "30"
+    )
     assert done.returncode == 143 and report["ended"]["how"] == "signal" and report["ended"]["signal"] == 15

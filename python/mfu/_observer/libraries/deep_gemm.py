@@ -1,9 +1,9 @@
 """DeepGEMM 1.0 to 2.8: functions of the package `deep_gemm`, most of them from its pybind module.
 
-Read in deepseek-ai/DeepGEMM: deep_gemm/__init__.py (2.8), csrc/apis/gemm.hpp, einsum.hpp, attention.hpp, and for version 1
-deep_gemm/jit_kernels/m_grouped_gemm.py and wgrad_gemm.py. Every GEMM takes (a, b, d, …), in version 1 (lhs, rhs, out, …),
-where an fp8 or fp4 operand is a pair of numbers and scales, and d is the result. NT, NN, TN and TT say how a and b lie;
-sizes do not depend on it.
+Read in deepseek-ai/DeepGEMM: deep_gemm/__init__.py (2.8), csrc/apis/gemm.hpp, einsum.hpp, attention.hpp, and for
+version 1 deep_gemm/jit_kernels/m_grouped_gemm.py and wgrad_gemm.py. Every GEMM takes (a, b, d, …), in version 1 (lhs,
+rhs, out, …), where an fp8 or fp4 operand is a pair of numbers and scales, and d is the result. NT, NN, TN and TT say
+how a and b lie; sizes do not depend on it.
 """
 
 from .formulas import product, shape_of, type_of, wider
@@ -81,7 +81,8 @@ def by_inner(arguments, result):
 
 
 def skipping(arguments, result):
-    """fp8_gemm_nt_skip_head_mid(a [m, k], b [n, k], d, head_splits): the result has columns that nothing is put into."""
+    """fp8_gemm_nt_skip_head_mid(a [m, k], b [n, k], d, head_splits): the result has columns that nothing is put into.
+    """
     a, b = operand(arguments.need(0, "a")), operand(arguments.need(1, "b"))
     m, k = shape_of(a)
     return Work(2 * m * shape_of(b)[0] * k, type_of(a), a, weight=b)

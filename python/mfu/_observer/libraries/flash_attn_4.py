@@ -13,8 +13,9 @@ from .wrapping import Aside, version_of
 
 # Given as tensors or functions, these change no number of products.
 HARMLESS = (
-    "q k v out dout lse dq dk dv dlse cu_seqlens_q cu_seqlens_k seqused_q seqused_k page_table learnable_sink score_mod "
-    "score_mod_bwd aux_tensors buffers q_descale k_descale v_descale softmax_scale dq_semaphore dk_semaphore dv_semaphore"
+    "q k v out dout lse dq dk dv dlse cu_seqlens_q cu_seqlens_k seqused_q seqused_k page_table learnable_sink score_mod"
+    " score_mod_bwd aux_tensors buffers q_descale k_descale v_descale softmax_scale dq_semaphore dk_semaphore"
+    " dv_semaphore"
 ).split()
 
 

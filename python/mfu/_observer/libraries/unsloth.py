@@ -1,6 +1,6 @@
 """Unsloth: `fast_gemv` multiplies a 4-bit weight by one row through ctypes (unsloth/kernels/utils.py of
-unslothai/unsloth: `fast_gemv(X, W, quant_state, out=None)`, X [1, 1, k], the weight [quant_state.shape] = [n, k]; without
-a quant_state it is torch.matmul).
+unslothai/unsloth: `fast_gemv(X, W, quant_state, out=None)`, X [1, 1, k], the weight [quant_state.shape] = [n, k];
+without a quant_state it is torch.matmul).
 
 The rest of it calls torch.matmul and addmm_, which the dispatcher shows. Versions are dates.
 """

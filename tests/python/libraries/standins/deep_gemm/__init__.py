@@ -1,5 +1,5 @@
-"""deepseek-ai/DeepGEMM: deep_gemm/__init__.py (2.8), signatures of csrc/apis/gemm.hpp, einsum.hpp and attention.hpp with their
-py::arg names, and those of version 1 (deep_gemm/jit_kernels/m_grouped_gemm.py, wgrad_gemm.py)."""
+"""deepseek-ai/DeepGEMM: deep_gemm/__init__.py (2.8), signatures of csrc/apis/gemm.hpp, einsum.hpp and attention.hpp
+with their py::arg names, and those of version 1 (deep_gemm/jit_kernels/m_grouped_gemm.py, wgrad_gemm.py)."""
 
 import os
 

@@ -96,7 +96,8 @@ def te_general_grouped_gemm(
 
 
 # attention.cpp. In 2.0 to 2.7 (max_seqlen_q, max_seqlen_kv, is_training, attn_scale, p_dropout, set_zero, qkv_layout,
-# bias_type, attn_mask_type, window_size, cu_seqlens_q, cu_seqlens_kv, Q, K, V, fake_dtype, …); softmax_type, formats and
+# bias_type, attn_mask_type, window_size, cu_seqlens_q, cu_seqlens_kv, Q, K, V, fake_dtype, …); softmax_type, formats
+# and
 # bottom_right_diagonal came later, between them. The C++ functions take what they are given by place.
 def fused_attn_fwd(*args):
     if len(args) < 20:
