@@ -248,18 +248,16 @@ Command flops_command() {
   CommandText text{
       "flops",
       "What does this model need?",
-      "FLOPs, parameters and bytes of one step, exactly, by part, from a config.json or a shape: "
-      "the operators that are "
-      "needed, with the true area of causal, windowed, chunked and packed attention. Nothing is "
-      "loaded but the config.\n\n"
-      "A model that is not known here is counted by its class: the transformers or diffusers of "
-      "--python builds it without weights, network or code of a hub (trust_remote_code is off), "
-      "and "
-      "the operators that it runs are priced. The first answer takes the time of that import; it "
-      "is kept.\n\n"
-      "With --convention, counted as another system counts; with all, every one beside ours, and "
-      "why they differ. With a "
-      "device and --tokens-per-second (of the whole job) or --step-seconds: MFU, HFU and MBU.",
+      "Counts the FLOPs, parameters and bytes of one step exactly, by part, from a config.json or "
+      "a shape. It counts the operators that are needed, with the true area of causal, windowed, "
+      "chunked and packed attention. Only the config is read, never the weights.\n\n"
+      "If mfu does not know a model, it is counted by its class: the transformers or diffusers of "
+      "--python builds it without weights, network or code from a hub (trust_remote_code is off), "
+      "and the cost of the operators that it runs is added up. The first answer takes as long as "
+      "that import; it is kept for later.\n\n"
+      "With --convention NAME the step is counted as another system counts it; with all, every "
+      "convention is shown beside ours, with the reason why they differ. With a device and "
+      "--tokens-per-second (of the whole job) or --step-seconds you get MFU, HFU and MBU.",
       {{"mfu flops config.json --batch 8 --seq 4096", "a training step, by part"},
        {"mfu flops llama-3.1-8b/ --seq 8192 --convention all",
         "what each system would count for it, side by side"},
@@ -268,11 +266,10 @@ Command flops_command() {
         "MFU of a run"},
        {"mfu flops config.json --phase decode --batch 32 --context 4096 --device \"NVIDIA H100 "
         "80GB HBM3\"",
-        "what a decode step "
-        "must move, and which of compute and memory binds"},
+        "what a decode step must move, and whether compute or memory is the limit"},
        {"mfu flops config.json --phase decode --context 4096 --sweep batch=1..256 --device h200",
         "tokens/s at the roof by batch, and the batch from which compute binds"},
-       {"mfu flops config.json --lora 16:q_proj,v_proj", "LoRA costs what it costs"},
+       {"mfu flops config.json --lora 16:q_proj,v_proj", "what training with LoRA really costs"},
        {"mfu flops config.json --batch 64 --rl actor,old,reference,learner --prompt 512 --response "
         "1024",
         "a step of GRPO, pass by pass"},
@@ -282,20 +279,23 @@ Command flops_command() {
   auto add = [options](CLI::App& app) {
     options->model.add_to(app, true);
     options->step.add_to(app);
-    app.add_option("--convention", options->convention, "How to count, or all (default exact)")
+    app.add_option("--convention", options->convention,
+                   "Convention to count by, or all (default exact)")
         ->type_name("NAME");
-    app.add_option("--lora", options->lora, "Train adapters of that rank only")
+    app.add_option("--lora", options->lora, "Train only adapters of that rank")
         ->type_name("RANK[:TARGETS]");
     app.add_option("--frozen", options->frozen,
-                   "Weights that are not trained, as a pattern of names")
+                   "Pattern for the names of weights that are not trained")
         ->type_name("PATTERN")
         ->allow_extra_args(false);
-    app.add_option("--tokens-per-second", options->tokens_per_second, "Of the whole job")
+    app.add_option("--tokens-per-second", options->tokens_per_second,
+                   "Measured tokens per second of the whole job, for MFU")
         ->type_name("N");
-    app.add_option("--step-seconds", options->step_seconds, "Of this step")->type_name("S");
+    app.add_option("--step-seconds", options->step_seconds, "Measured time of this step, for MFU")
+        ->type_name("S");
     options->device.add_to(app);
     options->sweep.add_to(app);
-    app.add_option("--devices", options->devices, "How many (default 1)")
+    app.add_option("--devices", options->devices, "Number of devices (default 1)")
         ->type_name("N")
         ->check(whole_number());
     app.add_flag("--tree", options->tree, "Layer by layer too");
@@ -307,18 +307,19 @@ Command flops_command() {
         ->type_name("HxW");
     app.add_option_function<std::vector<std::string>>(
            "--mtp", [options](const std::vector<std::string>& given) { set_mtp(given, *options); },
-           "Multi-token-prediction layers run too; with N, that many of them")
+           "Count the multi-token-prediction layers too; with N, that many of them")
         ->type_name("[N]")
         ->expected(0, 1);
-    app.add_option(
-           "--rl", options->rl,
-           "A step of reinforcement learning too, of --batch sequences: its passes, each by "
-           "its factor (actor generates; old, reference, reward and values look; critic and "
-           "learner are updated)")
+    app.add_option("--rl", options->rl,
+                   "Also count a step of reinforcement learning over --batch sequences, as a list "
+                   "of its passes: actor generates; old, reference, reward and values run forward; "
+                   "critic and learner are updated")
         ->type_name("PASS,PASS…");
     for (auto [name, length, what] :
-         {std::tuple("--prompt", &options->prompt, "… prompt tokens of each (default 512)"),
-          std::tuple("--response", &options->response, "… generated (default 1024)")}) {
+         {std::tuple("--prompt", &options->prompt,
+                     "With --rl: prompt tokens per sequence (default 512)"),
+          std::tuple("--response", &options->response,
+                     "With --rl: generated tokens per sequence (default 1024)")}) {
       app.add_option(name, *length, what)
           ->type_name("N")
           ->check(whole_number())
