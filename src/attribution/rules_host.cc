@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "attribution/rules.h"
+#include "base/saturating.h"
 
 namespace mfu {
 
@@ -80,7 +81,7 @@ EventMean mean_event(const RankAttribution& rank) {
   std::int64_t sum = 0;
   for (const KernelLine& kernel : rank.kernels) {
     mean.events += kernel.calls;
-    sum += kernel.duration_ns;
+    sum = saturating_sum(sum, kernel.duration_ns);
   }
   if (mean.events > 0) mean.mean_ns = static_cast<double>(sum) / static_cast<double>(mean.events);
   return mean;

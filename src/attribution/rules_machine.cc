@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attribution/rules.h"
+#include "base/saturating.h"
 
 namespace mfu {
 
@@ -146,7 +147,7 @@ OperatorUse operator_use(const Situation& situation) {
     if (ns == 0 || spans[i].level == Level::communication) continue;
     if (inside_optimizer(situation.trace, spans[i].event)) continue;
     ++use.operators;
-    use.all_ns += ns;
+    use.all_ns = saturating_sum(use.all_ns, ns);
     use.overhead_ns += situation.settled.overhead_of(i);
     std::string_view name = situation.trace.text(situation.trace.host.name[spans[i].event]);
     if (name == "aten::item" || name == "aten::is_nonzero") ++use.items;

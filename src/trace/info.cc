@@ -11,6 +11,10 @@
 namespace mfu {
 namespace {
 
+std::string safe_text(std::string_view text, std::size_t most) {
+  return without_secrets(printable(text, most));
+}
+
 std::optional<std::int64_t> integer_of(const Json* json) {
   if (json == nullptr) return std::nullopt;
   if (json->is(Json::Kind::number)) return parse_id(json->raw_number());
@@ -18,14 +22,14 @@ std::optional<std::int64_t> integer_of(const Json* json) {
 }
 
 std::string text_of(const Json* json) {
-  return json != nullptr && json->string() != nullptr ? printable(*json->string(), 4096) : "";
+  return json != nullptr && json->string() != nullptr ? safe_text(*json->string(), 4096) : "";
 }
 
 // "[0, 1, 2]", as record_param_comms writes the ranks of a group.
 std::string list_of(const Json* json) {
   std::vector<std::string> parts;
   if (json == nullptr) return "";
-  if (json->string() != nullptr) return printable(*json->string(), 4096);
+  if (json->string() != nullptr) return safe_text(*json->string(), 4096);
   for (const Json& element : json->elements()) parts.push_back(printable(element.raw_number(), 32));
   return "[" + join(parts, ", ") + "]";
 }
@@ -73,7 +77,7 @@ void read_info_member(TraceInfo& info, std::string_view name, std::string_view v
   std::string_view inside = value;
   if (value.size() >= 2 && value.front() == '"') inside = value.substr(1, value.size() - 2);
   if (name == "traceName") {
-    info.trace_name = printable(unescape(inside), kMostText);
+    info.trace_name = safe_text(unescape(inside), kMostText);
   } else if (name == "schemaVersion") {
     info.schema_version = parse_id(value);
   } else if (name == "baseTimeNanoseconds") {

@@ -490,5 +490,17 @@ TEST(Reader, says_where_a_credential_is_and_keeps_it_nowhere) {
   for (const std::string& note : trace.coverage.notes) EXPECT_EQ(note.find(key), std::string::npos);
 }
 
+TEST(Reader, repeats_no_credential_of_what_a_trace_says_of_itself) {
+  std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
+  std::string text = R"({"traceName":"/x/)" + key + R"(.json","deviceProperties":[{"name":"H100 )" +
+                     key + R"("}],"distributedInfo":{"rank":0,"backend":")" + key +
+                     R"("},"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,)" +
+                     R"("tid":1,"ts":1,"dur":5}]})";
+  Trace trace = read_trace_bytes(text, "secret.json").value();
+  EXPECT_EQ(trace.info.devices.at(0).name, "H100 [hidden]");
+  EXPECT_EQ(trace.info.trace_name.find(key), std::string::npos);
+  EXPECT_EQ(trace.info.backend.find(key), std::string::npos);
+}
+
 }  // namespace
 }  // namespace mfu
