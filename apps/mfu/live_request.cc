@@ -40,7 +40,7 @@ std::string why_nothing(const std::string& directory) {
     if (*said == "own_profiler") return "the program uses torch's profiler itself";
     if (said->starts_with("failed: ")) return said->substr(8);
   }
-  return "no step has ended yet";
+  return "no step ended in that time";
 }
 
 // The new windows of these processes. Empty until every process has one.

@@ -13,11 +13,13 @@ Accelerate:       meter = mfu.callbacks.AcceleratorMeter(accelerator)
 Logged: perf/mfu (a fraction of the peak, of this rank's device), perf/mfu_percent, perf/hfu, perf/step_time,
 perf/steps_per_second, perf/tokens_per_second, perf/flop_per_s, over the steps since the last log. The peaks are those
 of the device torch runs on, by its name, each type against its own; `device=`, `dtype=` (hold all against that
-type's) or `peak=` say otherwise; where one is not known there is no MFU, and one warning says what to give. Nothing
-here raises into training.
+type's) or `peak=` say otherwise; where one is not known there is no MFU, and one warning says what to give. A log
+whose steps were profiled (`explain=3`, `mfu run --explain`) has none of these, nor has the next. Nothing here raises
+into training.
 """
 
 import logging
+import sys
 import time
 import warnings
 from typing import Any, Dict, Optional
@@ -37,6 +39,7 @@ class Meter:
         self._peaks: Any = None
         self._warned = False
         self._open = False
+        self._held_up = False
 
     def start(self) -> None:
         if not self._open:
@@ -56,7 +59,7 @@ class Meter:
 
     def _reading(self) -> Dict[str, Any]:
         totals = self._counted._totals()
-        reading: Dict[str, Any] = {"time": time.perf_counter(), "totals": totals}
+        reading: Dict[str, Any] = {"time": time.perf_counter(), "totals": totals, "profiled": _turns()}
         for name in ("model_flop", "tokens", "steps"):
             reading[name] = getattr(totals, name) if totals is not None else 0
         return reading
@@ -74,6 +77,11 @@ class Meter:
         before, now = self._last, self._reading()
         self._last = now
         if before is None or not self._open or self._counted.problem or now["time"] <= before["time"]:
+            return {}
+        # Steps that were profiled are in no rate, nor is the one after them, which pays for the profiler's end.
+        turned, held_up = now["profiled"] != before["profiled"], self._held_up
+        self._held_up = turned
+        if turned or held_up or now["profiled"] % 2:
             return {}
         seconds = now["time"] - before["time"]
         model_flop = now["model_flop"] - before["model_flop"]
@@ -201,6 +209,11 @@ def _tell(explained: Any) -> None:
     explained.stop()
     for finding in explained.findings[:1]:
         logging.getLogger("mfu").warning("%s. %s", finding["title"], finding["fix"])
+
+
+def _turns() -> int:
+    """How often a window of profiled steps began or ended in this process (_observer/windows.py)."""
+    return int(getattr(sys.modules.get("torch.autograd.profiler"), "_mfu_turns", 0))
 
 
 def _tensor(value: float) -> Any:

@@ -22,14 +22,45 @@ std::int64_t inside(const Window& window, std::int64_t start_ns, std::int64_t du
       0, std::min(start_ns + duration_ns, window.end_ns) - std::max(start_ns, window.start_ns));
 }
 
-bool is_optimizer(const Trace& trace, std::uint32_t row) {
-  return trace.text(trace.host.name[row]).starts_with("Optimizer.step");
-}
+// Where the optimizer itself works: inside Optimizer.step, after the last backward there. With a
+// closure (Lightning, LBFGS) forward and backward run inside of it.
+class OptimizerRanges {
+ public:
+  explicit OptimizerRanges(const Trace& trace) : trace_(trace) {
+    for (std::uint32_t row = 0; row < trace.host.size(); ++row) {
+      std::string_view name = trace.text(trace.host.name[row]);
+      if (name.starts_with("Optimizer.step")) {
+        starts_[row] = trace.host.start_ns[row];
+      } else if (!starts_.empty() && name.starts_with("autograd::engine::evaluate_function")) {
+        std::uint32_t range = around(row);
+        if (range == kNone) continue;
+        std::int64_t end = trace.host.start_ns[row] + trace.host.duration_ns[row];
+        starts_[range] = std::max(starts_[range], end);
+      }
+    }
+  }
 
-bool inside_optimizer(const Trace& trace, std::uint32_t row) {
-  while (row != kNone && !is_optimizer(trace, row)) row = trace.host.parent[row];
-  return row != kNone;
-}
+  bool contains(std::uint32_t row) const {
+    std::uint32_t range = around(row);
+    return range != kNone && trace_.host.start_ns[row] >= starts_.at(range);
+  }
+  std::int64_t inside_ns(const Window& window) const {
+    std::int64_t ns = 0;
+    for (const auto& [row, start] : starts_) {
+      ns += inside(window, start, trace_.host.start_ns[row] + trace_.host.duration_ns[row] - start);
+    }
+    return ns;
+  }
+
+ private:
+  std::uint32_t around(std::uint32_t row) const {
+    while (row != kNone && !starts_.contains(row)) row = trace_.host.parent[row];
+    return row;
+  }
+
+  const Trace& trace_;
+  std::map<std::uint32_t, std::int64_t> starts_;  // by the range's row
+};
 
 }  // namespace
 
@@ -37,16 +68,14 @@ OptimizerUse optimizer_use(const Situation& situation) {
   OptimizerUse use;
   const Trace& trace = situation.trace;
   const Window& window = situation.rank.window;
-  for (std::uint32_t row = 0; row < trace.host.size(); ++row) {
-    if (!is_optimizer(trace, row)) continue;
-    use.range_ns += inside(window, trace.host.start_ns[row], trace.host.duration_ns[row]);
-  }
+  OptimizerRanges ranges(trace);
+  use.range_ns = ranges.inside_ns(window);
   if (use.range_ns == 0 || !situation.rank.cpu) return use;
   std::map<std::uint32_t, std::uint64_t> by_name;
   const std::vector<WorkSpan>& spans = situation.works.spans;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     std::int64_t settled_ns = situation.settled.own_ns[i];
-    if (settled_ns == 0 || !inside_optimizer(trace, spans[i].event)) continue;
+    if (settled_ns == 0 || !ranges.contains(spans[i].event)) continue;
     use.operators_ns += settled_ns;
     use.overhead_ns += situation.settled.overhead_of(i);
     use.held_up_ns += situation.settled.held_up_ns[i];
@@ -113,10 +142,11 @@ std::optional<Finding> threads_rule(const Situation& situation) {
 
 std::int64_t other_work_ns(const Situation& situation) {
   std::int64_t ns = 0;
+  OptimizerRanges ranges(situation.trace);
   const std::vector<WorkSpan>& spans = situation.works.spans;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     if (spans[i].level != Level::other) continue;
-    if (inside_optimizer(situation.trace, spans[i].event)) continue;
+    if (ranges.contains(spans[i].event)) continue;
     ns += situation.settled.own_ns[i] - situation.settled.overhead_of(i);
   }
   return situation.settled.stretched(ns);
@@ -141,11 +171,12 @@ struct OperatorUse {
 
 OperatorUse operator_use(const Situation& situation) {
   OperatorUse use;
+  OptimizerRanges ranges(situation.trace);
   const std::vector<WorkSpan>& spans = situation.works.spans;
   for (std::size_t i = 0; i < spans.size(); ++i) {
     std::int64_t ns = situation.settled.own_ns[i];
     if (ns == 0 || spans[i].level == Level::communication) continue;
-    if (inside_optimizer(situation.trace, spans[i].event)) continue;
+    if (ranges.contains(spans[i].event)) continue;
     ++use.operators;
     use.all_ns = saturating_sum(use.all_ns, ns);
     use.overhead_ns += situation.settled.overhead_of(i);

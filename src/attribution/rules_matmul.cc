@@ -7,6 +7,10 @@ namespace mfu {
 
 namespace {
 
+// Matrix times vector in fp32 does half an operation for each byte, a batch of sixteen about eight.
+// Processors balance at ten and more.
+constexpr double kLeastFlopPerByte = 4;
+
 struct Loss {
   const OperatorLine* line = nullptr;
   double ns = 0;  // it takes longer than at peak
@@ -45,8 +49,12 @@ bool is_uneven(const OperatorLine& line) {
 // Bound by memory: fewer operations for each byte than the device can do in the same time.
 bool is_memory_bound(const Situation& situation, double flop, double bytes, FlopRate peak) {
   const std::optional<Device>& device = situation.rank.device;
-  if (!device || !device->bandwidth || bytes <= 0) return false;
-  return flop / bytes < ridge_flop_per_byte(peak, *device->bandwidth);
+  if (bytes <= 0) return false;
+  if (device && device->bandwidth) {
+    return flop / bytes < ridge_flop_per_byte(peak, *device->bandwidth);
+  }
+  // A processor whose memory nobody measured: none can compute so little for each byte.
+  return situation.rank.cpu && flop / bytes < kLeastFlopPerByte;
 }
 
 bool is_memory_bound(const Situation& situation, const OperatorLine& line) {

@@ -23,7 +23,7 @@ TEST(Words, fill_values_in_with_their_units) {
       {"mostly", {{"kernels", std::vector<NotedItem>{{"copy", 1500, 2}, {"set", 10, 0}}}}});
   FindingWords words = finding_words(finding);
   EXPECT_EQ(words.title, "The device waits for data: 28.5% of the window (284 ms)");
-  EXPECT_EQ(words.evidence[0], "mostly copy 1.5 µs (2×), set 10 ns");
+  EXPECT_EQ(words.evidence[0], "Mostly copy 1.5 µs (2×), set 10 ns");
   EXPECT_TRUE(words.fix.ends_with("; torch.compile(mode=\"max-autotune\")."));
   finding.values[0].second = "step_time";
   EXPECT_EQ(finding_words(finding).title, "The loop waits for its next batch: 28.5% of step time");

@@ -99,11 +99,13 @@ void tell_loader(std::string_view range) {
   }
 }
 
-// Books the optimizer's time so far, so that it belongs to the step that ends now.
+// Books the optimizer's time so far, so that it belongs to the step that ends now. With a closure
+// (Lightning, LBFGS) forward and backward run inside it, and nobody sees where they end: nothing is
+// booked.
 void book_optimizer() {
   if (optimizer_start_ns == 0) return;
   std::uint64_t now = now_ns();
-  if (!end_device_part(RegionPhase::optimizer)) {
+  if (!end_device_part(RegionPhase::optimizer) && !this_thread.closure) {
     Recorder::process().add_phase(RegionPhase::optimizer, now - optimizer_start_ns);
   }
   optimizer_start_ns = now;
@@ -131,6 +133,7 @@ std::unique_ptr<at::ObserverContext> begin_range(const at::RecordFunction& funct
   context->start_ns = now_ns();
   if (range == Range::optimizer && this_thread.optimizing++ == 0) {
     optimizer_start_ns = context->start_ns;
+    this_thread.closure = false;
     begin_device_part(RegionPhase::optimizer);
   }
   if (range == Range::communication && collectives.fetch_add(1) == 0) {

@@ -32,6 +32,7 @@ bool runs_again() noexcept {
 
 void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept {
   std::uint64_t now_epoch = epoch.load(std::memory_order_relaxed);
+  if (thread.optimizing != 0) thread.closure = true;
   if (pass == Pass::backward) {
     if (thread.pass != Pass::backward) close_pass(thread);
     pass_ended();

@@ -87,6 +87,7 @@ struct Thread {
   std::uint32_t recorded = 0;     // inside a custom Function that autograd keeps
   std::uint32_t unrecorded = 0;   // inside one that it does not
   std::uint32_t optimizing = 0;   // inside Optimizer.step
+  bool closure = false;           // … which ran a pass itself: its time is not the optimizer's
   // Where a call goes: to the counters, to the thread's sums alone (the self-check), or to the
   // graph that is being captured.
   enum class Aside : std::uint8_t { no, checking, capturing };

@@ -73,3 +73,14 @@ def test_an_unknown_device_has_no_mfu_and_says_what_to_give(run):
     assert any("--peak" in note for note in report["notes"])
     given = run("one", "--peak", "1e12", names="Unheard Of 9000")
     assert given["mfu"] is not None and by_index(given)[0]["peak_flop_per_s"] == 1e12
+
+
+def test_a_devices_first_profiled_step_is_given_away_and_in_no_rate(run, tmp_path):
+    """Six steps: one ends, one is recorded and given away (its records can be wrong), two are explained, one pays."""
+    report = run("one", "--explain=2", "--explain-after", "1")
+    assert report["explain"]["profiled_steps"] == [2, 3]
+    assert any("2 steps were explained, and 2 more held up" in note for note in report["notes"]), report["notes"]
+    explained = json.loads((tmp_path / "run" / "explain.json").read_text())
+    rank = explained["ranks"][0]
+    assert rank["window"]["steps"] == 2 and rank["model_flop"] == 2 * 5 * FORWARD
+    assert sum(line["duration_ns"] for line in rank["ledger"]) == rank["window"]["duration_ns"]

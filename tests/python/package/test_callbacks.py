@@ -159,3 +159,55 @@ def test_frameworks_are_not_imported_for_nothing():
         text=True,
     )
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_transformers_trainer_explains_steps_and_keeps_them_out_of_its_rates(tmp_path):
+    pytest.importorskip("accelerate", reason="accelerate is not at hand")
+    model = llama()
+    import transformers
+
+    rows = [{"input_ids": torch.randint(0, 96, (20,)), "labels": torch.randint(0, 96, (20,))} for _ in range(60)]
+    arguments = transformers.TrainingArguments(str(tmp_path), max_steps=24, logging_steps=1, report_to=[], use_cpu=True,
+                                               per_device_train_batch_size=2, disable_tqdm=True, save_strategy="no")
+    trainer = transformers.Trainer(model, arguments, train_dataset=rows)
+    callback = mfu.callbacks.attach(trainer, peak=1e12, explain=3)
+    trainer.train()
+    explained = callback.explained
+    assert explained.problem == "" and explained.findings, explained.problem
+    rank = explained.explanation.ranks[0]
+    need = mfu.flops(model, batch=2, seq=20)
+    assert rank.window.steps == 3 and rank.model_flop == 3 * need.model_flop
+    assert sum(line["duration_ns"] for line in rank.ledger) == rank.window.duration_ns
+    silent = [row["step"] for row in trainer.state.log_history if "loss" in row and "perf/mfu" not in row]
+    # The window begins inside one step's end and ends inside another's: its steps, and the one that pays for the end.
+    assert 4 <= len(silent) <= 5 and silent == list(range(silent[0], silent[-1] + 1))
+
+
+def test_lightning_explains_steps(tmp_path):
+    lightning = pytest.importorskip("lightning.pytorch", reason="lightning is not at hand")
+
+    class Module(lightning.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(16, 4)
+
+        def training_step(self, batch, index):
+            return self.layer(batch).sum()
+
+        def configure_optimizers(self):
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    callback = mfu.callbacks.LightningCallback(peak=1e12, explain=3)
+    trainer = lightning.Trainer(max_steps=20, accelerator="cpu", callbacks=[callback], logger=False,
+                                enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+                                default_root_dir=str(tmp_path))
+    trainer.fit(Module(), torch.utils.data.DataLoader(torch.randn(200, 16), batch_size=8))
+    rank = callback.explained.explanation.ranks[0]
+    # A linear layer whose input needs no gradient: forward and the weights' gradient.
+    assert callback.explained.problem == "" and rank.window.steps == 3 and rank.model_flop == 3 * 2 * (2 * 8 * 16 * 4)
+
+
+def test_a_block_that_ends_too_early_says_so_and_raises_nothing():
+    with pytest.warns(RuntimeWarning, match="no step was explained"), mfu.explain_steps(3) as explained:
+        pass
+    assert explained.findings == [] and "no step was explained" in explained.problem

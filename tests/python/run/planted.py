@@ -133,6 +133,21 @@ def compiled():
     loop(torch.compile(model), endless(256, 512), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
 
 
+def closure():
+    """Forward and backward run inside the optimizer's step, as Lightning has it."""
+    model, batch = wide(768, 3), torch.randn(512, 768)
+    optimizer = torch.optim.Adam(model.parameters(), fused=True)
+
+    def again():
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        return loss
+
+    for _ in range(STEPS):
+        optimizer.step(again)
+
+
 def ranks():
     """The second rank has more to do than the first."""
     torch.distributed.init_process_group("gloo")
@@ -150,6 +165,12 @@ def own_profiler():
     with profile(schedule=schedule(wait=4, warmup=1, active=2, repeat=1)) as profiler:
         loop(wide(64, 2), endless(8, 64), each=lambda model, value: profiler.step())
     print(len(profiler.key_averages()) > 0)
+
+
+def stuck():
+    """Three steps, and then none for long."""
+    count = []
+    loop(wide(64, 2), endless(8, 64), each=lambda model, value: (count.append(1), len(count) == 3 and time.sleep(300)))
 
 
 def leaves():
