@@ -317,7 +317,8 @@ std::vector<Secret> find_secrets(std::string_view text) {
   Look before = pass;
   for (std::size_t at = 0; at < text.size();) {
     Look look = look_of(text[at]);
-    bool inside = before == word || before == start;
+    // A key may stand behind an underscore: model_hf_…
+    bool inside = (before == word || before == start) && text[at - 1] != '_';
     before = look;
     std::optional<Secret> secret;
     if (look == separator || (look == start && !inside)) secret = secret_at(text, at);

@@ -34,6 +34,12 @@ TEST(Secrets, known_forms_are_hidden_wherever_they_stand) {
   }
 }
 
+TEST(Secrets, a_key_behind_an_underscore_is_one) {
+  std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
+  EXPECT_EQ(without_secrets("kernel_" + key), "kernel_[hidden]");
+  EXPECT_EQ(without_secrets("triton_poi_fused_hf_attention_0"), "triton_poi_fused_hf_attention_0");
+}
+
 TEST(Secrets, aws_web_tokens_bearers_and_private_keys) {
   std::string id = "AKIA" + std::string("IOSFODNN7EXAMPLE");
   EXPECT_EQ(without_secrets("key " + id + " here"), "key [hidden] here");
