@@ -1,0 +1,44 @@
+// Credentials in traces: said where they are, and kept nowhere.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "trace/trace.h"
+
+namespace mfu {
+namespace {
+
+// As the benchmark that published traces with a live token wrote them.
+TEST(TraceSecrets, says_where_a_credential_is_and_keeps_it_nowhere) {
+  std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
+  std::string text =
+      R"({"torch_env_info":{"env":{"HF_TOKEN":")" + key +
+      R"(","HOME":"/root","WANDB_API_KEY":"xxxx"},"list":[{"url":"https://me:pw1@host/x"}]},)" +
+      R"("api_key":"1234abcd","traceEvents":[{"ph":"X","cat":"cpu_op","name":"load )" + key +
+      R"(","pid":1,"tid":1,"ts":1,"dur":5,"args":{}}]})";
+  Trace trace = read_trace_bytes(text, "secret.json").value();
+  std::vector<std::string> expected = {
+      "a Hugging Face token in \"torch_env_info.env.HF_TOKEN\"",
+      "a password in a URL in \"torch_env_info.list.url\"", "a key in \"api_key\"",
+      "a Hugging Face token in the name, the inputs or the call stack of an event"};
+  EXPECT_EQ(trace.coverage.secrets, expected);
+  EXPECT_EQ(trace.text(trace.host.name[0]), "load " + std::string(key.size(), '*'));
+  for (const auto& [name, value] : trace.info.other) EXPECT_NE(value, "1234abcd");
+  for (const std::string& note : trace.coverage.notes) EXPECT_EQ(note.find(key), std::string::npos);
+}
+
+TEST(TraceSecrets, repeats_no_credential_of_what_a_trace_says_of_itself) {
+  std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
+  std::string text = R"({"traceName":"/x/)" + key + R"(.json","deviceProperties":[{"name":"H100 )" +
+                     key + R"("}],"distributedInfo":{"rank":0,"backend":")" + key +
+                     R"("},"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,)" +
+                     R"("tid":1,"ts":1,"dur":5}]})";
+  Trace trace = read_trace_bytes(text, "secret.json").value();
+  EXPECT_EQ(trace.info.devices.at(0).name, "H100 [hidden]");
+  EXPECT_EQ(trace.info.trace_name.find(key), std::string::npos);
+  EXPECT_EQ(trace.info.backend.find(key), std::string::npos);
+}
+
+}  // namespace
+}  // namespace mfu
