@@ -52,6 +52,17 @@ bool LateCopy::arrived() noexcept {
   return arrived_;
 }
 
+bool may_ask(std::int16_t device) noexcept {
+  try {
+    return device >= 0 &&
+           open_stream({static_cast<c10::DeviceType>(device >> 8),
+                        static_cast<c10::DeviceIndex>(static_cast<std::int8_t>(device & 0xFF))})
+               .has_value();
+  } catch (...) {
+    return false;
+  }
+}
+
 std::vector<std::int64_t> integers_of(const at::Tensor& list) {
   std::vector<std::int64_t> found(static_cast<std::size_t>(list.numel()));
   bool wide = list.scalar_type() == at::kLong;

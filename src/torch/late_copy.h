@@ -29,6 +29,9 @@ class LateCopy {
   bool arrived_ = false;
 };
 
+// Whether a copy may begin and be asked for now. The device is as count.h takes it.
+bool may_ask(std::int16_t device) noexcept;
+
 // Integers of a list on the host.
 std::vector<std::int64_t> integers_of(const at::Tensor& list);
 

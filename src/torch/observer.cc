@@ -22,6 +22,7 @@
 #include "torch/device_time.h"
 #include "torch/devices.h"
 #include "torch/host_time.h"
+#include "torch/late_copy.h"
 #include "torch/late_lengths.h"
 #include "torch/passes.h"
 #include "torch/register.h"
@@ -325,6 +326,10 @@ void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardwar
                       .leading = leading,
                       .device = static_cast<std::int16_t>(device),
                       .weight = reinterpret_cast<const void*>(weight)});
+}
+
+int mfu_observer_may_ask(int64_t device) {
+  return may_ask(static_cast<std::int16_t>(device)) ? 1 : 0;
 }
 
 int mfu_observer_runs_again(void) {

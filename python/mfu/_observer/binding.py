@@ -81,7 +81,7 @@ SIGNATURES = {
     "create_graph": (None, [c_int]), "accumulate": (None, [c_int]),
     "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),
     "count": (None, [c_uint32, c_uint32, c_uint64, c_uint64, c_int64, c_int64, c_uint64]),
-    "runs_again": (c_int, []), "capture_begin": (None, [c_int]), "capture_end": (c_size_t, [c_void_p, c_size_t]),
+    "may_ask": (c_int, [c_int64]), "runs_again": (c_int, []), "capture_begin": (None, [c_int]), "capture_end": (c_size_t, [c_void_p, c_size_t]),
     "replay": (None, [c_void_p, c_size_t]), "refresh": (None, []),
     "formula": (c_char_p, [c_char_p] * 4), "formula_by": (c_char_p, [c_char_p, c_char_p, FORMULA_CALL]),
     "add_lookup": (None, [c_uint64] * 5), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),

@@ -278,16 +278,19 @@ def _tell(node, verdict, library):
     if apart.device.type == "cpu":
         _judge(entry, float(apart), library)
         return
-    copy = apart.new_empty((), device="cpu").copy_(apart, non_blocking=True)
     from .libraries.lengths import _event
+    from .libraries.wrapping import device_of
 
-    _verdicts.append((entry, copy, _event(apart)))
+    device = device_of(apart)
+    if library.may_ask(device):
+        copy = apart.new_empty((), device="cpu").copy_(apart, non_blocking=True)
+        _verdicts.append((entry, copy, _event(apart), device))
 
 
 def _hear(library):
     for each in list(_verdicts):
-        entry, copy, event = each
-        if event.query():
+        entry, copy, event, device = each
+        if library.may_ask(device) and event.query():
             _verdicts.remove(each)
             _judge(entry, float(copy), library)
 

@@ -32,7 +32,12 @@ library.define(
 )
 
 
+inside = []  # what the operator calls
+
+
 def _forward(q, *rest):
+    for each in inside:
+        each()
     return torch.zeros_like(q), torch.zeros_like(q), torch.zeros_like(q), torch.zeros_like(q)
 
 

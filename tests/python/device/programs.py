@@ -106,6 +106,56 @@ def loader_slow():
     fetched(0.09, 0.005)
 
 
+class Multiplies(torch.utils.data.Dataset):
+    """Its items are made by a product on the host, in the loader's processes."""
+
+    def __len__(self):
+        return STEPS
+
+    def __getitem__(self, index):
+        return torch.ones(BATCH, WIDTH) @ torch.ones(WIDTH, WIDTH)
+
+
+def loader_workers():
+    layer = linear().to("late:0")
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
+    for x in torch.utils.data.DataLoader(Multiplies(), batch_size=None, num_workers=2, multiprocessing_context="spawn"):
+        layer(x.to("late:0")).square().mean().backward()
+        optimizer.step()
+    late.synchronize()
+
+
+class Hidden(torch.autograd.Function):
+    """A product that no operator of the dispatcher says: numbers are multiplied, and added up."""
+
+    @staticmethod
+    def way(a, b):
+        return (a.detach().unsqueeze(2) * b.detach().unsqueeze(0)).sum(1)
+
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return Hidden.way(x, w.t())
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return Hidden.way(g, w), Hidden.way(g.t(), x)
+
+
+def hidden_product():
+    layers = [linear().to("late:0") for _ in range(2)]
+    optimizer = torch.optim.SGD([each.weight for each in layers], lr=0.01)
+    waits = late.counts()["host_waits"]
+    for _ in range(STEPS):
+        Hidden.apply(layers[0](batch("late:0")), layers[1].weight).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        time.sleep(0.05)  # a verdict arrives when the device is done
+    assert late.counts()["host_waits"] == waits
+    late.synchronize()
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     torch.set_num_threads(1)

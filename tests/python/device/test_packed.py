@@ -103,6 +103,69 @@ def test_nothing_is_copied_or_asked_while_a_graph_is_captured(late, count):
     assert named.hardware_flop == 0 and named.uncounted()[0]["operator"] == "flash_attn::_flash_attn_varlen_forward"
 
 
+@pytest.fixture
+def cuda(observer, monkeypatch):
+    """flash_attn_2_cuda of 2.6, which no operator stands around."""
+    import importlib
+
+    from mfu._observer import libraries
+    from mfu._observer.libraries import lengths
+
+    monkeypatch.syspath_prepend(str(HERE.parent / "libraries" / "standins"))
+    libraries.install(observer.library())
+    yield importlib.import_module("flash_attn").flash_attn_2_cuda, lengths
+    for name in ("flash_attn", "flash_attn_2_cuda"):
+        sys.modules.pop(name, None)
+
+
+def varlen(cuda, q, offsets):
+    rest = (None, None, None, None, 5, 5, 0.0, 0.1, False, True, -1, -1, 0.0, False, None)
+    return lambda: cuda.varlen_fwd(q, q, q, None, offsets, offsets, *rest)
+
+
+def test_a_wrapped_library_reads_offsets_of_a_device_without_waiting(late, count, cuda):
+    cuda, lengths = cuda
+    call = varlen(cuda, query("late"), offsets_on("late"))
+    late.synchronize()
+    waits = late.counts()["host_waits"]
+    late.sleep(0.2)
+    first = count(call)
+    assert first.hardware_flop == 0 and not first.uncounted() and late.counts()["host_waits"] == waits
+    late.synchronize()
+    assert count(lengths.settle).hardware_flop == FORWARD
+
+
+def test_a_wrapped_library_in_a_capture_asks_and_copies_nothing(late, count, cuda):
+    cuda, lengths = cuda
+    call = varlen(cuda, query("late"), offsets_on("late"))
+    late.synchronize()
+    call()
+    before = late.capture_breaks()
+    with late.capturing():
+        named = count(call)
+        count(lengths.settle)
+    assert late.capture_breaks() == before
+    assert named.hardware_flop == 0 and "captured" in named.uncounted()[0]["reason"]
+    late.synchronize()
+    assert count(lengths.settle).hardware_flop == FORWARD  # of the call before it
+
+
+def test_a_wrapped_function_inside_a_counted_operator_is_not_counted_again(late, count, cuda):
+    cuda, lengths = cuda
+    q, offsets = query("late"), offsets_on("late")
+    inner = varlen(cuda, q, offsets)
+    forward = packed._forward
+    packed.inside.append(inner)  # as the operator of 2.7 calls it
+    try:
+        packed.forward(q, offsets)
+    finally:
+        packed.inside.clear()
+    late.synchronize()
+    assert count(lambda: packed.forward(q, offsets)).hardware_flop == FORWARD
+    assert count(lengths.settle).hardware_flop == 0 and forward is packed._forward
+    late.synchronize()
+
+
 def test_a_training_run_counts_all_of_it(late, tmp_path):
     made = subprocess.run(
         [

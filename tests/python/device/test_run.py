@@ -67,6 +67,19 @@ def test_a_program_without_an_optimizer_is_held_against_the_device_it_ran_on(run
     assert None not in by_index(report)
 
 
+def test_products_of_a_loaders_processes_are_the_hosts(run):
+    report = run("loader_workers")
+    devices = by_index(report)
+    assert devices[0]["model_flop"] == STEPS * 2 * FORWARD and devices[None]["model_flop"] == STEPS * FORWARD
+    assert report["device"] == H100 and report["peak_flop_per_s"] == PEAKS[H100] and report["devices"] == 1
+
+
+def test_a_product_past_the_dispatcher_on_a_device_is_a_contradiction_and_nobody_waits_for_the_verdict(run):
+    report = run("hidden_product")
+    assert len(report["contradictions"]) == 1 and "Hidden" in report["contradictions"][0]
+    assert report["coverage"]["complete"] is False
+
+
 def test_an_unknown_device_has_no_mfu_and_says_what_to_give(run):
     report = run("one", names="Unheard Of 9000")
     assert report["mfu"] is None and report["device"] == "Unheard Of 9000"

@@ -16,11 +16,13 @@ class Event:
 def late(standin, monkeypatch):
     """flash_attn_2_cuda, and the events behind its copies."""
     _, cuda = standin("flash_attn", "flash_attn_2_cuda")
+    from mfu import _observer
     from mfu._observer.libraries import lengths
 
     events = []
     monkeypatch.setattr(lengths, "on_host", lambda tensor: False)
     monkeypatch.setattr(lengths, "_can_pin", lambda tensor: False)
+    monkeypatch.setattr(_observer.library(), "may_ask", lambda device: 1)  # of the stand-in, which is the CPU
     monkeypatch.setattr(lengths, "_event", lambda tensor: events.append(Event()) or events[-1])
     lengths._copies.clear()
     yield cuda, events, lengths

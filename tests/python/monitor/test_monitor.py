@@ -313,6 +313,17 @@ def test_a_step_as_a_block_is_timed_and_what_fails_in_it_is_the_programs(tmp_pat
     assert line["perf/step_time"] >= 0.02 and line["loss"] == 3 and line["grad_norm"] == 0.5
 
 
+def test_a_step_is_timed_from_the_end_of_the_one_before(tmp_path, small, lines):
+    with opened(tmp_path, small) as monitor:
+        for step in range(3):
+            time.sleep(0.03)  # outside of the block, as where a loop waits for its device
+            with monitor.step(step, batch=1, seq=8):
+                pass
+    _, *rest = lines(tmp_path / "training_log.json")
+    assert len(rest) == 2
+    assert all(line["perf/step_time"] >= 0.03 for line in rest)
+
+
 class Slow:
     """A number that a device gives later, as _masks.Later would."""
 

@@ -9,7 +9,7 @@ has not arrived is listed as uncounted.
 import atexit
 import threading
 
-from .wrapping import Later, is_fake
+from .wrapping import Later, device_of, is_fake
 
 MOST = 4096  # waiting calls of one thread
 _waiting = threading.local()
@@ -89,10 +89,15 @@ def read(counter, later):
         counter.count(later.work(*later.tensors))
         return
     pending = _pending()
+    device = device_of(next(tensor for tensor in later.tensors if not on_host(tensor)))
+    if not counter.library.may_ask(device):
+        # A copy and its event would become part of the graph, or break its capture.
+        counter.library.add_uncounted(counter.operator.encode(), b"captured, with lengths that lie on the device")
+        return
     if len(pending) >= MOST:
         counter.library.add_uncounted(counter.operator.encode(), b"its lengths lie on the device and came too late")
         return
-    pending.append((counter, later.work, *_copied(counter.library, later.tensors), again))
+    pending.append((counter, later.work, *_copied(counter.library, later.tensors), again, device))
 
 
 def _pending():
@@ -162,8 +167,8 @@ def settle(calls=None, last=False):
     if not calls:
         return
     while calls:
-        counter, work, values, event, again = calls[0]
-        if not event.query():
+        counter, work, values, event, again, device = calls[0]
+        if not counter.library.may_ask(device) or not event.query():
             if not last:
                 return
             counter.library.add_uncounted(
