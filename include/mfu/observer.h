@@ -124,6 +124,9 @@ void mfu_observer_add(const char* name, const char* type, uint64_t hardware_flop
 // (c10::StorageImpl) of the model's operand (0: none).
 void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardware_flop,
                         uint64_t model_flop, int64_t leading, int64_t device, uint64_t weight);
+// Waits up to a second for lengths of packed sequences that are on their way from a device. Calls
+// whose lengths have arrived are counted, the others are listed as uncounted.
+void mfu_observer_settle_lengths(void);
 // Whether the calling thread may record and query events of a device (type << 8 | index) now: 0
 // while a graph is captured.
 int mfu_observer_may_ask(int64_t device);

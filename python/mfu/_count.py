@@ -74,6 +74,7 @@ class Counted:
             except Exception as error:  # the rest is counted all the same
                 self._tracker = None
                 warnings.warn(f"mfu.count: nothing by module: {error}", RuntimeWarning, stacklevel=2)
+        glue.settle_lengths()
         self._before = glue.totals()
         self._started = time.perf_counter()
         return self
@@ -84,6 +85,7 @@ class Counted:
         if glue is None:
             return
         try:
+            glue.settle_lengths()
             self._after = glue.totals() - self._before
             if self._tracker is not None:
                 self._module_after = self._module_counts()

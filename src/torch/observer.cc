@@ -328,6 +328,10 @@ void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardwar
                       .weight = reinterpret_cast<const void*>(weight)});
 }
 
+void mfu_observer_settle_lengths(void) {
+  finish_lengths();
+}
+
 int mfu_observer_may_ask(int64_t device) {
   return may_ask(static_cast<std::int16_t>(device)) ? 1 : 0;
 }

@@ -177,6 +177,14 @@ class Totals:
         return [{"operator": name, "calls": row["calls"], "reason": reason} for (name, _, reason), row in self.rows.items() if reason]
 
 
+def settle_lengths():
+    """Packed attention whose lengths are on their way from a device is counted now. Waits for them up to a second."""
+    library().settle_lengths()
+    late = sys.modules.get(f"{__package__}.libraries.lengths")
+    if late is not None:
+        late.settle()
+
+
 def totals():
     """Everything counted by this process since the first start."""
     from . import binding as types

@@ -81,7 +81,8 @@ SIGNATURES = {
     "create_graph": (None, [c_int]), "accumulate": (None, [c_int]),
     "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),
     "count": (None, [c_uint32, c_uint32, c_uint64, c_uint64, c_int64, c_int64, c_uint64]),
-    "may_ask": (c_int, [c_int64]), "runs_again": (c_int, []), "capture_begin": (None, [c_int]), "capture_end": (c_size_t, [c_void_p, c_size_t]),
+    "may_ask": (c_int, [c_int64]), "settle_lengths": (None, []), "runs_again": (c_int, []),
+    "capture_begin": (None, [c_int]), "capture_end": (c_size_t, [c_void_p, c_size_t]),
     "replay": (None, [c_void_p, c_size_t]), "refresh": (None, []),
     "formula": (c_char_p, [c_char_p] * 4), "formula_by": (c_char_p, [c_char_p, c_char_p, FORMULA_CALL]),
     "add_lookup": (None, [c_uint64] * 5), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),
@@ -93,7 +94,7 @@ SIGNATURES = {
     "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
 }
 # Those that may wait for a lock of torch's or run for long.
-PATIENT = {"start", "stop", "read_totals", "read_rows", "read_phases", "end_window"}
+PATIENT = {"start", "stop", "read_totals", "read_rows", "read_phases", "end_window", "settle_lengths"}
 
 
 class LibraryError(Exception):

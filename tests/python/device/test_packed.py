@@ -66,6 +66,20 @@ def test_it_counts_once_its_offsets_have_arrived_and_the_host_waits_for_nothing(
     late.synchronize()
 
 
+def test_a_region_that_is_counted_waits_for_its_own_lengths_and_for_no_others(late, observer):
+    import mfu
+
+    q, offsets = query("late"), offsets_on("late")
+    late.synchronize()
+    packed.forward(q, offsets)  # before the region
+    late.sleep(0.05)
+    with mfu.count() as counted:
+        packed.forward(q, offsets)
+        late.sleep(0.05)
+        packed.forward(q, offsets)
+    assert counted.hardware_flop == 2 * FORWARD and not counted.uncounted
+
+
 def test_offsets_that_change_in_place_are_read_again(late, count):
     q, offsets = query("late"), offsets_on("late")
     count(settled(late, q, offsets))
