@@ -109,6 +109,16 @@ void mfu_observer_accumulate(int leaves);
 void mfu_observer_models(void (*seen)(uint32_t model));
 // The answer to it: the model's class (NULL: keep the name) and whether it is in training mode now.
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
+// `owns` is called when a pass has made its logits and something else runs. It answers whether the
+// outermost module that runs in this thread is that model, or owns the embedding table whose
+// storage (c10::StorageImpl) this is.
+void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table));
+// Says that two numbers belong to one module, such as an encoder and its decoder. Passes without
+// grad are then booked under the other number.
+void mfu_observer_join_models(uint32_t model, uint32_t other);
+// Says that a model which took the number of one that is gone is of another class. Returns its own
+// number.
+uint32_t mfu_observer_split_model(uint32_t model);
 // `seen` is called once for each device but the CPU that operators ran on ("cuda:0"), on the thread
 // that ran them. The answer is its identity (a uuid), and facts such as "device_name@cuda:0".
 void mfu_observer_devices(void (*seen)(const char* device));

@@ -199,9 +199,42 @@ void fill_bytes(const AttentionLayout& layout, const Call& call, const Tensors& 
   }
 }
 
+// Sequences against pages of a cache: only the values of two tensors say how long they are.
+Result<OperatorCost> paged_cost(const AttentionLayout& layout, const Call& call) {
+  auto after = [&](int steps) { return static_cast<Position>(layout.query + steps); };
+  Sizes query = MFU_TRY(tensor_sizes(call, layout.query, 3));
+  Sizes key = MFU_TRY(tensor_sizes(call, after(1), 4));
+  Sizes value = MFU_TRY(tensor_sizes(call, after(2), 4));
+  if (query.size() != 3) return contradiction("packed sequences need one dimension of tokens");
+  const Argument* offsets = tensor_at(call, layout.offsets_q);
+  const Argument* used = tensor_at(call, layout.used_keys);
+  bool known = offsets != nullptr && used != nullptr && !used->values.empty() &&
+               offsets->values.size() == used->values.size() + 1;
+  if (!known) {
+    return fail(ErrorCode::unsupported,
+                "the lengths of its requests are in a tensor that was not recorded");
+  }
+  Sizes starts = offsets->values;
+  bool rising = starts.front() >= 0 && starts.back() <= query[0] && std::ranges::is_sorted(starts);
+  if (!rising) return contradiction("offsets that do not rise from 0 to the tokens");
+  Seen seen = mask_of(layout, call);
+  std::uint64_t pairs = 0;
+  for (std::size_t i = 0; i < used->values.size(); ++i) {
+    std::int64_t keys = std::max<std::int64_t>(used->values[i], 0);
+    pairs = plus(pairs, visible_pairs(starts[i + 1] - starts[i], keys, seen.mask));
+  }
+  pairs = times(pairs, size_of(query[1]));
+  AttentionFlop flop = attention_forward(pairs, key.back(), value.back());
+  OperatorCost cost = MFU_TRY(counted(flop.model_flop, flop.hardware_flop));
+  cost.compute_type = type_at(call, layout.query);
+  cost.assumption = seen.assumption;
+  return cost;
+}
+
 }  // namespace
 
 Result<OperatorCost> attention_cost(const AttentionLayout& layout, const Call& call) {
+  if (layout.paged) return paged_cost(layout, call);
   Tensors at = MFU_TRY(tensors_of(layout, call));
   if (is_tensor(call, layout.used_keys) || is_tensor(call, layout.pages) ||
       is_tensor(call, layout.padding)) {

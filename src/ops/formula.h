@@ -25,7 +25,7 @@ struct MatmulLayout {
     grouped,        // one of the four forms of _grouped_mm
     scaled,         // […, k] × packed weight whose n is the second size of `extra` (its scales)
     features,       // […, k] × packed weight of `extra` = k and `extra` + 1 = n, given as integers
-    opaque,         // […, k] × packed weight: n is the result's last size
+    opaque,         // […, k] × packed weight: n is the last size of the result, or of `extra`
     sparse,         // 2:4: the compressed weight, half as wide, is the left one; right is dense
     sparse_linear,  // 2:4: the compressed weight is the right one
     flagged,        // TransformerEngine: each side with a transpose flag 4 after it
@@ -74,7 +74,8 @@ struct AttentionLayout {
   Position longest_q = kNoPosition;    // longest_k follows
   Position used_keys = kNoPosition;    // lengths that only a tensor knows
   Position pages = kNoPosition;        // a table of cache pages: the same
-  Position padding = kNoPosition;      // keys to leave out at the left of each: the same
+  bool paged = false;  // [tokens, h, d] against pages; used_keys has the keys of each sequence
+  Position padding = kNoPosition;  // keys to leave out at the left of each: the same
 };
 
 struct RecurrentLayout {

@@ -114,6 +114,10 @@ Result<Problem> packed(const MatmulLayout& layout, const Call& call, Sizes left)
     if (left.back() != k) return contradiction("the input is not in_features wide");
     return rows_by_width(left, n);
   }
+  if (layout.extra >= 0) {
+    Sizes output = MFU_TRY(tensor_sizes(call, layout.extra, 1));
+    return rows_by_width(left, output.back());
+  }
   bool told = call.result.kind == Argument::Kind::tensor && !call.result.integers.empty();
   if (!told) {
     return fail(ErrorCode::unsupported, "its weight is packed: only the result tells its size");

@@ -228,6 +228,39 @@ TEST(Ops, fused_attention_names_its_assumption) {
   EXPECT_EQ(found->hardware_flop, FlopCount(4 * 2 * 4 * 16 * 16 * 8));
 }
 
+// Two requests in 8 tokens of 4 heads and width 16: one brings its prompt of 7, causal, 28 pairs;
+// one decodes its 10th token, 10 pairs. 38 pairs × 4 heads × 2 × (16 + 16) = 9,728.
+TEST(Ops, a_paged_attention_has_the_lengths_of_its_requests) {
+  ArgumentList arguments;
+  for (int i = 0; i < 4; ++i) {  // query, caches of keys and values, output
+    bool cache = i == 1 || i == 2;
+    if (cache) arguments.add_tensor(ElementType::fp32, {64, 2, 16, 16});
+    if (!cache) arguments.add_tensor(ElementType::fp32, {8, 4, 16});
+  }
+  std::int64_t starts[] = {0, 7, 8}, keys[] = {7, 10}, three[] = {3}, two[] = {2};
+  arguments.add_tensor(ElementType::int32, three, starts);
+  arguments.add_tensor(ElementType::int32, two, keys);
+  arguments.add_number(0.25);
+  arguments.add_boolean(true);
+  arguments.add_absent();
+  arguments.add_integer(-1);
+  auto found = cost("_C::cpu_attention_with_kv_cache", arguments);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->model_flop, FlopCount(9728));
+}
+
+// [8, 16] × a packed [16, 24]: 2·8·16·24 = 6,144.
+TEST(Ops, a_packed_weight_is_as_wide_as_the_output_it_is_written_to) {
+  ArgumentList arguments;
+  arguments.add_tensor(ElementType::fp32, {8, 24});
+  arguments.add_tensor(ElementType::fp32, {8, 16});
+  arguments.add_absent();
+  arguments.add_tensor(ElementType::int64, {1});
+  auto found = cost("_C::onednn_mm", arguments);
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(found->hardware_flop, FlopCount(6144));
+}
+
 TEST(Ops, golden_lines_of_torch) {
   std::ifstream file(std::filesystem::path(MFU_SOURCE_DIR) / "src/ops/golden.jsonl");
   std::string line;

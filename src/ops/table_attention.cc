@@ -175,6 +175,15 @@ constexpr OperatorFormula kXformersFlashBackward{AttentionLayout{.backward = tru
                                                                  .offsets_q = 7,
                                                                  .longest_q = 9}};
 
+// vLLM on a CPU: (query, key_cache, value_cache, output, query_start_loc, seq_lens, scale, causal,
+// alibi_slopes, sliding_window_size, block_table, …). A sequence's queries are its last positions.
+constexpr OperatorFormula kPaged{AttentionLayout{.causal = 7,
+                                                 .bottom_right = true,
+                                                 .window_keys = 9,
+                                                 .offsets_q = 4,
+                                                 .used_keys = 5,
+                                                 .paged = true}};
+
 constexpr std::string_view kServing = "the lengths of its requests are not among its arguments";
 
 constexpr Operator kRows[] = {
@@ -245,6 +254,7 @@ constexpr Operator kRows[] = {
 
     {"aten::_triton_scaled_dot_attention", kKind, uncounted, nullptr, "no formula yet"},
     {"aten::_triton_multi_head_attention", kKind, uncounted, nullptr, "no formula yet"},
+    {"_C::cpu_attention_with_kv_cache", kKind, leaf, &kPaged, "vLLM on a CPU"},
     {"vllm::unified_attention", kKind, uncounted, nullptr, kServing},
     {"vllm::unified_attention_with_output", kKind, uncounted, nullptr, kServing},
     {"vllm::unified_mla_attention", kKind, uncounted, nullptr, kServing},

@@ -64,6 +64,10 @@ constexpr OperatorFormula kTransformerEngine{
     MatmulLayout{.form = Form::flagged, .left = 0, .right = 5}};
 
 constexpr OperatorFormula kByResult{MatmulLayout{.form = Form::opaque, .right = kNoPosition}};
+constexpr OperatorFormula kByOutput{
+    MatmulLayout{.form = Form::opaque, .left = 1, .right = kNoPosition, .added = 2, .extra = 0}};
+constexpr OperatorFormula kScaledByOutput{
+    MatmulLayout{.form = Form::opaque, .left = 1, .right = kNoPosition, .added = 5, .extra = 0}};
 constexpr OperatorFormula kListed{MatmulLayout{.form = Form::listed}};
 
 constexpr std::string_view kSparseNote = "2:4 sparse: the products that are made, half of 2mnk";
@@ -137,6 +141,8 @@ constexpr Operator kRows[] = {
     {"symm_mem::_async_input_mm", kKind, leaf, &kMm, {}},
     {"_C::cutlass_scaled_mm", kKind, leaf, &kOutFirst, "vLLM"},
     {"_C::cutlass_scaled_mm_azp", kKind, leaf, &kOutFirst, "vLLM"},
+    {"_C::onednn_mm", kKind, leaf, &kByOutput, "vLLM on a CPU"},
+    {"_C::onednn_scaled_mm", kKind, leaf, &kScaledByOutput, "vLLM on a CPU"},
     {"vllm::rocm_unquantized_gemm", kKind, cover, &kLinear, {}},
     {"vllm::rocm_unquantized_gemm_impl", kKind, cover, &kLinear, {}},
     {"trtllm::cublas_scaled_mm", kKind, leaf, &kMm, {}},

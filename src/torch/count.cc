@@ -47,7 +47,10 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept
     if (!same_epoch) thread.passes_of_epoch = 0;
     bool from_forward = thread.pass == Pass::recorded || thread.pass == Pass::plain;
     if (!from_forward) book_training(thread);
-    if (same_epoch && thread.pass == pass) {  // the first weight again
+    if (same_epoch && thread.pass == pass && call.weight != thread.open.first_weight) {
+      if (!leaves_model(thread, call)) return;  // a head was seen: another model may have begun
+      begin_pass(thread, pass, call, true);
+    } else if (same_epoch && thread.pass == pass) {  // the first weight again
       if (call.offset != thread.open.first_offset) return;
       // A recurrent cell's loop, or a long rollout: passes without end would cost too much.
       constexpr std::uint32_t kMostPasses = 256;
@@ -122,6 +125,9 @@ void note_batched(Thread& thread, const Batched& product) noexcept {
   if (open.outer == product.inner && product.inner != 0) {
     std::uint64_t batch = second || tokens.sizes[1] == 0 ? tokens.sizes[0] : tokens.sizes[1];
     note_attention(thread, {.batch = batch, .queries = product.queries, .keys = product.inner});
+    if (open.used_keys == 0 && open.scored_keys == product.inner) {
+      open.used_keys = open.scored_longest;
+    }
     note_batched_cache(thread, {.heads = product.batch,
                                 .queries = product.queries,
                                 .keys = product.inner,

@@ -114,7 +114,8 @@ inline bool enter(Thread& thread, const Call& call) noexcept {
   bool recorded = grad || thread.recorded != 0;
   if (!recorded && (thread.optimizing != 0 || call.small)) return thread.recomputing != 0;
   Pass pass = recorded ? Pass::recorded : Pass::plain;
-  bool again = call.weight != nullptr && call.weight == thread.open.first_weight;
+  bool again =
+      call.weight != nullptr && (call.weight == thread.open.first_weight || thread.open.headed);
   if (pass != thread.pass || again || thread.epoch_seen != epoch.load(std::memory_order_relaxed))
       [[unlikely]] {
     change_pass(thread, pass, -1, call);

@@ -87,6 +87,8 @@ struct Product {
     } else if (!small) {
       thread.columns = columns;
       thread.product_rows = rows;
+      thread.product_inner = product(&a.data()[a.size() - 1], 1);
+      if (columns == thread.open.head_columns) thread.open.headed = true;
       thread.open.bytes.weight_read += right_count * width;
     }
   }

@@ -90,8 +90,9 @@ MaskRows look(const Value* data, const View& view, const Attends& attends) {
       last = newest;
     }
     if (batch == 0) close_group(result, group);
-    result.columns +=
-        static_cast<std::uint64_t>(std::count(attended.begin(), attended.end(), true));
+    auto columns = static_cast<std::uint64_t>(std::count(attended.begin(), attended.end(), true));
+    result.columns += columns;
+    result.longest = std::max(result.longest, columns);
   }
   return result;
 }

@@ -12,6 +12,7 @@ namespace mfu::observer {
 struct MaskRows {
   std::uint64_t batch = 0, rows = 0, keys = 0;  // its sizes, expanded dimensions as 1
   std::uint64_t columns = 0;                    // keys that some row attends to, of the whole batch
+  std::uint64_t longest = 0;                    // the most of one of them
   // Of the first of the batch: rows follow each other in one sequence where a row attends to the
   // last key of the row before. Decoding: one row that attends to more than itself.
   std::uint64_t sequences = 0, area = 0;

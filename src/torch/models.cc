@@ -7,11 +7,6 @@
 namespace mfu::observer {
 namespace {
 
-// A compiled graph's table may be known by its rows only.
-bool is_storage(const void* weight) {
-  return reinterpret_cast<std::uintptr_t>(weight) > (std::uintptr_t{1} << 40);
-}
-
 // The parameter that a view of it stands for.
 at::Tensor base_of(const at::Tensor& tensor) {
   if (!tensor.is_view()) return tensor;
@@ -96,6 +91,16 @@ Found Models::find(const FirstWeight& weight) {
   models_[number] = {};
   keep(models_[number], weight);
   return {.model = number, .is_new = true};
+}
+
+std::uint32_t Models::split(std::uint32_t model) {
+  if (model >= count_ || count_ >= kOtherModel) return model;
+  std::uint32_t number = Recorder::process().add_model();
+  if (number >= kOtherModel) return model;
+  count_ = std::max(count_, number + 1);
+  models_[number] = std::move(models_[model]);
+  models_[model] = {};
+  return number;
 }
 
 bool Models::knows(const void* storage) const {

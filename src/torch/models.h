@@ -37,12 +37,22 @@ struct Model {
   // Its pass before: what it brought and met.
   std::uint64_t before_id = 0, before_each = 0, before_samples = 0;
   PassPhase before = PassPhase::other;
+  bool before_chunk = false;           // several tokens to what a pass before it had cached
+  bool before_all_logits = false;      // of each of its tokens
+  std::uint32_t joined = kOtherModel;  // the other number of the same module; kOtherModel: none
+  // Weights that it uses after its logits (a value head). Full: nobody is asked any more.
+  std::array<const void*, 4> tails{};
 };
 
 struct Found {
   std::uint32_t model = kOtherModel;
   bool is_new = false;  // or another one in the place of one that is gone: its name is not known
 };
+
+// A compiled graph's table may be known by its rows only.
+inline bool is_storage(const void* weight) {
+  return reinterpret_cast<std::uintptr_t>(weight) > (std::uintptr_t{1} << 40);
+}
 
 class Models {
  public:
@@ -51,6 +61,7 @@ class Models {
   Found find(const FirstWeight& weight);
   bool knows(const void* storage) const;
   Model& operator[](std::uint32_t model) { return models_[model]; }
+  std::uint32_t split(std::uint32_t model);
 
   // Whether parameters were updated since a backward left them gradients; from then on the next
   // update is waited for.

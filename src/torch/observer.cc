@@ -288,6 +288,15 @@ void mfu_observer_name_model(uint32_t model, const char* name, int training) {
   if (name != nullptr) Recorder::process().name_model(model, name);
   set_model_training(model, training != 0);
 }
+void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table)) {
+  set_owner_asked(owns);
+}
+void mfu_observer_join_models(uint32_t model, uint32_t other) {
+  join_models(model, other);
+}
+uint32_t mfu_observer_split_model(uint32_t model) {
+  return split_model(model);
+}
 void mfu_observer_devices(void (*seen)(const char* device)) {
   set_device_seen(seen);
 }

@@ -109,6 +109,48 @@ void keep_masked(Padding& padding, const at::Tensor& tensor, const Plane& plane,
   padding.keys = static_cast<std::uint64_t>(plane.sequences * plane.keys * each);
 }
 
+// Keys that the last query of a sequence attends to: under a causal mask all that any of its
+// queries does.
+template <class Value>
+void count_attended(OpenPass& open, const Value* data, const Plane& plane) {
+  std::uint64_t longest = 0, all = 0;
+  for (std::int64_t a = 0; a < plane.sequences; ++a) {
+    const Value* row = data + a * plane.by_sequence + (plane.queries - 1) * plane.by_query;
+    std::uint64_t attended = 0;
+    for (std::int64_t c = 0; c < plane.keys; ++c) attended += is_attended(row[c * plane.by_key]);
+    longest = std::max(longest, attended);
+    all += attended;
+  }
+  open.scored_keys = static_cast<std::uint64_t>(plane.keys);
+  open.scored_longest = longest;
+  open.scored_all = all;
+}
+
+// Once a pass for each length of keys.
+void note_attended(OpenPass& open, const at::Tensor& scores) {
+  std::int64_t last = scores.dim() - 1, keys = scores.size(last), rows = scores.size(0);
+  const Lookup& tokens = open.lookups[0];
+  auto batch = static_cast<std::int64_t>(tokens.sizes[0]);
+  bool each = scores.size(last - 1) == static_cast<std::int64_t>(tokens.sizes[1]);
+  if (open.scored_keys == static_cast<std::uint64_t>(keys) || batch == 0 || !each) return;
+  if (!scores.is_cpu() || rows == 0 || rows % batch != 0) return;
+  Plane plane{.sequences = batch,
+              .queries = scores.size(last - 1),
+              .keys = keys,
+              .by_sequence = scores.stride(0) * (rows / batch),
+              .by_query = scores.stride(last - 1),
+              .by_key = scores.stride(last)};
+  if (scores.scalar_type() == at::kFloat) {
+    count_attended(open, scores.const_data_ptr<float>(), plane);
+  } else if (scores.scalar_type() == at::kBFloat16) {
+    count_attended(open, scores.const_data_ptr<c10::BFloat16>(), plane);
+  } else if (scores.scalar_type() == at::kHalf) {
+    count_attended(open, scores.const_data_ptr<c10::Half>(), plane);
+  } else if (scores.scalar_type() == at::kDouble) {
+    count_attended(open, scores.const_data_ptr<double>(), plane);
+  }
+}
+
 }  // namespace
 
 void note_mask(Thread& thread, const at::Tensor& mask, std::uint64_t batch,
@@ -136,6 +178,7 @@ void note_scores(Thread& thread, const at::Tensor& scores) noexcept {
   std::int64_t dimensions = scores.dim(), last = dimensions - 1;
   if (dimensions < 3 || dimensions > 4 || !is_open(thread) || open.lookup_count == 0) return;
   std::int64_t keys = scores.size(last), rows = scores.size(0), batch = rows;
+  if (thread.pass == Pass::plain) note_attended(open, scores);
   if (scores.size(last - 1) != keys) return;
   if (dimensions == 3) {  // heads and sequences in one
     std::int64_t tokens = static_cast<std::int64_t>(open.lookups[0].tokens);

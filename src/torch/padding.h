@@ -16,7 +16,8 @@ inline constexpr std::int64_t kIgnoredLabel = -100;
 // The mask of a fused attention.
 void note_mask(Thread& thread, const at::Tensor& mask, std::uint64_t batch,
                std::uint64_t keys) noexcept;
-// What a softmax over the last dimension takes: scores, where a pass has tokens.
+// What a softmax over the last dimension takes: scores, where a pass has tokens. Of a cache that is
+// longer than what is in it, only they tell what is attended to.
 void note_scores(Thread& thread, const at::Tensor& scores) noexcept;
 // The classes that a loss compares with, or part of them.
 void note_targets(Thread& thread, const at::Tensor& targets, std::int64_t ignored) noexcept;

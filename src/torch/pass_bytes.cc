@@ -37,16 +37,42 @@ std::uint64_t new_keys(Thread& thread, const AttendedSizes& shape, std::uint64_t
   return std::min(keys, shape.batch * shape.queries);
 }
 
+// Elements that a token has in a cache of latents, where the product before the attention made both
+// keys and values of them for each head: what it was made of, and the part of the keys that has
+// positions, which heads share. 0: it did not.
+std::uint64_t latent_width(const Thread& thread, const AttendedSizes& shape) {
+  std::uint64_t heads = shape.query_heads;
+  if (heads < 2 || shape.key_heads != heads || thread.columns % heads != 0) return 0;
+  std::uint64_t made = thread.columns / heads;
+  if (made <= shape.value_width || made - shape.value_width >= shape.key_width) return 0;
+  std::uint64_t positions = shape.key_width - (made - shape.value_width);
+  std::uint64_t width = thread.product_inner + positions;
+  return width < heads * (shape.key_width + shape.value_width) ? width : 0;
+}
+
 void add_cache(Thread& thread, const AttendedSizes& shape, const MaskRows* mask) {
-  std::uint64_t each =
-      cached_heads(thread, shape) * (shape.key_width + shape.value_width) * shape.element_bytes;
+  std::uint64_t heads = cached_heads(thread, shape);
+  std::uint64_t each = heads * (shape.key_width + shape.value_width) * shape.element_bytes;
   std::uint64_t keys = shape.batch * shape.keys;
+  const OpenPass& open = thread.open;
   // A static cache is as long as it may become; what the mask leaves out need not move.
   if (mask != nullptr && mask->batch != 0) {
     keys = std::min(keys, mask->columns * (shape.batch / mask->batch));
+  } else if (open.scored_keys == shape.keys && open.scored_all != 0) {
+    keys = std::min(keys, open.scored_all);
   }
   std::uint64_t written = new_keys(thread, shape, keys);
   PassBytes& bytes = thread.open.bytes;
+  std::uint64_t latent = heads == shape.query_heads ? latent_width(thread, shape) : 0;
+  if (latent != 0 && thread.product_rows == shape.batch * shape.keys) {
+    std::uint64_t own = std::min(keys, shape.batch * shape.queries);
+    if (shape.keys != shape.queries) {
+      bytes.latent = true;
+      each = latent * shape.element_bytes;
+      written = own;
+    }
+    bytes.latent_written += own * latent * shape.element_bytes;
+  }
   bytes.cache_read += (keys - std::min(keys, written)) * each;
   bytes.cache_written += written * each;
   if (mask == nullptr || mask->sequences < 2) return;
@@ -94,6 +120,9 @@ void note_operands(Thread& thread, const Operator& row, const Arguments& argumen
     mask = rows_of_mask(*arguments.tensor(*place), thread.open.id);
   }
   add_cache(thread, *shape, mask ? &*mask : nullptr);
+  if (mask && thread.open.used_keys == 0 && thread.open.keys == shape->keys) {
+    thread.open.used_keys = mask->longest;
+  }
   bool packs = mask && mask->sequences > 1 && shape->batch == 1 && mask->rows == shape->queries &&
                mask->keys == shape->keys;
   if (packs) add_packed(thread, *mask, flop);

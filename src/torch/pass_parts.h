@@ -10,6 +10,10 @@ namespace mfu::observer {
 struct PassBytes {
   std::uint64_t weight_read = 0, cache_read = 0, cache_written = 0;
   bool unknown = false;  // something ran whose weights nobody saw
+  // Keys and values were made of what is cached for them together (multi-head latent attention): a
+  // cache was met that holds it; what the pass would add to such a cache, where it met none.
+  bool latent = false;
+  std::uint64_t latent_written = 0;
 };
 
 // A pass whose one row of tokens is several sequences: what attention says of them, and its FLOPs.

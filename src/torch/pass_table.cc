@@ -9,6 +9,7 @@ namespace mfu::observer {
 namespace {
 
 constexpr std::uint64_t kMostSpeculated = 32;  // tokens that a verification brings at once
+constexpr std::uint64_t kLateness = 4;         // passes until nothing more is learned of one
 
 Recorder& table_recorder() {
   static Recorder& process = Recorder::process();
@@ -171,18 +172,50 @@ Entry& free_entry() {
   return first;
 }
 
+// Of a pass that brings a few tokens to a cache: whether they were drafted, by this model or by the
+// one it verifies for, or are a prompt. A verification needs the logits of all of them, a prompt
+// those of its last one only.
+static bool verifies(const Entry& entry, const Model& model) {
+  bool generates = model.before == PassPhase::prefill || model.before == PassPhase::decode;
+  if (entry.tokens.each > kMostSpeculated) return false;
+  if (entry.head_rows == 0) return generates;
+  if (entry.head_rows == entry.tokens.tokens) return generates || !model.before_all_logits;
+  // One that drafts catches up: with its own last token and the one that was put after it.
+  return entry.tokens.each == 2 && !model.before_chunk;
+}
+
+// What a prompt attends across to, or has in it, came right before it: passes of the same model
+// without tokens of their own, or one that it attends across to.
+static void tell_encoder(const Entry& prompt) {
+  std::uint64_t next = prompt.id;
+  bool across = prompt.cross_keys != 0;
+  for (;;) {
+    Entry* encoder = nullptr;
+    for (Entry& other : passes().entries) {
+      bool before = other.id != 0 && other.id < next && other.thread == prompt.thread;
+      if (before && (encoder == nullptr || other.id > encoder->id)) encoder = &other;
+    }
+    if (encoder == nullptr || encoder->known != PassPhase::other || encoder->recorded) return;
+    bool inside = encoder->model == prompt.model && encoder->tokens.rows == 0;
+    if (!across && !inside) return;
+    across = false;
+    encoder->known = PassPhase::prefill;
+    encoder->bytes.cache_written = 0;  // its keys and values are nobody's again
+    next = encoder->id;
+  }
+}
+
 void tell_generation(Entry& entry) {
   Model& model = passes().models[entry.model];
   std::uint64_t each = entry.tokens.each, keys = entry.keys;
   bool follows = model.before_id != 0 && model.before_samples == entry.tokens.samples;
   bool cached = keys > each && each != 0 && entry.queries == each;
-  bool generates = model.before == PassPhase::prefill || model.before == PassPhase::decode;
   if (entry.tokens.rows == 0) return;
   if (entry.packed.sequences != 0 && entry.packed.decode_rows != 0) {
     entry.known = PassPhase::decode;  // book_parts() takes its prompts apart
   } else if (entry.packed.sequences != 0 && keys > each) {
     entry.known = PassPhase::prefill;
-  } else if (cached && (each == 1 || (each <= kMostSpeculated && generates))) {
+  } else if (cached && (each == 1 || verifies(entry, model))) {
     entry.known = PassPhase::decode;
   } else if (cached) {
     entry.known = PassPhase::prefill;
@@ -192,21 +225,19 @@ void tell_generation(Entry& entry) {
     entry.known = PassPhase::decode;  // no cache: the whole sequence again
     entry.bytes.cache_written = 0;
   }
-  if (entry.known != PassPhase::decode) return;
-  // The one before it was the prompt, and before that came what it attends across to.
+  if (entry.known == PassPhase::other) return;
+  watch_idle();
+  // The one before it was the prompt, or its first part.
   Entry* prompt = find_entry(model.before_id);
-  if (prompt == nullptr || prompt->known != PassPhase::other) return;
-  prompt->known = PassPhase::prefill;
-  if (!cached && entry.packed.sequences == 0) prompt->bytes.cache_written = 0;
-  if (prompt->cross_keys == 0) return;
-  Entry* encoder = nullptr;
-  for (Entry& other : passes().entries) {
-    bool before = other.id != 0 && other.id < prompt->id && other.thread == prompt->thread;
-    if (before && (encoder == nullptr || other.id > encoder->id)) encoder = &other;
+  bool met = entry.known == PassPhase::decode || follows;
+  if (!met || prompt == nullptr || prompt->known != PassPhase::other) {
+    prompt = entry.known == PassPhase::prefill ? &entry : nullptr;
+  } else {
+    prompt->known = PassPhase::prefill;
+    if (!cached && entry.packed.sequences == 0) prompt->bytes.cache_written = 0;
+    if (entry.bytes.latent) prompt->bytes.cache_written = prompt->bytes.latent_written;
   }
-  if (encoder == nullptr || encoder->known != PassPhase::other) return;
-  encoder->known = PassPhase::prefill;
-  encoder->bytes.cache_written = 0;  // its keys and values are nobody's again
+  if (prompt != nullptr) tell_encoder(*prompt);
 }
 
 void remember(const Entry& entry) {
@@ -215,12 +246,17 @@ void remember(const Entry& entry) {
   model.before_each = entry.tokens.each;
   model.before_samples = entry.tokens.samples;
   model.before = entry.known;
+  model.before_all_logits = entry.head_rows == entry.tokens.tokens;
+  model.before_chunk = entry.known == PassPhase::prefill && entry.keys > entry.tokens.each;
 }
 
 void settle_plain(std::uint64_t newest, bool everything) {
   for (Entry& each : passes().entries) {
     if (each.id == 0 || each.open || each.recorded || each.id >= newest) continue;
-    if (each.known != PassPhase::other || passes().models[each.model].trained || everything) {
+    // An encoder is told by the prompt that comes after it, and that by what follows it.
+    bool late = newest - each.id > kLateness;
+    bool trained = passes().models[each.model].trained && late;
+    if (each.known != PassPhase::other || trained || everything) {
       book(each, phase_of(each));
     }
   }

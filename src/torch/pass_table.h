@@ -58,6 +58,7 @@ struct Passes {
   std::vector<Thread*> threads;
   bool updates = true;  // steps are told by updates of parameters: nothing else told of any yet
   ModelSeen seen = nullptr;
+  OwnerAsked owner_asked = nullptr;
 };
 
 // All of them expect the lock to be held.

@@ -28,6 +28,7 @@ const Lookup* by_head(const OpenPass& pass, std::uint64_t last_columns) {
 // A recurrent layer or a convolution comes first: the only lookup with two dimensions, or several
 // that agree.
 const Lookup* by_shape(const OpenPass& pass) {
+  if (pass.first_weight != nullptr) return nullptr;  // positions of what a product or kernel made
   const Lookup* found = nullptr;
   for (std::uint32_t i = 0; i < pass.lookup_count; ++i) {
     const Lookup& each = pass.lookups[i];

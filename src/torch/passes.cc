@@ -42,7 +42,7 @@ void close_locked(Thread& thread) {
   entry.duration_ns += now - open.start_ns - idle;
   entry.tokens = tokens_of(open, thread.columns);
   entry.queries = open.queries;
-  entry.keys = open.keys;
+  entry.keys = open.used_keys != 0 ? open.used_keys : open.keys;  // of a static cache what it holds
   entry.cross_keys = open.cross_keys;
   entry.model = open.model;
   entry.met_loss = open.met_loss;
@@ -103,7 +103,7 @@ void begin_unnamed(Thread& thread, Pass pass, bool marked) {
 
 // Says whose pass it is. Its sequences are samples once: not again where the same model runs again
 // on them, as a decoder does on its encoder's.
-void name_pass(OpenPass& open, const FirstWeight& weight) {
+void name_pass(OpenPass& open, const FirstWeight& weight, bool plain) {
   Found found;
   ModelSeen seen = nullptr;
   {
@@ -111,8 +111,12 @@ void name_pass(OpenPass& open, const FirstWeight& weight) {
     found = passes().models.find(weight);
     seen = passes().seen;
   }
-  if (found.is_new && seen != nullptr) seen(found.model);
+  bool asked = found.is_new && seen != nullptr;
+  if (asked) seen(found.model);
   Lock lock;
+  if (asked) found = passes().models.find(weight);  // it may have got another number
+  std::uint32_t joined = passes().models[found.model].joined;
+  if (plain && joined != kOtherModel) found.model = joined;
   Model& model = passes().models[found.model];
   std::uint64_t now = epoch.load(std::memory_order_relaxed);
   open.model = found.model;
@@ -177,7 +181,7 @@ void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexce
   if (pass == Pass::recorded && weight.storage != nullptr && step_before(weight)) update_seen();
   begin_unnamed(thread, pass, marked);
   // Without a weight it may still begin with a table: add_lookup() names it then.
-  name_pass(thread.open, weight);
+  name_pass(thread.open, weight, pass == Pass::plain);
   thread.open.first_weight = call.weight;
   thread.open.first_offset = call.offset;
 }
@@ -249,8 +253,10 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
       thread.epoch_seen = epoch.load(std::memory_order_relaxed);
       there = end = open.lookups.begin();
     }
-    name_pass(open, weight);
+    name_pass(open, weight, pass == Pass::plain);
     open.marked = true;
+    bool asks = pass == Pass::plain && passes().models[open.model].tails.back() == nullptr;
+    if (asks && is_storage(lookup.table)) open.head_columns = lookup.rows;
   }
   if (there != end) {
     there->tokens += lookup.tokens;
@@ -258,6 +264,28 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
     open.lookups[open.lookup_count] = lookup;
     open.lookups[open.lookup_count++].parameter = nullptr;
   }
+}
+
+bool leaves_model(Thread& thread, const Call& call) noexcept {
+  OpenPass& open = thread.open;
+  OwnerAsked asked = nullptr;
+  {
+    Lock lock;
+    auto& tails = passes().models[open.model].tails;
+    if (std::find(tails.begin(), tails.end(), call.weight) != tails.end()) return false;
+    asked = tails.back() == nullptr ? passes().owner_asked : nullptr;
+  }
+  if (asked == nullptr) {
+    open.headed = false;
+    open.head_columns = 0;
+    return false;
+  }
+  if (asked(open.model, reinterpret_cast<std::uint64_t>(open.lookups[0].table)) == 0) return true;
+  Lock lock;
+  auto& tails = passes().models[open.model].tails;
+  auto place = std::find(tails.begin(), tails.end(), nullptr);
+  if (place != tails.end()) *place = call.weight;
+  return false;
 }
 
 void find_consumed(Thread& thread) noexcept {
@@ -373,6 +401,22 @@ void gradients_dropped() noexcept {
 void set_model_seen(ModelSeen seen) noexcept {
   Lock lock;
   passes().seen = seen;
+}
+
+void set_owner_asked(OwnerAsked asked) noexcept {
+  Lock lock;
+  passes().owner_asked = asked;
+}
+
+void join_models(std::uint32_t model, std::uint32_t other) noexcept {
+  Lock lock;
+  if (model >= kOtherModel || other >= kOtherModel || model == other) return;
+  passes().models[model].joined = other;
+}
+
+std::uint32_t split_model(std::uint32_t model) noexcept {
+  Lock lock;
+  return passes().models.split(model);
 }
 
 void set_model_training(std::uint32_t model, bool training) noexcept {

@@ -24,6 +24,10 @@ void close_pass(Thread& thread) noexcept;
 // A table is looked up: it begins a pass, or belongs to the one under way.
 void add_lookup(Thread& thread, const Lookup& lookup) noexcept;
 
+// After a pass has made logits: whether what runs now is of another model. Asked of the glue, once
+// for each weight.
+bool leaves_model(Thread& thread, const Call& call) noexcept;
+
 // A backward operator runs: the pass whose node runs is training.
 void find_consumed(Thread& thread) noexcept;
 
@@ -49,6 +53,14 @@ void change_device(Thread& thread, std::int16_t device) noexcept;
 using ModelSeen = void (*)(std::uint32_t model);
 void set_model_seen(ModelSeen seen) noexcept;
 void set_model_training(std::uint32_t model, bool training) noexcept;
+// Whether the outermost module that runs in this thread is that model, or owns its table (a
+// storage).
+using OwnerAsked = int (*)(std::uint32_t model, std::uint64_t table);
+void set_owner_asked(OwnerAsked asked) noexcept;
+// Two numbers are of one module: where nothing comes back to a pass, it is booked as the other's.
+void join_models(std::uint32_t model, std::uint32_t other) noexcept;
+// What came in the place of a model that is gone is of another class: it gets a number of its own.
+std::uint32_t split_model(std::uint32_t model) noexcept;
 
 // Threads are known, so that a step's end finds what others did of its backward.
 void register_thread(Thread& thread) noexcept;

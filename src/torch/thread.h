@@ -64,12 +64,19 @@ struct OpenPass {
   bool watching = true;                   // the two are not known yet
   std::uint64_t queries = 0, keys = 0;    // of the first attention; 0: none seen
   std::uint64_t cross_keys = 0;           // of the second, where it differs
-  std::uint64_t batch = 0;                // as attention or a recurrent layer says it
+  std::uint64_t used_keys = 0;  // of the first, by its mask: the most of a sequence; 0: not known
+  // What the last softmax over scores attended to: of how many keys, the most of a sequence, and of
+  // all sequences together. 0: not seen.
+  std::uint64_t scored_keys = 0, scored_longest = 0, scored_all = 0;
+  std::uint64_t batch = 0;             // as attention or a recurrent layer says it
   std::uint64_t inner = 0, outer = 0;  // of the batched product before, for attention made of two
   std::uint32_t model = 0;
   bool met_loss = false, fetched = false, evaluates = false;
   bool first = false;   // since a batch, a backward or a step: its sequences are new samples
   bool marked = false;  // it began with a sign of its own, not by a change of grad mode alone
+  // Rows of the table that a head would make logits of; 0: what follows a head is not asked for.
+  std::uint64_t head_columns = 0;
+  bool headed = false;  // logits were made: another model may come now
   Padding padding;
   std::uint64_t attention_calls = 0;  // of the thread, when the last attention was done; 0: none
   std::uint64_t idle_ns = 0;          // of the process, when it began (idle_watch.h)
@@ -99,6 +106,7 @@ struct Thread {
   std::uint64_t epoch_seen = 0;         // count.cc: where this thread's forward began
   std::uint64_t columns = 0;            // of the last matrix product
   std::uint64_t product_rows = 0;       // of the same
+  std::uint64_t product_inner = 0;      // of the same
   std::uint32_t passes_of_epoch = 0;    // begun by the first weight's coming again
   std::uint32_t lookups_missed = 0;     // backward operators that belonged to no pass we wait for
   std::uint64_t training_start_ns = 0;  // of a backward and what follows it; 0: none

@@ -9,6 +9,7 @@ from . import tripwire
 from .boundaries import skip_in_dynamo
 
 _models = {}  # the library's number: a weak reference to the outermost module
+_names = {}  # the library's number: its class
 _kept = []  # callbacks live as long as the library may call them
 
 
@@ -37,11 +38,22 @@ def install_functions(module, library):
     function.apply = classmethod(marked)
 
 
+def _generating(kind, part):
+    """The module whose generate() runs a part of it by itself, as it does an encoder."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        module = frame.f_locals.get("self") if frame.f_code.co_name == "generate" else None
+        if isinstance(module, kind) and any(each is part for each in module.modules()):
+            return module
+        frame = frame.f_back
+    return part
+
+
 def _outermost(kind):
     """The outermost module whose forward is running in this thread. What only wraps another one is looked through."""
     found, frame = None, sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "forward" or frame.f_code.co_name in ("_call_impl", "__call__"):
+        if frame.f_code.co_name in ("forward", "_call_impl", "__call__"):
             module = frame.f_locals.get("self")
             if isinstance(module, kind):
                 found = module
@@ -66,16 +78,26 @@ def install_modules(module, library):
         try:
             found = _outermost(kind)
             if found is not None:
-                _models[number] = weakref.ref(found)
-                library.name_model(number, type(found).__name__.encode(), int(found.training))
+                _name(library, number, _generating(kind, found))
         except Exception:  # noqa: BLE001: a model without a name is counted all the same
             pass
 
-    _kept.append(types.MODEL_SEEN(seen))
-    library.models(_kept[-1])
+    def owns(number, table):
+        try:
+            found = _outermost(kind)
+            known = _models.get(number)
+            same = found is None or (known is not None and known() is found)
+            return int(same or any(each.untyped_storage()._cdata == table for each in found.parameters()))
+        except Exception:  # noqa: BLE001: then nothing is told apart
+            return 1
+
+    _kept.extend((types.MODEL_SEEN(seen), types.OWNER_ASKED(owns)))
+    library.models(_kept[-2])
+    library.owners(_kept[-1])
     import atexit
 
     atexit.register(library.models, types.MODEL_SEEN(0))
+    atexit.register(library.owners, types.OWNER_ASKED(0))
     atexit.register(library.last_step)
     train, depth = kind.train, [0]
 
@@ -91,6 +113,18 @@ def install_modules(module, library):
 
     skip_in_dynamo(told)
     kind.train = told
+
+
+def _name(library, number, found):
+    name = type(found).__name__
+    if _names.get(number, name) != name:  # in the place of a model of another class, which is gone
+        number = library.split_model(number)
+    for other, reference in list(_models.items()):
+        if other != number and reference() is found:
+            library.join_models(number, other)
+            break
+    _models[number], _names[number] = weakref.ref(found), name
+    library.name_model(number, name.encode(), int(found.training))
 
 
 def _tell_modes(library):

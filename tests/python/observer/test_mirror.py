@@ -64,7 +64,7 @@ def plain(kind):
 
 def test_each_function_has_the_types_of_the_header():
     text = re.sub(r"struct mfu_observer_\w+ \{.*?\};", "", header())
-    text = re.sub(r"void \(\*\w+\)\(([^(),]*)\)", r"CALLBACK[\1]", text)
+    text = re.sub(r"(?:void|int) \(\*\w+\)\(([^()]*)\)", lambda found: f"CALLBACK[{found[1].replace(',', ';')}]", text)
     for name, arguments in re.findall(r"typedef \w+ \(\*(\w+)\)\(([^()]*)\);", text):
         text = re.sub(rf"{name} (\w+)", "CALLBACK[" + arguments.replace(",", ";") + "]", text)
     declared = re.findall(r"((?:const )?\w+\s?\*?) ?mfu_observer_(\w+)\(([^()]*)\);", text)
