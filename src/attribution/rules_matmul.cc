@@ -10,6 +10,7 @@ namespace {
 // Matrix times vector in fp32 does half an operation for each byte, a batch of sixteen about eight.
 // Processors balance at ten and more.
 constexpr double kLeastFlopPerByte = 4;
+constexpr double kBeyondCacheBytes = 1 << 20;  // what is smaller a core has at hand
 
 struct Loss {
   const OperatorLine* line = nullptr;
@@ -54,13 +55,14 @@ bool is_memory_bound(const Situation& situation, double flop, double bytes, Flop
     return flop / bytes < ridge_flop_per_byte(peak, *device->bandwidth);
   }
   // A processor whose memory nobody measured: none can compute so little for each byte.
-  return situation.rank.cpu && flop / bytes < kLeastFlopPerByte;
+  return situation.rank.cpu && bytes > kBeyondCacheBytes && flop / bytes < kLeastFlopPerByte;
 }
 
 bool is_memory_bound(const Situation& situation, const OperatorLine& line) {
   if (!line.bytes || !line.peak) return false;
-  return is_memory_bound(situation, line.flop->to_double(), static_cast<double>(*line.bytes),
-                         *line.peak);
+  auto calls = static_cast<double>(std::max<std::uint64_t>(line.calls, 1));
+  return is_memory_bound(situation, line.flop->to_double() / calls,
+                         static_cast<double>(*line.bytes) / calls, *line.peak);
 }
 
 bool is_memory_bound(const Situation& situation, const CostEntry& entry, const WorkCall& call) {
