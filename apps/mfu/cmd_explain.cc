@@ -19,7 +19,7 @@ namespace {
 struct ExplainCommand {
   ExplainOptions explain;
   std::vector<std::string> paths;
-  std::string page, formulas, live, steps = "3", timeout = "60s";
+  std::string page, partial, formulas, live, steps = "3", timeout = "60s";
   bool markdown = false, csv = false;
 };
 
@@ -57,6 +57,35 @@ Result<ExplainReport> explain_live(Context& context, const ExplainCommand& optio
   return report;
 }
 
+// What this machine contributes, for a merge elsewhere.
+Result<int> write_part(Context& context, const ExplainCommand& options) {
+  const ExplainOptions& asked = options.explain;
+  bool later = !asked.device.empty() || !asked.peak.empty() || !asked.type.empty() ||
+               !asked.model.empty() || !asked.tokens.empty();
+  if (later || !options.page.empty() || options.markdown || options.csv || !options.live.empty()) {
+    return fail(ErrorCode::invalid_argument,
+                "--partial: only --window and --formulas go with it; give the rest to the merge: "
+                "mfu explain *.mfu-part");
+  }
+  if (!asked.name.empty() && options.paths.size() != 1) {
+    return fail(ErrorCode::invalid_argument, "--as names one trace, and several are given");
+  }
+  AttributionOptions question = MFU_TRY(asked.attribution(context));
+  question.timeline = true;
+  Gathered gathered = MFU_TRY(asked.gather(context, options.paths, question));
+  const Parts& parts = gathered.parts;
+  PartReport report{options.partial, parts.traces(), 0, parts.json_bytes(), parts.refused()};
+  report.bytes = MFU_TRY(write_parts(parts, options.partial));
+  if (context.json()) {
+    context.print(to_json(report));
+  } else {
+    context.print(fmt::format("wrote {}: {} trace{}, {} of JSON in {}\n", report.path,
+                              report.traces, report.traces == 1 ? "" : "s",
+                              bytes_text({report.json_bytes}), bytes_text({report.bytes})));
+  }
+  return kGood;
+}
+
 Result<int> run(Context& context, const ExplainCommand& options) {
   if (options.paths.empty() && options.live.empty()) {
     return fail(
@@ -68,6 +97,7 @@ Result<int> run(Context& context, const ExplainCommand& options) {
     return fail(ErrorCode::invalid_argument, "--markdown and --csv: one of them");
   }
   if (!options.formulas.empty()) MFU_TRY(read_formulas(options.formulas));
+  if (!options.partial.empty()) return write_part(context, options);
   ExplainOptions question = options.explain;
   question.timeline = !options.page.empty();
   ExplainReport report = MFU_TRY(options.live.empty() ? question.explain(context, options.paths)
@@ -105,12 +135,16 @@ Command explain_command() {
       {{"mfu explain trace.json.gz", "MFU, where the time went, what to change"},
        {"mfu explain trace.json.gz --html report.html", "the same as a page, with a timeline"},
        {"mfu explain traces/", "all ranks of a job together: who waits for whom"},
+       {"mfu explain traces/ --partial node0.mfu-part", "what one machine contributes, on each"},
+       {"mfu explain *.mfu-part", "all machines together, as if their traces were here"},
+       {"mfu explain s3://bucket/run/ --engine ray", "a thousand ranks, read by Ray's workers"},
        {"mfu explain --live mfu-runs/train-1", "a program that runs now, under mfu run"},
        {"mfu explain trace.json --window all --json", "everything, for a script"},
        {"mfu explain trace.json.gz --device \"NVIDIA H100 80GB HBM3\" --markdown",
         "for an issue, with the device named"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("trace", options->paths, "Trace files or folders of them; -: standard input")
+    app.add_option("trace", options->paths,
+                   "Trace files, parts, or folders of them; -: standard input")
         ->type_name("TRACE…");
     options->explain.add_to(app);
     app.add_option("--live", options->live,
@@ -122,6 +156,17 @@ Command explain_command() {
     app.add_option("--formulas", options->formulas,
                    "YAML with FLOP formulas for operators (docs/coverage.md)")
         ->type_name("FILE");
+    app.add_option("--partial", options->partial,
+                   "Write what these traces contribute to a job, for a merge elsewhere")
+        ->type_name("OUT");
+    app.add_option("--as", options->explain.name,
+                   "With --partial and one trace: what it is called in reports")
+        ->type_name("NAME");
+    app.add_option(
+           "--engine", options->explain.engine,
+           "Where traces are read: ray or ray=ADDRESS, by Ray's workers where the files are; "
+           "local (default). s3://… and other addresses are read through fsspec")
+        ->type_name("ENGINE");
     app.add_option("--html", options->page, "Also write one page that works offline")
         ->type_name("PATH");
     app.add_flag("--markdown", options->markdown, "Markdown, for an issue or a chat");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/Validators.hpp>
+#include <algorithm>
 #include <cmath>
 #include <mutex>
 
@@ -105,25 +106,37 @@ Result<AttributionOptions> ExplainOptions::attribution(Context& context) const {
   return options;
 }
 
-Result<ExplainReport> ExplainOptions::explain(Context& context,
-                                              const std::vector<std::string>& paths) const {
-  AttributionOptions options = MFU_TRY(attribution(context));
-  std::optional<Traces> traces;
+Result<Gathered> ExplainOptions::gather(Context& context, const std::vector<std::string>& paths,
+                                        const AttributionOptions& options) const {
+  std::optional<Parts> parts;
+  std::optional<PassingFolder> folder;
+  std::vector<std::string> here = paths;
+  if (!engine.empty() || std::any_of(paths.begin(), paths.end(), is_remote)) {
+    folder.emplace(MFU_TRY(PassingFolder::make()));
+    here = MFU_TRY(gather_elsewhere(context, {engine, window, paths}, *folder));
+  }
   {
     ReadingBar bar;
     ReadOptions reading;
+    reading.name = name;
     reading.progress = [&bar](const ReadProgress& progress) { bar.show(progress); };
-    traces = MFU_TRY(read_traces(paths, reading));
+    parts = MFU_TRY(mfu::gather(here, options, reading));
   }
-  for (std::size_t i = 0; i < traces->size(); ++i) {
-    for (const std::string& found : traces->coverage(i).secrets) {
-      context.warn(
-          fmt::format("{} carries what looks like {}. It is not repeated here; take it out "
-                      "before you share the file.",
-                      traces->info(i).path, found));
-    }
+  for (const auto& [path, found] : parts->secrets()) {
+    context.warn(
+        fmt::format("{} carries what looks like {}. It is not repeated here; take it out before "
+                    "you share the file.",
+                    path, found));
   }
-  return report_explanation(MFU_TRY(attribute(*traces, options)));
+  for (const std::string& refused : parts->refused()) context.warn(refused);
+  return Gathered{std::move(folder), std::move(*parts)};
+}
+
+Result<ExplainReport> ExplainOptions::explain(Context& context,
+                                              const std::vector<std::string>& paths) const {
+  AttributionOptions options = MFU_TRY(attribution(context));
+  Gathered gathered = MFU_TRY(gather(context, paths, options));
+  return report_explanation(MFU_TRY(attribute(gathered.parts, options)));
 }
 
 }  // namespace mfu::app

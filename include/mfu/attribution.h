@@ -12,9 +12,11 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "mfu/hardware.h"
@@ -55,29 +57,6 @@ class Ledger {
 
  private:
   std::array<std::int64_t, kLedgerLineCount> ns_{};
-};
-
-enum class WindowPolicy : std::uint8_t { all, steps, range };
-std::string_view name_of(WindowPolicy policy);
-
-struct WindowQuestion {
-  // None means `steps` if the trace marks its steps, else `all`.
-  std::optional<WindowPolicy> policy{};
-  // The ends of a `range`: on the trace's clock, or relative to the first device event. None means
-  // the end of the trace on that side.
-  std::optional<std::int64_t> from_ns{}, to_ns{};
-  bool from_relative = false, to_relative = false;
-  bool whole_steps = false;  // CPU only: a step lasts from mark to mark, even if nothing runs
-};
-// Reads "all", "steps" or "FROM:TO". A bare number is nanoseconds on the trace's clock; a number
-// with a unit (ns, us, ms, s) counts from the first device event. Either side may be empty.
-Result<WindowQuestion> parse_window(std::string_view text);
-
-struct Window {
-  WindowPolicy policy = WindowPolicy::all;
-  std::int64_t start_ns = 0, end_ns = 0;
-  std::uint64_t steps = 0;
-  std::int64_t duration_ns() const { return end_ns - start_ns; }
 };
 
 // Times of a device with all its streams put together: overlapping time counts once.
@@ -238,5 +217,34 @@ struct AttributionOptions {
 // Fails with `malformed` if no trace has device events or operators, and with `invalid_argument` if
 // nothing is in the window.
 Result<Attribution> attribute(const Traces& traces, const AttributionOptions& options);
+
+// What is kept of traces, a hundredth of their size. Those of all machines give what the traces
+// together would have given, to the last digit.
+struct PartsContent;
+class Parts {
+ public:
+  explicit Parts(std::unique_ptr<PartsContent> content);
+  ~Parts();
+  Parts(Parts&&) noexcept;
+  Parts& operator=(Parts&&) noexcept;
+  std::size_t traces() const;
+  std::uint64_t json_bytes() const;  // of the traces, uncompressed
+  // Traces that carry what looks like a credential: path, and what it is.
+  std::vector<std::pair<std::string, std::string>> secrets() const;
+  const std::vector<std::string>& refused() const;  // part files that cannot be used, and why
+  const PartsContent& content() const { return *content_; }
+
+ private:
+  std::unique_ptr<PartsContent> content_;
+};
+
+// Reads traces and part files in any mix; a folder stands for its traces, or where it holds none
+// for its *.mfu-part. Of the options, window and timeline matter: a part keeps the window it was
+// made with, and another is refused. Fails as read_traces() does, and where no part can be used.
+Result<Parts> gather(const std::vector<std::string>& paths, const AttributionOptions& options,
+                     const ReadOptions& reading = {});
+// Whole or not at all; gives its bytes. `invalid_argument` where the timeline was not asked for.
+Result<std::uint64_t> write_parts(const Parts& parts, const std::string& path);
+Result<Attribution> attribute(const Parts& parts, const AttributionOptions& options);
 
 }  // namespace mfu

@@ -176,6 +176,12 @@ struct ExplainReport {
   std::vector<Note> notes;
 };
 ExplainReport report_explanation(Attribution attribution);
+// What `mfu explain --partial` tells.
+struct PartReport {
+  std::string path;
+  std::uint64_t traces = 0, bytes = 0, json_bytes = 0;
+  std::vector<std::string> notes;
+};
 // Adds the explanation of some steps to the report of their run. Findings become one list.
 void add_explanation(RunReport& report, const ExplainReport& explained, RunExplanation files);
 

@@ -57,6 +57,7 @@ std::string to_json(const ConversionReport& report);                            
 std::string to_json(const PlanReport& report);                                     // mfu.plan/1
 std::string to_json(const ExplainReport& report,
                     Voice voice = Voice::command_line);                           // mfu.explain/1
+std::string to_json(const PartReport& report);                                    // mfu.part/1
 std::string to_json(const ComparisonReport& report);                              // mfu.compare/1
 std::string to_json(const RunReport& report, Voice voice = Voice::command_line);  // mfu.run/1
 

@@ -70,6 +70,7 @@ struct ReadOptions {
   // Called about ten times a second, from any thread.
   std::function<void(const ReadProgress&)> progress = {};
   const std::atomic<bool>* cancel = nullptr;  // set it to true to end reading with an error
+  std::string name = {};  // of a single file: stands for its path in reports and messages
 };
 
 class Trace;  // the events of one file; not part of the public interface

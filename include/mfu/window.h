@@ -1,5 +1,6 @@
-// Windows of profiled steps that a run left behind: where each trace is, and what the observer
-// counted in the very same steps. Written by the observed process (docs/formats/window.md).
+// Windows: which part of a trace is accounted for, and those of profiled steps that a run left
+// behind: where each trace is, and what the observer counted in the very same steps. These are
+// written by the observed process (docs/formats/window.md).
 //
 //   for (const mfu::ProfiledWindow& each : mfu::read_windows("mfu-runs/gpt2")) each.trace;
 #pragma once
@@ -8,11 +9,34 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "mfu/record.h"
 
 namespace mfu {
+
+enum class WindowPolicy : std::uint8_t { all, steps, range };
+std::string_view name_of(WindowPolicy policy);
+
+struct WindowQuestion {
+  // None: steps where the trace marks them, else all.
+  std::optional<WindowPolicy> policy{};
+  // Of `range`: on the trace's clock, or after the first device event; none: as far as it goes.
+  std::optional<std::int64_t> from_ns{}, to_ns{};
+  bool from_relative = false, to_relative = false;
+  bool whole_steps = false;  // of a CPU: steps from mark to mark, also where nothing runs
+};
+// "all", "steps", "FROM:TO". A bare number is nanoseconds of the trace's clock, one with a unit
+// (ns, us, ms, s) is after the first device event; either side may be empty.
+Result<WindowQuestion> parse_window(std::string_view text);
+
+struct Window {
+  WindowPolicy policy = WindowPolicy::all;
+  std::int64_t start_ns = 0, end_ns = 0;
+  std::uint64_t steps = 0;
+  std::int64_t duration_ns() const { return end_ns - start_ns; }
+};
 
 struct ProfiledWindow {
   std::string trace;  // path of the trace, in the run directory

@@ -62,8 +62,8 @@ Result<Told> answer(const Question& question, const std::atomic<bool>& cancel) {
   AttributionOptions options = MFU_TRY(options_of(question, catalog));
   ReadOptions reading;
   reading.cancel = &cancel;
-  Traces traces = MFU_TRY(read_traces(question.paths, reading));
-  ExplainReport report = report_explanation(MFU_TRY(attribute(traces, options)));
+  Parts parts = MFU_TRY(gather(question.paths, options, reading));
+  ExplainReport report = report_explanation(MFU_TRY(attribute(parts, options)));
   return Told{to_json(report, Voice::python), question.page ? to_html(report) : std::string()};
 }
 

@@ -1,11 +1,13 @@
 """Where the time of a profiler trace went: mfu.explain."""
 
 import os
+import tempfile
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from . import _core
+from . import _core, _engines
+from .__main__ import binary
 from ._answers import Answer, parse
-from ._errors import Error, InvalidArgument, file_error
+from ._errors import Error, InvalidArgument, exception_of, file_error
 
 PathLike = Union[str, "os.PathLike[str]"]
 Columns = Dict[str, List[Any]]
@@ -73,25 +75,49 @@ class Explanation(Answer):
         return {key: [row.get(key) for row in rows] for key in names}
 
 
-def explain(trace: Union[PathLike, Sequence[PathLike]], *, window: str = "", device: str = "", dtype: str = "",
-            peak: Optional[float] = None, catalog: Optional[PathLike] = None, html: Optional[PathLike] = None) -> Explanation:
-    """Explains traces of torch.profiler: a file (.json, .json.gz, .json.zst), a folder, or a list of them, a rank each.
+def explain(
+    trace: Union[PathLike, Sequence[PathLike]],
+    *,
+    window: str = "",
+    device: str = "",
+    dtype: str = "",
+    peak: Optional[float] = None,
+    catalog: Optional[PathLike] = None,
+    html: Optional[PathLike] = None,
+    engine: str = "",
+) -> Explanation:
+    """Explains traces of torch.profiler: a file (.json, .json.gz, .json.zst), a part (.mfu-part), a folder, or a list.
+    An address of an object store (s3://…) is read through fsspec.
 
     window    "all", "steps" (default where the trace marks them) or "FROM:TO"
     device    whose peak counts, where the trace does not name it; dtype: what its matmuls ran in, where it does not show
     peak      of one device in FLOP/s; wins over device
     catalog   a CSV of your own devices
     html      also writes the page there
+    engine    where traces are read: "ray" or "ray=ADDRESS" on nodes of Ray that have the files; "" or "local": here
     """
     paths = [os.fspath(trace)] if isinstance(trace, (str, os.PathLike)) else [os.fspath(path) for path in trace]
     if not paths:
         raise InvalidArgument("trace: at least one file or folder was expected")
     if "-" in paths:
         raise InvalidArgument("trace: '-' is for the command line; write the trace to a file first")
-    try:
-        told, page = _core.explain(paths, window, device, dtype, None if peak is None else float(peak), os.fspath(catalog or ""), html is not None)
-    except Error as error:
-        raise file_error(error) from None
+    with tempfile.TemporaryDirectory(prefix="mfu-parts-") as folder:
+        try:
+            if engine or any(_engines.is_remote(path) for path in paths):
+                paths = _engines.gather(engine, paths, window, os.fspath(binary()), folder)
+            told, page = _core.explain(
+                paths,
+                window,
+                device,
+                dtype,
+                None if peak is None else float(peak),
+                os.fspath(catalog or ""),
+                html is not None,
+            )
+        except _engines.EngineError as error:
+            raise file_error(exception_of(error.code, error.message)) from None
+        except Error as error:
+            raise file_error(error) from None
     if html is not None:
         with open(html, "w", encoding="utf-8") as file:
             file.write(page)

@@ -1,17 +1,17 @@
+#include "attribution/attribute.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <map>
-#include <set>
 
 #include "attribution/book.h"
 #include "attribution/counted.h"
 #include "attribution/findings.h"
-#include "attribution/idle.h"
 #include "attribution/ranks.h"
 #include "attribution/sweep.h"
-#include "attribution/tables.h"
+#include "base/saturating.h"
 #include "base/text.h"
 
 namespace mfu {
@@ -24,42 +24,11 @@ constexpr std::array<LedgerLine, kLevelCount> kLineOfLevel = {
     LedgerLine::other_kernels,       LedgerLine::exposed_communication_transfer,
     LedgerLine::exposed_copy};
 
-std::vector<std::int64_t> devices_of(const Trace& trace) {
-  std::set<std::int64_t> devices;
-  std::vector<std::uint8_t> seen(trace.lanes.size());
-  for (std::uint32_t lane : trace.device.lane) seen[lane] = 1;
-  for (std::size_t i = 0; i < seen.size(); ++i) {
-    if (seen[i] != 0) devices.insert(trace.lanes[i].device);
-  }
-  return {devices.begin(), devices.end()};
-}
-
-bool has_operators(const Trace& trace) {
-  return std::find(trace.host.kind.begin(), trace.host.kind.end(), HostKind::op) !=
-         trace.host.kind.end();
-}
-
-std::string device_name(const Trace& trace, std::int64_t id) {
-  for (const DeviceProperties& device : trace.info.devices) {
-    if (device.id == id) return device.name;
-  }
-  return trace.info.devices.size() == 1 ? trace.info.devices.front().name : "";
-}
-
 // The device by what the trace says of it.
-std::optional<Device> known_device(const AttributionOptions& options, const Trace& trace,
-                                   std::int64_t id, const std::string& named) {
+std::optional<Device> known_device(const AttributionOptions& options, const RankPart& part) {
   const Catalog& catalog = options.catalog != nullptr ? *options.catalog : Catalog::builtin();
-  DeviceTraits traits{.name = named};
-  for (const DeviceProperties& device : trace.info.devices) {
-    if (device.id != id || device.name != named) continue;
-    if (device.multiprocessors && *device.multiprocessors > 0) {
-      traits.units = static_cast<std::uint32_t>(*device.multiprocessors);
-    }
-    if (device.memory_bytes && *device.memory_bytes > 0) {
-      traits.memory = Bytes{static_cast<std::uint64_t>(*device.memory_bytes)};
-    }
-  }
+  DeviceTraits traits{.name = part.device_name, .units = part.units};
+  if (part.memory_bytes) traits.memory = Bytes{*part.memory_bytes};
   Result<Device> found = identify_device(catalog, traits);
   return found.has_value() ? std::optional(*found) : std::nullopt;
 }
@@ -68,50 +37,41 @@ std::string_view type_text(const std::optional<Precision>& precision) {
   return precision ? name_of(*precision) : "others";
 }
 
-// Every instant of the window to one line.
-void write_ledger(const Trace& trace, RankWork& work, const WindowPlan& plan,
-                  const AttributionOptions& options, RankAttribution& rank, IdleTally& tally) {
-  Works& works = work.works;
-  Book book(plan, works);
-  IdleSplitter idle(trace, works, options, work.cpu,
-                    [&](std::int64_t from_ns, std::int64_t to_ns, LedgerLine line) {
-                      book.charge(from_ns, to_ns, line);
-                    });
+using Waits = std::vector<std::optional<std::int64_t>>;  // of a trace's communicating events
+
+// Every instant of the window to one line. What nothing covers is in the steps' ledgers already.
+void write_ledger(const Waits& waits, RankPart& part, Peaks& peaks, RankAttribution& rank) {
+  Book book(std::move(part.steps));
   auto emit = [&](std::int64_t from_ns, std::int64_t to_ns, std::size_t level,
                   std::uint32_t owner) {
-    if (level == kLevelCount) {
-      idle.split(from_ns, to_ns, owner);
-      return;
-    }
-    const WorkSpan& span = works.spans[owner];
-    if (span.level == Level::matmul) {
+    if (level == kLevelCount) return;
+    const PartSpan& span = part.spans[owner];
+    if (level == static_cast<std::size_t>(Level::matmul)) {
       book.charge_matmul(from_ns, to_ns, span.call);
-    } else if (span.level == Level::communication && span.wait != kNone) {
-      std::int64_t waited_ns = std::clamp(span.start_ns + works.waits[span.wait], from_ns, to_ns);
+    } else if (span.place != kNone && waits[span.place]) {
+      std::int64_t waited_ns =
+          std::clamp(saturating_sum(span.start_ns, *waits[span.place]), from_ns, to_ns);
       book.charge(from_ns, waited_ns, LedgerLine::exposed_communication_wait);
       book.charge(waited_ns, to_ns, LedgerLine::exposed_communication_transfer);
     } else {
       book.charge(from_ns, to_ns, kLineOfLevel[level]);
     }
   };
-  Sweep<kLevelCount, decltype(emit)> sweep(plan.window.start_ns, plan.window.end_ns, emit);
-  for (std::uint32_t i = 0; i < works.spans.size(); ++i) {
-    const WorkSpan& span = works.spans[i];
-    sweep.add(span.start_ns, span.end_ns, static_cast<std::size_t>(span.level), i);
+  Sweep<kLevelCount, decltype(emit)> sweep(part.window.start_ns, part.window.end_ns, emit);
+  for (std::uint32_t i = 0; i < part.spans.size(); ++i) {
+    const PartSpan& span = part.spans[i];
+    Level level = span.level;
+    if (level == Level::matmul && !peaks.of(part, part.calls[span.call]).rate) {
+      level = Level::matmul_unknown;
+    }
+    sweep.add(span.start_ns, span.end_ns, static_cast<std::size_t>(level), i);
   }
   sweep.finish();
-  rank.steps = book.finish();
+  book.settle(part, peaks);
+  rank.steps = book.take();
   for (const StepLedger& step : rank.steps) rank.ledger += step.ledger;
-  if (plan.steps.empty()) rank.steps.clear();
-  MFU_ASSERT(rank.ledger.total_ns() == plan.window.duration_ns());
-  rank.idle = idle.lines();
-  rank.gaps = idle.gaps();
-  tally = idle.tally();
-}
-
-FlopCount share_of(FlopCount count, double inside) {
-  if (inside >= 1) return count;
-  return FlopCount::from_wide(static_cast<Uint128>(std::round(count.to_double() * inside)));
+  if (!part.steps_marked) rank.steps.clear();
+  MFU_ASSERT(rank.ledger.total_ns() == part.window.duration_ns());
 }
 
 struct TypeSum {
@@ -120,23 +80,18 @@ struct TypeSum {
 };
 
 // What the calls needed, what they executed, and what that is of their peaks.
-void count_flop(const Works& works, RankAttribution& rank) {
+void count_flop(const RankPart& part, Peaks& peaks, RankAttribution& rank) {
   std::map<std::optional<Precision>, TypeSum> by_type;
-  for (const WorkCall& call : works.calls) {
-    const CostEntry& entry = works.costs[call.cost];
-    if (!entry.cost || call.inside <= 0) continue;
-    FlopCount model =
-        call.recomputed ? FlopCount(0) : share_of(entry.cost->model_flop, call.inside);
-    FlopCount hardware = share_of(entry.cost->hardware_flop, call.inside);
-    rank.model_flop = rank.model_flop.value_or(FlopCount(0)) + model;
-    rank.hardware_flop = rank.hardware_flop.value_or(FlopCount(0)) + hardware;
-    const ChosenPeak& peak = entry.peak[call.tf32];
+  for (const PartFlop& flop : part.flop) {
+    rank.model_flop = rank.model_flop.value_or(FlopCount(0)) + flop.model_flop;
+    rank.hardware_flop = rank.hardware_flop.value_or(FlopCount(0)) + flop.hardware_flop;
+    const ChosenPeak& peak = peaks.of(flop.key);
     if (!peak.rate) continue;
     TypeSum& type = by_type[peak.precision];
     type.peak = &peak;
     type.work.peak = peak.rate;
-    type.work.model_flop += model;
-    type.work.hardware_flop = type.work.hardware_flop.value_or(FlopCount(0)) + hardware;
+    type.work.model_flop += flop.model_flop;
+    type.work.hardware_flop = type.work.hardware_flop.value_or(FlopCount(0)) + flop.hardware_flop;
   }
   auto most = std::max_element(by_type.begin(), by_type.end(), [](const auto& a, const auto& b) {
     return *a.second.work.hardware_flop < *b.second.work.hardware_flop;
@@ -204,14 +159,13 @@ void note_unknown_flop(RankAttribution& rank) {
 // than the peak allows (or where the model's own FLOPs were given): an algorithm that multiplies
 // less than is counted (Winograd, FFT), or a matmul beside another on a second stream. The line
 // holds no more than the time there was.
-void note_faster_than_peak(const Works& works, RankAttribution& rank) {
+void note_faster_than_peak(const RankPart& part, Peaks& peaks, RankAttribution& rank) {
   double window = static_cast<double>(rank.window.duration_ns());
   double fast_ns = 0;
   std::int64_t fast_calls = 0;
   double beside_ns = 0;
-  for (const WorkCall& call : works.calls) {
-    const CostEntry& entry = works.costs[call.cost];
-    double ideal = call.recomputed ? 0 : ideal_ns(entry, call).value_or(0);
+  for (const PartCall& call : part.calls) {
+    double ideal = peaks.ideal_ns(part, call).value_or(0);
     double own = static_cast<double>(call.duration_ns) * call.inside;
     double attributed = static_cast<double>(call.attributed_ns);
     if (ideal > own) {
@@ -233,27 +187,20 @@ void note_faster_than_peak(const Works& works, RankAttribution& rank) {
         {"beside_fraction", beside_ns / window}}});
 }
 
-void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
+void add_notes(const TraceOutline& trace, const RankPart& part, Peaks& peaks,
                RankAttribution& rank) {
-  std::set<Assumption> assumed;
-  for (const WorkCall& call : works.calls) {
-    const CostEntry& entry = works.costs[call.cost];
-    if (call.inside > 0 && entry.cost) assumed.insert(entry.cost->assumption);
-  }
-  for (Assumption each : assumed) {
-    if (!describe(each).empty()) rank.notes.emplace_back(std::string(describe(each)));
-  }
+  for (const std::string& each : part.assumptions) rank.notes.emplace_back(each);
   note_unknown_flop(rank);
   if (rank.mfu && *rank.mfu > 1) {
     rank.notes.push_back(
         {"mfu_above_peak", {{"fraction", *rank.mfu}, {"peak_source", rank.peak_source}}});
   } else {
-    note_faster_than_peak(works, rank);
+    note_faster_than_peak(part, peaks, rank);
   }
   std::int64_t unknown = rank.ledger[LedgerLine::idle_unknown];
   double window = static_cast<double>(rank.window.duration_ns());
-  if (static_cast<double>(tally.graph_unknown_ns) > 0.02 * window) {
-    rank.notes.push_back({"graph_kernels_lost", {{"duration_ns", tally.graph_unknown_ns}}});
+  if (static_cast<double>(part.tally.graph_unknown_ns) > 0.02 * window) {
+    rank.notes.push_back({"graph_kernels_lost", {{"duration_ns", part.tally.graph_unknown_ns}}});
   } else if (static_cast<double>(unknown) > 0.05 * window) {
     auto gap = std::find_if(rank.gaps.begin(), rank.gaps.end(),
                             [](const Gap& each) { return !each.reason.empty(); });
@@ -265,115 +212,173 @@ void add_notes(const Trace& trace, const Works& works, const IdleTally& tally,
                              {"reason", gap->reason}}});
     }
   }
-  for (const std::string& note : trace.coverage.notes) rank.notes.emplace_back(note);
+  for (const std::string& note : trace.notes) rank.notes.emplace_back(note);
 }
 
-Result<RankAttribution> attribute_rank(RankWork& work, const AttributionOptions& options,
-                                       bool several) {
-  const Trace& trace = *work.trace;
-  RankAttribution rank;
-  rank.path = trace.info.path;
-  rank.rank = trace.info.rank;
-  rank.device_id = work.device;
-  rank.cpu = work.cpu;
-  rank.device_name = work.cpu ? "CPU" : device_name(trace, work.device);
-  rank.device = options.device;
-  if (!rank.device && !work.cpu)
-    rank.device = known_device(options, trace, work.device, rank.device_name);
-  PeakQuestion question{.device = rank.device ? &*rank.device : nullptr,
-                        .given = options.peak,
-                        .precision = options.precision};
-  bool known = rank.device || options.peak;
-  if (work.cpu) rank.notes.push_back({"cpu_is_the_device", {}});
-  if (!known && work.cpu) {
+LedgerLine line_of(const PartLaneSpan& span, Peaks& peaks) {
+  if (span.level == Level::matmul && !peaks.of(span.key).rate) {
+    return LedgerLine::matmul_flop_unknown;
+  }
+  return kLineOfLevel[static_cast<std::size_t>(span.level)];
+}
+
+std::vector<LaneTimeline> drawn(RankPart& part, Peaks& peaks) {
+  std::vector<LaneTimeline> lanes;
+  for (PartLane& lane : part.timeline) {
+    LaneTimeline& made = lanes.emplace_back();
+    made.label = std::move(lane.label);
+    made.names = std::move(lane.names);
+    for (const PartLaneSpan& span : lane.spans) {
+      made.spans.push_back(
+          {span.start_ns, span.end_ns, line_of(span, peaks), span.name, span.events});
+    }
+  }
+  return lanes;
+}
+
+std::vector<OperatorLine> compared(std::vector<PartOperator>&& operators, Peaks& peaks) {
+  std::vector<OperatorLine> lines;
+  for (PartOperator& each : operators) {
+    OperatorLine& line = lines.emplace_back(std::move(each.line));
+    if (!each.counted) continue;
+    line.peak = peaks.of(each.key).rate;
+    if (line.rate && line.peak) line.peak_fraction = of_peak(*line.rate, *line.peak);
+  }
+  return lines;
+}
+
+void note_device(bool known, RankAttribution& rank) {
+  if (rank.cpu) rank.notes.push_back({"cpu_is_the_device", {}});
+  if (known) return;
+  if (rank.cpu) {
     rank.notes.push_back({"no_peak_of_cpu", {}});
-  } else if (!known && rank.device_name.empty()) {
+  } else if (rank.device_name.empty()) {
     rank.notes.push_back({"no_device_named", {}});
-  } else if (!known) {
+  } else {
     rank.notes.push_back({"device_not_known", {{"device", printable(rank.device_name)}}});
   }
-  set_levels(trace, question, work.works);
-  WindowPlan plan = MFU_TRY(plan_window(trace, work.works, options.window, work.cpu));
-  rank.window = plan.window;
-  rank.notes.insert(rank.notes.end(), plan.notes.begin(), plan.notes.end());
-  set_inside(plan.window, work.works);
-  rank.intervals = intervals_of(trace, work.works, plan.window, work.cpu);
-  IdleTally tally;
-  write_ledger(trace, work, plan, options, rank, tally);
-  count_flop(work.works, rank);
-  const ProfiledWindow* counted = counted_window(options, rank);
+}
+
+struct OtherRanks {
+  bool several = false;
+  const Waits& waits;
+};
+
+RankAttribution attribute_rank(const TraceOutline& trace, RankPart part,
+                               const AttributionOptions& options, const OtherRanks& others) {
+  RankAttribution rank;
+  rank.path = trace.path;
+  rank.rank = trace.rank;
+  rank.device_id = part.device_id;
+  rank.cpu = part.cpu;
+  rank.device_name = part.device_name;
+  rank.device = options.device;
+  if (!rank.device && !part.cpu) rank.device = known_device(options, part);
+  Peaks peaks({.device = rank.device ? &*rank.device : nullptr,
+               .given = options.peak,
+               .precision = options.precision});
+  note_device(rank.device || options.peak, rank);
+  rank.window = part.window;
+  rank.notes.insert(rank.notes.end(), part.window_notes.begin(), part.window_notes.end());
+  rank.intervals = part.intervals;
+  write_ledger(others.waits, part, peaks, rank);
+  rank.idle = std::move(part.idle);
+  rank.gaps = std::move(part.gaps);
+  count_flop(part, peaks, rank);
+  const ProfiledWindow* counted = counted_window(options, rank.path);
   if (counted != nullptr) {
     rank.counted = *counted;
     if (!rank.rank) rank.rank = counted->rank;
-    use_counted(*counted, question, work.works, rank);
+    use_counted(*counted, part, peaks, rank);
   }
   use_given_flop(options, rank);
-  rank.operators = operators_of(trace, work.works, plan.window);
-  rank.kernels = kernels_of(trace, work.works, plan.window, work.cpu);
-  rank.coverage = coverage_of(trace, work.works, plan.window, work.cpu);
+  rank.operators = compared(std::move(part.operators), peaks);
+  rank.kernels = std::move(part.kernels);
+  rank.coverage = std::move(part.coverage);
   if (rank.ledger[LedgerLine::matmul_flop_unknown] == 0) {  // the observer counted what they did
     std::erase_if(rank.coverage.uncounted,
                   [](const UncountedLine& each) { return each.reason == kNoOperator; });
   }
-  if (options.timeline) rank.timeline = timeline_of(trace, work.works, plan.window, work.cpu);
-  Situation situation{trace, work.works, rank, tally, several, options.peak.has_value(), counted};
-  if (work.cpu) situation.settled = settled_of(trace, work.works, rank, counted);
+  if (options.timeline) rank.timeline = drawn(part, peaks);
+  HostUse host = with_overhead(part, peaks);
+  Situation situation{trace,  part, rank, host, peaks, others.several, options.peak.has_value(),
+                      counted};
   rank.findings = findings_of(situation);
-  add_notes(trace, work.works, tally, rank);
+  add_notes(trace, part, peaks, rank);
   return rank;
 }
 
-Result<std::vector<RankWork>> works_of_all(std::span<const Trace> traces, Attribution& whole) {
-  std::vector<RankWork> works;
-  for (std::uint32_t number = 0; number < traces.size(); ++number) {
-    const Trace& trace = traces[number];
-    whole.partial = whole.partial || trace.coverage.truncated.has_value();
-    for (std::int64_t device : devices_of(trace)) {
-      works.push_back({&trace, number, device, false, works_of(trace, device)});
+// Sums over ranks as they come.
+class Whole {
+ public:
+  void add(RankAttribution rank) {
+    whole_.ledger += rank.ledger;
+    if (rank.mfu) {
+      needed_ += *rank.mfu * static_cast<double>(rank.window.duration_ns());
+      window_ += static_cast<double>(rank.window.duration_ns());
     }
-    if (trace.device.size() == 0 && has_operators(trace)) {
-      works.push_back({&trace, number, 0, true, cpu_works_of(trace)});
-      if (works.back().works.spans.empty()) works.pop_back();
+    whole_.ranks.push_back(std::move(rank));
+  }
+  Attribution finish(const RankWaits& matching) {
+    if (window_ > 0) whole_.mfu = needed_ / window_;
+    if (matching.matched > 0) {
+      auto most = std::max_element(matching.blamed_ns.begin(), matching.blamed_ns.end());
+      if (*most > 0) whole_.slowest = static_cast<std::size_t>(most - matching.blamed_ns.begin());
+    } else if (whole_.ranks.size() > 1) {
+      whole_.notes.push_back({"no_collective_matched", {}});
     }
+    whole_.findings = findings_of_all(whole_.ranks, whole_.mfu);
+    return std::move(whole_);
   }
-  if (works.empty()) {
-    return fail(ErrorCode::malformed,
-                fmt::format("{}: neither device events nor operators in it; record with "
-                            "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
-                            traces.empty() ? "no trace" : traces.front().info.path));
-  }
-  return works;
-}
+  Attribution& so_far() { return whole_; }
+  std::size_t ranks() const { return whole_.ranks.size(); }
+
+ private:
+  Attribution whole_;
+  double needed_ = 0, window_ = 0;
+};
 
 }  // namespace
 
-Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOptions& options) {
-  Attribution whole;
-  std::vector<RankWork> works = MFU_TRY(works_of_all(traces, whole));
-  RankWaits matching = set_waits(traces, works);
-  whole.notes.assign(matching.notes.begin(), matching.notes.end());
-  double needed = 0;
-  double window = 0;
-  for (std::size_t i = 0; i < works.size(); ++i) {
-    RankAttribution rank = MFU_TRY(attribute_rank(works[i], options, works.size() > 1));
-    rank.communication_wait_ns = matching.waited_ns[i];
-    works[i].works = {};
-    whole.ledger += rank.ledger;
-    if (rank.mfu) {
-      needed += *rank.mfu * static_cast<double>(rank.window.duration_ns());
-      window += static_cast<double>(rank.window.duration_ns());
+Result<Attribution> attribute(std::span<const TraceOutline* const> traces, const RanksOf& ranks_of,
+                              const AttributionOptions& options) {
+  std::size_t ranks = 0;
+  Whole whole;
+  for (const TraceOutline* trace : traces) {
+    ranks += trace->ranks;
+    whole.so_far().partial = whole.so_far().partial || trace->truncated;
+  }
+  if (ranks == 0) {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: neither device events nor operators in it; record with "
+                            "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
+                            traces.empty() ? "no trace" : traces.front()->path));
+  }
+  RankWaits matching = waits_of(traces);
+  whole.so_far().notes.assign(matching.notes.begin(), matching.notes.end());
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    std::vector<RankPart> parts = MFU_TRY(ranks_of(i));
+    for (RankPart& part : parts) {
+      RankAttribution rank =
+          attribute_rank(*traces[i], std::move(part), options, {ranks > 1, matching.waits[i]});
+      rank.communication_wait_ns = matching.waited_ns[whole.ranks()];
+      whole.add(std::move(rank));
     }
-    whole.ranks.push_back(std::move(rank));
   }
-  if (window > 0) whole.mfu = needed / window;
-  if (matching.matched > 0) {
-    auto most = std::max_element(matching.blamed_ns.begin(), matching.blamed_ns.end());
-    if (*most > 0) whole.slowest = static_cast<std::size_t>(most - matching.blamed_ns.begin());
-  } else if (works.size() > 1) {
-    whole.notes.push_back({"no_collective_matched", {}});
-  }
-  whole.findings = findings_of_all(whole.ranks, whole.mfu);
-  return whole;
+  return whole.finish(matching);
+}
+
+Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOptions& options) {
+  std::vector<TracePart> parts;
+  for (const Trace& trace : traces) parts.push_back(MFU_TRY(condense(trace, options)));
+  std::vector<const TraceOutline*> outlines;
+  for (const TracePart& part : parts) outlines.push_back(&part.outline);
+  return attribute(
+      outlines,
+      [&](std::size_t trace) -> Result<std::vector<RankPart>> {
+        return std::move(parts[trace].ranks);
+      },
+      options);
 }
 
 Result<Attribution> attribute(const Traces& traces, const AttributionOptions& options) {

@@ -5,20 +5,6 @@
 
 namespace mfu {
 
-std::optional<double> ideal_ns(const CostEntry& entry, const WorkCall& call) {
-  const ChosenPeak& peak = entry.peak[call.tf32];
-  if (!entry.cost || !peak.rate) return std::nullopt;
-  return ideal_seconds(entry.cost->model_flop, *peak.rate) * call.inside * 1e9;
-}
-
-Book::Book(const WindowPlan& plan, Works& works) : steps_(plan.steps), works_(works) {
-  if (steps_.empty()) {
-    StepLedger& whole = steps_.emplace_back();
-    whole.start_ns = plan.window.start_ns;
-    whole.end_ns = plan.window.end_ns;
-  }
-}
-
 template <typename Part>
 void Book::by_step(std::int64_t from_ns, std::int64_t to_ns, Part part) {
   while (from_ns < to_ns) {
@@ -35,7 +21,6 @@ void Book::charge(std::int64_t from_ns, std::int64_t to_ns, LedgerLine line) {
 }
 
 void Book::charge_matmul(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t call) {
-  works_.calls[call].attributed_ns += to_ns - from_ns;
   by_step(from_ns, to_ns, [&](std::size_t step, std::int64_t ns) {
     std::uint32_t number = static_cast<std::uint32_t>(step);
     steps_[step].ledger[LedgerLine::matmul_below_peak] += ns;
@@ -47,17 +32,18 @@ void Book::charge_matmul(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t
   });
 }
 
-std::vector<StepLedger> Book::finish() {
+void Book::settle(RankPart& part, Peaks& peaks) {
+  for (PartCall& call : part.calls) call.attributed_ns = 0;
+  for (const Piece& piece : pieces_) part.calls[piece.call].attributed_ns += piece.ns;
   std::vector<double> at_peak(steps_.size());
   std::vector<double> flop(steps_.size());
   for (const Piece& piece : pieces_) {
-    const WorkCall& call = works_.calls[piece.call];
-    const CostEntry& entry = works_.costs[call.cost];
+    const PartCall& call = part.calls[piece.call];
     double attributed = static_cast<double>(call.attributed_ns);
     // A call faster than its peak allows contradicts something; its time is all at peak, no more.
-    double share = std::min(1.0, ideal_ns(entry, call).value_or(0) / attributed);
+    double share = std::min(1.0, peaks.ideal_ns(part, call).value_or(0) / attributed);
     at_peak[piece.step] += share * static_cast<double>(piece.ns);
-    flop[piece.step] += entry.cost->model_flop.to_double() * call.inside *
+    flop[piece.step] += part.costs[call.cost].model_flop.to_double() * call.inside *
                         static_cast<double>(piece.ns) / attributed;
   }
   for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -67,7 +53,6 @@ std::vector<StepLedger> Book::finish() {
     below -= peak_ns;
     steps_[i].model_flop = FlopCount::from_wide(static_cast<Uint128>(std::round(flop[i])));
   }
-  return std::move(steps_);
 }
 
 }  // namespace mfu

@@ -4,22 +4,23 @@
 #include <cstdint>
 #include <vector>
 
-#include "attribution/window.h"
-#include "attribution/work.h"
+#include "attribution/part.h"
+#include "attribution/peaks.h"
 
 namespace mfu {
 
 class Book {
  public:
-  // `works` gets attributed_ns of its calls.
-  Book(const WindowPlan& plan, Works& works);
+  // Goes on from the ledgers that the steps have. Contract: at least one step.
+  explicit Book(std::vector<StepLedger> steps) : steps_(std::move(steps)) {}
 
   // In order of time.
   void charge(std::int64_t from_ns, std::int64_t to_ns, LedgerLine line);
-  // An instant owned by a useful matmul of that call: at peak or below it is settled by finish().
+  // An instant owned by a useful matmul of that call: at peak or below it is settled by settle().
   void charge_matmul(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t call);
-  // Steps with their ledgers; one without a number where none were marked.
-  std::vector<StepLedger> finish();
+  // Sets attributed_ns of the calls, and says what of the matmuls was at peak.
+  void settle(RankPart& part, Peaks& peaks);
+  std::vector<StepLedger> take() { return std::move(steps_); }
 
  private:
   struct Piece {
@@ -31,11 +32,7 @@ class Book {
 
   std::vector<StepLedger> steps_;
   std::size_t at_ = 0;
-  Works& works_;
   std::vector<Piece> pieces_;
 };
-
-// What a call would take at peak, ns, of the part that lies in the window. None without a peak.
-std::optional<double> ideal_ns(const CostEntry& entry, const WorkCall& call);
 
 }  // namespace mfu

@@ -59,7 +59,7 @@ bool CostTable::is_communication(std::uint32_t name) {
 }
 
 CostEntry CostTable::work_out(std::uint32_t name, std::uint32_t inputs) {
-  CostEntry entry{name, inputs, operator_of(name), {}, {}, {}};
+  CostEntry entry{name, inputs, operator_of(name), {}, {}};
   if (entry.op == nullptr) {
     entry.reason = "not in the table of operators";
     return entry;

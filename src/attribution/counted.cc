@@ -5,8 +5,6 @@
 #include <filesystem>
 #include <map>
 
-#include "attribution/book.h"
-
 namespace mfu {
 
 namespace {
@@ -57,24 +55,21 @@ void move_line(RankAttribution& rank, LedgerLine from, double of, double fast) {
 
 }  // namespace
 
-const ProfiledWindow* counted_window(const AttributionOptions& options,
-                                     const RankAttribution& rank) {
-  auto name = std::filesystem::path(rank.path).filename();
+const ProfiledWindow* counted_window(const AttributionOptions& options, const std::string& path) {
+  auto name = std::filesystem::path(path).filename();
   for (const ProfiledWindow& each : options.counted) {
     if (std::filesystem::path(each.trace).filename() == name) return &each;
   }
   return nullptr;
 }
 
-void use_counted(const ProfiledWindow& counted, const PeakQuestion& question, const Works& works,
+void use_counted(const ProfiledWindow& counted, const RankPart& part, Peaks& peaks,
                  RankAttribution& rank) {
   CountedFlop flop = counted.flop();
   if (flop.hardware_flop == FlopCount(0)) return;
-  Needed needed = needed_by(counted, question);
+  Needed needed = needed_by(counted, peaks.question());
   double known_ns = 0;
-  for (const WorkCall& call : works.calls) {
-    if (!call.recomputed) known_ns += ideal_ns(works.costs[call.cost], call).value_or(0);
-  }
+  for (const PartCall& call : part.calls) known_ns += peaks.ideal_ns(part, call).value_or(0);
   double missing_ns = std::max(0.0, needed.at_peak_ns - known_ns);
   double unknown_ns = static_cast<double>(rank.ledger[LedgerLine::matmul_flop_unknown]);
   if (rank.peak && unknown_ns > 0 && missing_ns > 0 && !needed.some_uncounted) {

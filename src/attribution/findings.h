@@ -3,21 +3,19 @@
 
 #include <vector>
 
-#include "attribution/attribute.h"
-#include "attribution/idle.h"
-#include "attribution/settled.h"
+#include "attribution/peaks.h"
 
 namespace mfu {
 
 struct Situation {
-  const Trace& trace;
-  const Works& works;
+  const TraceOutline& trace;
+  const RankPart& part;
   const RankAttribution& rank;
-  const IdleTally& idle;
+  const HostUse& host;  // where the CPU is the device
+  Peaks& peaks;
   bool several_ranks = false;
   bool peak_given = false;
   const ProfiledWindow* counted = nullptr;  // what the observer saw of the same steps
-  Settled settled{};                        // where the CPU is the device
 };
 
 // Ranked, few, none where it is good.

@@ -8,9 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "attribution/attribute.h"
 #include "attribution/host_state.h"
 #include "attribution/work.h"
+#include "mfu/attribution.h"
+#include "trace/trace.h"
 
 namespace mfu {
 

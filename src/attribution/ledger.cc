@@ -1,7 +1,7 @@
 #include <array>
 #include <numeric>
 
-#include "attribution/attribute.h"
+#include "mfu/attribution.h"
 
 namespace mfu {
 

@@ -6,27 +6,19 @@
 #include <string>
 #include <vector>
 
-#include "attribution/attribute.h"
-#include "attribution/work.h"
+#include "attribution/part.h"
 
 namespace mfu {
 
-struct RankWork {
-  const Trace* trace = nullptr;
-  std::uint32_t trace_number = 0;
-  std::int64_t device = 0;
-  bool cpu = false;
-  Works works;
-};
-
 struct RankWaits {
   std::uint64_t matched = 0;            // collectives that two ranks or more took part in
-  std::vector<std::int64_t> waited_ns;  // by rank
+  std::vector<std::int64_t> waited_ns;  // by rank: those of the first trace, of the second …
   std::vector<std::int64_t> blamed_ns;  // by rank: what others waited where it came last
+  // By trace and event: the first so many ns of it were spent waiting; none: not matched.
+  std::vector<std::vector<std::optional<std::int64_t>>> waits;
   std::vector<std::string> notes;
 };
 
-// Fills works.waits and the `call` of communication spans.
-RankWaits set_waits(std::span<const Trace> traces, std::span<RankWork> ranks);
+RankWaits waits_of(std::span<const TraceOutline* const> traces);
 
 }  // namespace mfu

@@ -26,26 +26,10 @@ std::optional<Finding> kernels_rule(const Situation& situation);
 std::optional<Finding> threads_rule(const Situation& situation);
 std::optional<Finding> optimizer_rule(const Situation& situation);
 std::optional<Finding> tiny_rule(const Situation& situation);
-// What the optimizer takes of the window; the operators' times on a CPU only, and settled.
-struct OptimizerUse {
-  std::int64_t range_ns = 0;      // Optimizer.step from its start to its end
-  std::int64_t operators_ns = 0;  // of it, operators at work
-  std::int64_t overhead_ns = 0;   // of those, what is not their work
-  std::int64_t held_up_ns = 0;    // of the range, calls that other processes held up
-  std::uint64_t operators = 0;
-  std::uint64_t tensors = 0;  // calls of the operator that is called most: one a tensor
-};
-OptimizerUse optimizer_use(const Situation& situation);
-// What operators of a CPU that are no matmuls work, outside of the optimizer, without overhead.
-std::int64_t other_work_ns(const Situation& situation);
-// What a CPU spends on operators that checkpointing runs again.
-std::int64_t recomputed_ns(const Situation& situation);
 // In rules_matmul.cc.
 std::optional<Finding> precision_rule(const Situation& situation);
 std::optional<Finding> matmul_rule(const Situation& situation);
 
-// Whether generated code of torch.compile runs.
-bool is_compiled(const Trace& trace);
 // The finding of one line of the ledger: its share of the window is the most there is to win.
 Finding finding_of(const Situation& situation, std::string code, Cause cause, std::int64_t ns);
 // The name a person knows a kernel by: template arguments and parameters cut.

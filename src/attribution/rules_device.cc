@@ -78,17 +78,6 @@ bool has_operator(const Situation& situation, std::initializer_list<std::string_
 
 }  // namespace
 
-bool is_compiled(const Trace& trace) {
-  for (std::uint32_t text = 0; text < trace.text_count(); ++text) {
-    std::string_view name = trace.text(text);
-    if (name.starts_with("Torch-Compiled Region") || has_part(name, "CompiledFxGraph") ||
-        name.starts_with("CompiledFunction") || name.starts_with("triton_")) {
-      return true;
-    }
-  }
-  return false;
-}
-
 std::optional<Finding> waiting_rule(const Situation& situation) {
   std::int64_t ns = situation.rank.ledger[LedgerLine::exposed_communication_wait];
   if (ns <= 0) return std::nullopt;
@@ -113,7 +102,7 @@ std::optional<Finding> transfer_rule(const Situation& situation) {
   }
   finding.evidence.push_back(
       {"mostly", {{"kernels", kernel_list(situation, {"communication"}, 2)}}});
-  if (!situation.several_ranks && situation.trace.info.world_size.value_or(2) > 1) {
+  if (!situation.several_ranks && situation.trace.world_size.value_or(2) > 1) {
     finding.evidence.push_back({"wait_needs_all_ranks", {}});
   }
   finding.fixes = {"overlap_communication"};
@@ -140,7 +129,7 @@ std::optional<Finding> copies_rule(const Situation& situation) {
 
 std::optional<Finding> recomputation_rule(const Situation& situation) {
   std::int64_t ns = situation.rank.ledger[LedgerLine::recomputation];
-  if (situation.rank.cpu) ns = recomputed_ns(situation);
+  if (situation.rank.cpu) ns = situation.host.stretched(situation.host.recomputed_ns);
   if (ns <= 0) return std::nullopt;
   Finding finding = finding_of(situation, "recomputation", Cause::recomputation, ns);
   std::int64_t calls = 0;
@@ -155,7 +144,7 @@ std::optional<Finding> recomputation_rule(const Situation& situation) {
 std::optional<Finding> kernels_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::other_kernels];
-  if (rank.cpu) ns = other_work_ns(situation);
+  if (rank.cpu) ns = situation.host.stretched(situation.host.other_work_ns);
   if (static_cast<double>(ns) < 0.1 * static_cast<double>(rank.window.duration_ns())) {
     return std::nullopt;
   }
@@ -174,8 +163,7 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
   std::int64_t layout = kernel_ns(situation, "compute", {"nchwToNhwc", "nhwcToNchw", "transpose"});
   std::int64_t batch_norm = kernel_ns(situation, "compute", {"bn_fw", "bn_bw", "batch_norm"});
   if (10 * layout > ns || 4 * batch_norm > ns) finding.fixes.emplace_back("channels_last");
-  bool compiled = is_compiled(situation.trace);
-  if (!compiled) finding.fixes.emplace_back("compile_fuses");
+  if (!situation.trace.compiled) finding.fixes.emplace_back("compile_fuses");
   if (finding.fixes.empty()) return std::nullopt;  // nothing that would help
   return finding;
 }

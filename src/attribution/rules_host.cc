@@ -51,13 +51,6 @@ void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
   if (!code.empty()) finding.evidence.push_back({"at_code", {{"code", code}}});
 }
 
-bool has_optimizer(const Trace& trace) {
-  for (std::uint32_t text = 0; text < trace.text_count(); ++text) {
-    if (trace.text(text).starts_with("Optimizer.step")) return true;
-  }
-  return false;
-}
-
 // Whether the loader computes rather than waits for disks and networks: inside the loop by its own
 // processor time, with workers by theirs.
 bool loader_works(const Situation& situation) {
@@ -130,7 +123,7 @@ std::optional<Finding> data_rule(const Situation& situation) {
 }
 
 std::optional<Finding> preprocessing_rule(const Situation& situation) {
-  std::int64_t ns = situation.idle.cpu_work_ns;
+  std::int64_t ns = situation.part.tally.cpu_work_ns;
   if (ns <= 0 || situation.rank.cpu) return std::nullopt;
   Finding finding = finding_of(situation, "cpu_operators", Cause::cpu_preprocessing, ns);
   std::vector<NotedItem> list;
@@ -146,7 +139,7 @@ std::optional<Finding> launch_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   if (rank.cpu) return std::nullopt;  // tiny_rule has it
   std::int64_t ns = rank.ledger[LedgerLine::idle_launch];
-  ns -= situation.idle.launch_after_synchronization_ns + situation.idle.cpu_work_ns;
+  ns -= situation.part.tally.launch_after_synchronization_ns + situation.part.tally.cpu_work_ns;
   EventMean mean = mean_event(rank);
   if (ns <= 0 || mean.events == 0) return std::nullopt;
   Finding finding = finding_of(situation, "kernel_launch", Cause::kernel_launch, ns);
@@ -158,22 +151,23 @@ std::optional<Finding> launch_rule(const Situation& situation) {
   std::vector<NotedItem> list = idle_list(situation, LedgerLine::idle_launch, 3);
   if (!list.empty()) finding.evidence.push_back({"waits_before", {{"events", std::move(list)}}});
   add_code(situation, LedgerLine::idle_launch, finding);
-  if (2 * situation.idle.slow_call_ns > ns) {
-    finding.evidence.push_back({"slow_launches",
-                                {{"duration_ns", situation.idle.slow_call_ns},
-                                 {"calls", static_cast<std::int64_t>(situation.idle.slow_calls)}}});
+  if (2 * situation.part.tally.slow_call_ns > ns) {
+    finding.evidence.push_back(
+        {"slow_launches",
+         {{"duration_ns", situation.part.tally.slow_call_ns},
+          {"calls", static_cast<std::int64_t>(situation.part.tally.slow_calls)}}});
     finding.fixes = {"profile_after_warmup"};
     return finding;
   }
   finding.fixes = {"launch_less"};
-  if (has_optimizer(situation.trace)) finding.fixes.emplace_back("fused_optimizer");
+  if (situation.trace.optimizer) finding.fixes.emplace_back("fused_optimizer");
   return finding;
 }
 
 std::optional<Finding> synchronization_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t waited = rank.ledger[LedgerLine::idle_synchronization];
-  std::int64_t after = situation.idle.launch_after_synchronization_ns;
+  std::int64_t after = situation.part.tally.launch_after_synchronization_ns;
   if (waited + after <= 0) return std::nullopt;
   Finding finding =
       finding_of(situation, "synchronization", Cause::synchronization, waited + after);
@@ -219,9 +213,9 @@ std::optional<Finding> unknown_rule(const Situation& situation) {
                                  {"reason", gap.reason}}});
     break;
   }
-  if (situation.idle.graph_unknown_ns > 0) {
+  if (situation.part.tally.graph_unknown_ns > 0) {
     finding.evidence.push_back(
-        {"before_graph_kernels", {{"duration_ns", situation.idle.graph_unknown_ns}}});
+        {"before_graph_kernels", {{"duration_ns", situation.part.tally.graph_unknown_ns}}});
   }
   finding.fixes = {rank.cpu ? "record_stacks" : "record_the_host"};
   return finding;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "attribution/rules.h"
+#include "attribution/settled.h"
 #include "base/text.h"
 
 namespace mfu {
@@ -65,12 +66,12 @@ bool is_memory_bound(const Situation& situation, const OperatorLine& line) {
                          static_cast<double>(*line.bytes) / calls, *line.peak);
 }
 
-bool is_memory_bound(const Situation& situation, const CostEntry& entry, const WorkCall& call) {
-  const ChosenPeak& peak = entry.peak[call.tf32];
-  if (!entry.cost || !peak.rate) return false;
-  const OperatorCost& cost = *entry.cost;
-  double bytes = static_cast<double>(cost.read_bytes.value_or(0) + cost.written_bytes.value_or(0));
-  return is_memory_bound(situation, cost.hardware_flop.to_double(), bytes, *peak.rate);
+bool is_memory_bound(const Situation& situation, const SettledCall& call) {
+  const std::optional<FlopRate>& peak = situation.peaks.of(situation.part, call).rate;
+  if (!peak) return false;
+  const PartCost& cost = situation.part.costs[call.cost];
+  return is_memory_bound(situation, cost.hardware_flop.to_double(),
+                         static_cast<double>(cost.moved_bytes), *peak);
 }
 
 struct Advice {
@@ -144,16 +145,13 @@ namespace {
 // back, without their overhead and without what other processes made of them.
 std::int64_t winnable_on_cpu(const Situation& situation) {
   double ns = 0;
-  const Works& works = situation.works;
-  for (std::size_t i = 0; i < works.spans.size(); ++i) {
-    if (works.spans[i].call == kNone || works.spans[i].level != Level::matmul) continue;
-    const WorkCall& call = works.calls[works.spans[i].call];
-    if (!is_memory_bound(situation, works.costs[call.cost], call)) continue;
-    double settled = static_cast<double>(situation.settled.own_ns[i]);
-    double overhead = static_cast<double>(situation.settled.overhead_ns);
-    ns += std::max(0.0, settled - overhead - situation.settled.work_ns[i]);
+  for (const SettledCall& call : situation.host.calls) {
+    if (call.recomputed || !is_memory_bound(situation, call)) continue;
+    double work = situation.peaks.ideal_ns(situation.part, call).value_or(0) / kReachable;
+    double overhead = static_cast<double>(situation.host.most_overhead_ns);
+    ns += std::max(0.0, static_cast<double>(call.own_ns) - overhead - work);
   }
-  return situation.settled.stretched(static_cast<std::int64_t>(ns));
+  return situation.host.stretched(static_cast<std::int64_t>(ns));
 }
 
 std::int64_t winnable_on_device(const RankAttribution& rank) {

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "attribution/book.h"
-
 namespace mfu {
 
 namespace {
@@ -43,15 +41,6 @@ std::vector<std::int64_t> own_times(const Trace& trace, const Works& works, cons
   return own;
 }
 
-}  // namespace
-
-std::int64_t Settled::overhead_of(std::size_t span) const {
-  double left = std::max(0.0, static_cast<double>(own_ns[span]) - work_ns[span]);
-  return std::min(static_cast<std::int64_t>(left), overhead_ns);
-}
-
-namespace {
-
 std::uint64_t kind_of(const Trace& trace, const WorkSpan& span) {
   return std::uint64_t{trace.host.name[span.event]} << 32 | trace.host.inputs[span.event];
 }
@@ -72,7 +61,7 @@ std::unordered_map<std::uint64_t, std::int64_t> usual_times(const Trace& trace, 
   return usual;
 }
 
-std::int64_t settle_calls(const Trace& trace, const Works& works, Settled& settled) {
+std::int64_t settle_times(const Trace& trace, const Works& works, Settled& settled) {
   std::unordered_map<std::uint64_t, std::int64_t> usual = usual_times(trace, works, settled);
   std::int64_t taken = 0;
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
@@ -103,13 +92,12 @@ void settle_long(std::int64_t waited_ns, std::int64_t between_ns, Settled& settl
   }
 }
 
-double stretch_of(const Works& works, const RankAttribution& rank, std::int64_t waited_ns,
-                  const Settled& settled) {
-  const Ledger& ledger = rank.ledger;
+double stretch_of(const Works& works, const RankPart& part, const Ledger& ledger,
+                  std::int64_t waited_ns, const Settled& settled) {
   std::int64_t unknown = ledger[LedgerLine::idle_unknown];
   std::int64_t waits = ledger[LedgerLine::idle_data] + unknown - std::min(unknown, waited_ns) +
-                       rank.intervals.exposed_communication_ns;
-  double active = static_cast<double>(rank.window.duration_ns() - waits);
+                       part.intervals.exposed_communication_ns;
+  double active = static_cast<double>(part.window.duration_ns() - waits);
   double work = static_cast<double>(ledger[LedgerLine::idle_launch]);
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
     if (works.spans[i].level == Level::communication) continue;
@@ -120,28 +108,25 @@ double stretch_of(const Works& works, const RankAttribution& rank, std::int64_t 
 
 }  // namespace
 
-Settled settled_of(const Trace& trace, const Works& works, const RankAttribution& rank,
+Settled settled_of(const Trace& trace, const Works& works, const RankPart& part,
                    const ProfiledWindow* counted) {
   Settled settled;
-  settled.own_ns = own_times(trace, works, rank.window);
-  settled.work_ns.resize(works.spans.size());
+  settled.own_ns = own_times(trace, works, part.window);
   settled.held_up_ns.resize(works.spans.size());
   std::vector<std::int64_t> all;
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
-    const WorkSpan& span = works.spans[i];
-    if (span.level == Level::communication || settled.own_ns[i] == 0) continue;
+    if (works.spans[i].level == Level::communication || settled.own_ns[i] == 0) continue;
     all.push_back(settled.own_ns[i]);
-    if (span.call == kNone) continue;
-    const WorkCall& call = works.calls[span.call];
-    settled.work_ns[i] = ideal_ns(works.costs[call.cost], call).value_or(0) / kReachable;
   }
   // A slow machine is slow in its cheapest operators too.
   std::int64_t cheap = all.empty() ? 0 : quantile(all, 0.25);
   settled.overhead_ns = std::clamp(2 * cheap, kTinyNs, kMostOverheadNs);
-  std::int64_t taken = settle_calls(trace, works, settled);
+  Ledger idle;
+  for (const StepLedger& step : part.steps) idle += step.ledger;
+  std::int64_t taken = settle_times(trace, works, settled);
   std::int64_t waited = counted == nullptr ? 0 : counted->waited.count();
-  settle_long(waited - taken, rank.ledger[LedgerLine::idle_unknown], settled);
-  settled.stretch = stretch_of(works, rank, waited, settled);
+  settle_long(waited - taken, idle[LedgerLine::idle_unknown], settled);
+  settled.stretch = stretch_of(works, part, idle, waited, settled);
   return settled;
 }
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "attribution/work.h"
+#include "attribution/part.h"
 #include "mfu/attribution.h"
 
 namespace mfu {
@@ -16,22 +16,15 @@ namespace mfu {
 struct Settled {
   std::vector<std::int64_t> own_ns;  // by span: its time in the window, less the spans inside it
   std::vector<std::int64_t> held_up_ns;  // by span: what was taken out of it
-  std::vector<double> work_ns;           // by span: what its FLOPs need at a reachable rate
   std::int64_t overhead_ns = 0;          // the most that one call costs beside its work
   double stretch = 1;                    // by how much other processes slowed all work down
-
-  // Dispatch, checks and allocation: what a call would still cost if it had nothing to do.
-  std::int64_t overhead_of(std::size_t span) const;
-  std::int64_t stretched(std::int64_t settled_ns) const {
-    return static_cast<std::int64_t>(stretch * static_cast<double>(settled_ns));
-  }
 };
 
 // Of its peak, what a large matmul reaches on today's devices; more is not promised.
 inline constexpr double kReachable = 0.8;
 
 // `counted` may be null: what the scheduler did is not known then.
-Settled settled_of(const Trace& trace, const Works& works, const RankAttribution& rank,
+Settled settled_of(const Trace& trace, const Works& works, const RankPart& part,
                    const ProfiledWindow* counted);
 
 }  // namespace mfu

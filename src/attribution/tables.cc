@@ -97,26 +97,27 @@ struct OperatorSum {
   std::uint32_t host = kNone;
 };
 
-OperatorLine line_of(const Trace& trace, const CostEntry& entry, bool tf32,
+PartOperator line_of(const Trace& trace, const CostEntry& entry, bool tf32,
                      const OperatorSum& sum) {
-  OperatorLine line;
+  PartOperator found;
+  OperatorLine& line = found.line;
   line.name = printable(trace.text(entry.name), 200);
   line.shapes = shapes_text(trace.text(entry.inputs));
   line.calls = sum.calls;
   line.recomputed_calls = sum.recomputed;
   line.duration_ns = static_cast<std::int64_t>(std::round(sum.duration_ns));
   if (sum.host != kNone) line.code = printable(trace.text(user_frame(trace, sum.host)), 200);
-  if (!entry.cost) return line;
+  if (!entry.cost) return found;
   ElementType type = entry.cost->compute_type;
+  found.counted = true;
+  found.key = {type, tf32};
   line.dtype = std::string(tf32 && type == ElementType::fp32 ? "tf32" : name_of(type));
   line.flop = FlopCount::from_wide(sum.whole_flop);
   if (entry.cost->read_bytes && entry.cost->written_bytes) {
     line.bytes = static_cast<std::uint64_t>(std::round(sum.bytes));
   }
   if (sum.duration_ns >= 1) line.rate = FlopRate{sum.flop * 1e9 / sum.duration_ns};
-  line.peak = entry.peak[tf32].rate;
-  if (line.rate && line.peak) line.peak_fraction = of_peak(*line.rate, *line.peak);
-  return line;
+  return found;
 }
 
 // Of each row of the host, the row of the nearest span around it. Rows stand behind what encloses
@@ -134,7 +135,7 @@ std::vector<std::uint32_t> spans_around(const Trace& trace, const Works& works) 
 
 }  // namespace
 
-std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works, const Window&) {
+std::vector<PartOperator> operators_of(const Trace& trace, const Works& works) {
   std::unordered_map<std::uint64_t, OperatorSum> sums;
   for (const WorkCall& call : works.calls) {
     if (call.inside <= 0) continue;
@@ -156,11 +157,12 @@ std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works, c
     sum.bytes += call.inside * static_cast<double>(entry.cost->read_bytes.value_or(0) +
                                                    entry.cost->written_bytes.value_or(0));
   }
-  std::vector<OperatorLine> lines;
+  std::vector<PartOperator> lines;
   for (const auto& [key, sum] : sums) {
     lines.push_back(line_of(trace, works.costs[key >> 1], (key & 1) != 0, sum));
   }
-  std::sort(lines.begin(), lines.end(), [](const OperatorLine& a, const OperatorLine& b) {
+  std::sort(lines.begin(), lines.end(), [](const PartOperator& left, const PartOperator& right) {
+    const OperatorLine &a = left.line, &b = right.line;
     if (a.duration_ns != b.duration_ns) return a.duration_ns > b.duration_ns;
     return std::tie(a.name, a.shapes, a.dtype) < std::tie(b.name, b.shapes, b.dtype);
   });

@@ -1,7 +1,7 @@
 // Who used the device: operators, kernels, how much of it is linked; unions of intervals.
 #pragma once
 
-#include "attribution/attribute.h"
+#include "attribution/part.h"
 #include "attribution/window.h"
 #include "attribution/work.h"
 
@@ -10,14 +10,14 @@ namespace mfu {
 Intervals intervals_of(const Trace& trace, const Works& works, const Window& window, bool cpu);
 // Sets WorkCall::inside: the share of each call's kernels that lies in the window.
 void set_inside(const Window& window, Works& works);
-std::vector<OperatorLine> operators_of(const Trace& trace, const Works& works,
-                                       const Window& window);
+// Without what a peak makes of them.
+std::vector<PartOperator> operators_of(const Trace& trace, const Works& works);
 std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const Window& window,
                                    bool cpu);
 AttributionCoverage coverage_of(const Trace& trace, const Works& works, const Window& window,
                                 bool cpu);
 // What each stream was seen doing; the streams' spans joined to what a picture can show.
-std::vector<LaneTimeline> timeline_of(const Trace& trace, const Works& works, const Window& window,
-                                      bool cpu);
+std::vector<PartLane> timeline_of(const Trace& trace, const Works& works, const Window& window,
+                                  bool cpu);
 
 }  // namespace mfu

@@ -13,25 +13,8 @@ namespace {
 // What one lane of a picture can show; beyond it neighbours of one line are joined.
 constexpr std::size_t kSpansALane = 6000;
 
-LedgerLine line_of(Level level) {
-  switch (level) {
-    case Level::matmul:
-      return LedgerLine::matmul_below_peak;
-    case Level::matmul_unknown:
-      return LedgerLine::matmul_flop_unknown;
-    case Level::recomputation:
-      return LedgerLine::recomputation;
-    case Level::communication:
-      return LedgerLine::exposed_communication_transfer;
-    case Level::copy:
-      return LedgerLine::exposed_copy;
-    default:
-      return LedgerLine::other_kernels;
-  }
-}
-
 struct Drawing {
-  LaneTimeline lane;
+  PartLane lane;
   std::map<std::uint32_t, std::uint32_t> names;  // text -> lane.names
 
   std::uint32_t name(const Trace& trace, std::uint32_t text) {
@@ -41,18 +24,19 @@ struct Drawing {
   }
 };
 
-// Joins neighbours of one line that are nearer than `apart_ns`.
-void thin(LaneTimeline& lane, std::int64_t apart_ns) {
-  std::vector<LaneSpan> kept;
-  for (const LaneSpan& span : lane.spans) {
-    bool joins = !kept.empty() && kept.back().line == span.line &&
+// Joins neighbours that stand on one line whatever the peaks, where they are nearer than
+// `apart_ns`.
+void thin(PartLane& lane, std::int64_t apart_ns) {
+  std::vector<PartLaneSpan> kept;
+  for (const PartLaneSpan& span : lane.spans) {
+    bool joins = !kept.empty() && kept.back().level == span.level && kept.back().key == span.key &&
                  span.start_ns - kept.back().end_ns < apart_ns &&
                  span.end_ns - kept.back().start_ns < 8 * apart_ns;
     if (!joins) {
       kept.push_back(span);
       continue;
     }
-    LaneSpan& last = kept.back();
+    PartLaneSpan& last = kept.back();
     bool longer = span.end_ns - span.start_ns > last.end_ns - last.start_ns;
     if (longer) last.name = span.name;
     last.end_ns = std::max(last.end_ns, span.end_ns);
@@ -63,8 +47,8 @@ void thin(LaneTimeline& lane, std::int64_t apart_ns) {
 
 }  // namespace
 
-std::vector<LaneTimeline> timeline_of(const Trace& trace, const Works& works, const Window& window,
-                                      bool cpu) {
+std::vector<PartLane> timeline_of(const Trace& trace, const Works& works, const Window& window,
+                                  bool cpu) {
   std::map<std::uint32_t, Drawing> drawings;
   for (const WorkSpan& span : works.spans) {
     std::int64_t from_ns = std::max(span.start_ns, window.start_ns);
@@ -77,10 +61,14 @@ std::vector<LaneTimeline> timeline_of(const Trace& trace, const Works& works, co
                                : fmt::format("stream {}", trace.lanes[lane].stream);
     }
     std::uint32_t text = cpu ? trace.host.name[span.event] : trace.device.name[span.event];
-    drawing.lane.spans.push_back(
-        {from_ns, to_ns, line_of(span.level), drawing.name(trace, text), 1});
+    PartLaneSpan& drawn = drawing.lane.spans.emplace_back();
+    drawn = {from_ns, to_ns, span.level, {}, drawing.name(trace, text), 1};
+    if (span.level == Level::matmul) {
+      const WorkCall& call = works.calls[span.call];
+      drawn.key = {works.costs[call.cost].cost->compute_type, call.tf32};
+    }
   }
-  std::vector<LaneTimeline> lanes;
+  std::vector<PartLane> lanes;
   for (auto& [key, drawing] : drawings) {
     std::int64_t apart_ns = std::max<std::int64_t>(1, window.duration_ns() / 20000);
     for (int i = 0; i < 20 && drawing.lane.spans.size() > kSpansALane; ++i, apart_ns *= 2) {

@@ -6,8 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "attribution/attribute.h"
 #include "attribution/work.h"
+#include "mfu/attribution.h"
+#include "trace/trace.h"
 
 namespace mfu {
 

@@ -164,7 +164,7 @@ Works works_of(const Trace& trace, std::int64_t device) {
   return works;
 }
 
-void set_levels(const Trace& trace, const PeakQuestion& question, Works& works) {
+void classify_calls(const Trace& trace, Works& works) {
   std::map<std::uint32_t, UncountedLine> uncounted;
   for (const WorkCall& call : works.calls) {
     const CostEntry& entry = works.costs[call.cost];
@@ -194,20 +194,13 @@ void set_levels(const Trace& trace, const PeakQuestion& question, Works& works) 
               return a.duration_ns != b.duration_ns ? a.duration_ns > b.duration_ns
                                                     : a.name < b.name;
             });
-  for (CostEntry& entry : works.costs) {
-    if (!entry.cost) continue;
-    std::string_view type = name_of(entry.cost->compute_type);
-    for (bool tf32 : {false, true}) {
-      entry.peak[tf32] = choose_peak(question, type, {.matmul = tf32, .convolution = tf32});
-    }
-  }
   for (WorkSpan& span : works.spans) {
     if (span.call == kNone || span.level == Level::communication) continue;
     const WorkCall& call = works.calls[span.call];
     const CostEntry& entry = works.costs[call.cost];
     if (call.recomputed) {
       span.level = Level::recomputation;
-    } else if (entry.peak[call.tf32].rate) {
+    } else if (entry.cost) {
       span.level = Level::matmul;
     } else {
       span.level = Level::matmul_unknown;

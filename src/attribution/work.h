@@ -3,22 +3,22 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
-#include "attribution/attribute.h"
+#include "mfu/attribution.h"
 #include "mfu/ops.h"
 #include "mfu/utilization.h"
+#include "trace/trace.h"
 
 namespace mfu {
 
 // Which event an instant goes to when several are on the device: the lowest value.
 enum class Level : std::uint8_t {
-  matmul,          // useful, its FLOPs and a peak known
+  matmul,          // useful, its FLOPs known; without a peak it is as unknown as the next
   matmul_unknown,  // a matmul all the same
   recomputation,
   other,
@@ -33,8 +33,6 @@ struct CostEntry {
   const Operator* op = nullptr;
   std::optional<OperatorCost> cost;
   std::string reason;  // why there is none
-  // What its data type is compared with; [1]: where its kernels multiply in TF32.
-  std::array<ChosenPeak, 2> peak;
 };
 
 // One call of a counted operator, or of one that should be.
@@ -43,9 +41,8 @@ struct WorkCall {
   std::uint32_t cost = kNone;  // of Works::costs
   bool recomputed = false;
   bool tf32 = false;
-  std::int64_t duration_ns = 0;    // Σ of its compute kernels, in the trace
-  std::int64_t attributed_ns = 0;  // of the window, where it owned the instant as a useful matmul
-  double inside = 0;               // share of duration_ns in the window
+  std::int64_t duration_ns = 0;  // Σ of its compute kernels, in the trace
+  double inside = 0;             // share of duration_ns in the window
 };
 
 // A device event that was classified, or on a CPU an operator's time on its thread.
@@ -53,7 +50,6 @@ struct WorkSpan {
   std::int64_t start_ns = 0, end_ns = 0;
   Level level = Level::other;
   std::uint32_t call = kNone;   // of Works::calls
-  std::uint32_t wait = kNone;   // of Works::waits, where a collective was matched across ranks
   std::uint32_t event = kNone;  // of Trace::device; on a CPU of Trace::host
 };
 
@@ -69,15 +65,14 @@ struct Works {
   std::vector<WorkCall> calls;
   std::vector<CostEntry> costs;
   std::vector<UncountedLine> uncounted;  // operators that should have FLOPs and have none
-  std::vector<std::int64_t> waits;       // the first so many ns were spent waiting for a rank
 };
 
 // The works of one device of the trace.
 Works works_of(const Trace& trace, std::int64_t device);
 // The same where the CPU is the device: its operators are the work, save those that load data.
 Works cpu_works_of(const Trace& trace);
-// After works_of: which calls have a peak to compare with, and so their level.
-void set_levels(const Trace& trace, const PeakQuestion& question, Works& works);
+// After works_of: the level of spans that serve a call, and calls whose FLOPs are not known.
+void classify_calls(const Trace& trace, Works& works);
 
 // Why a matmul kernel has no FLOPs where a library launched it past the dispatcher.
 inline constexpr std::string_view kNoOperator = "a matmul kernel that no known operator launched";

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "attribution/work.h"
+#include "attribution/peaks.h"
 #include "mfu/mfu.h"
 #include "monitor/resolve.h"
 
@@ -60,12 +60,8 @@ std::optional<double> by_step(const Device& device, std::string_view type) {
 
 // As attribute() asks, for the costs of a trace's operators.
 std::optional<double> by_explain(const Device& device, std::string_view type) {
-  Works works;
-  CostEntry& entry = works.costs.emplace_back();
-  entry.cost.emplace();
-  entry.cost->compute_type = parse_element_type(type);
-  set_levels(Trace(), {.device = &device}, works);
-  const std::optional<FlopRate>& rate = entry.peak[0].rate;
+  Peaks peaks({.device = &device});
+  const std::optional<FlopRate>& rate = peaks.of({parse_element_type(type), false}).rate;
   return rate ? std::optional(rate->per_s) : std::nullopt;
 }
 

@@ -193,6 +193,19 @@ void write_rank(JsonWriter& json, const RankReport& report, Voice voice) {
 
 }  // namespace
 
+std::string to_json(const PartReport& report) {
+  JsonWriter json;
+  json.begin_object().member("schema", "mfu.part/1");
+  json.member("path", report.path);
+  json.member("traces", report.traces);
+  json.member("bytes", report.bytes);
+  json.member("json_bytes", report.json_bytes);
+  json.key("notes").begin_array();
+  for (const std::string& note : report.notes) json.value(note);
+  json.end_array();
+  return json.end_object().text();
+}
+
 std::string to_json(const ExplainReport& report, Voice voice) {
   JsonWriter json;
   json.begin_object().member("schema", "mfu.explain/1");

@@ -286,6 +286,7 @@ constexpr Sentence kSentences[] = {
     {"note", "no_flop_known",
      "no matmul's FLOPs are known, so there is no MFU: record with record_shapes=True, or pass "
      "{@model}"},
+    {"note", "part_refused", "{why}. The rest is explained."},
     {"note", "lower_bound",
      "MFU is a lower bound: {fraction:whole_percent} of the matmul time has no known FLOPs "
      "(graphs, kernels without shapes or launch record); {@model} counts them all"},

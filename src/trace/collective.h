@@ -19,9 +19,24 @@
 
 namespace mfu {
 
+// What matching needs of a trace: its communicating device events, in order.
+struct CommunicationEvent {
+  std::uint32_t event = kNone;            // row of its device events
+  std::uint32_t lane = 0;                 // of Trace::lanes
+  std::uint32_t kind = 0, group = kNone;  // of Communication::texts; kNone: group not recorded
+  std::int64_t start_ns = 0, duration_ns = 0;
+  std::optional<std::int64_t> elements;
+};
+struct Communication {
+  std::vector<std::string> texts;
+  std::vector<CommunicationEvent> events;
+};
+Communication communication_of(const Trace& trace);
+
 // One rank's share of a collective. duration = wait + transfer.
 struct CollectivePart {
   std::uint32_t trace = 0;         // which of the traces given
+  std::uint32_t place = 0;         // of Communication::events
   std::uint32_t device_event = 0;  // row of its device events
   std::int64_t lateness_ns = 0;    // start after the first rank's start, on the common clock
   std::int64_t wait_ns = 0;        // until the last rank had come
@@ -55,6 +70,8 @@ struct CollectiveMatch {
 // record it, by sequence number where they have one, shifted where one rank's recording began later
 // and the sizes show it. Deterministic; the order of the traces changes nothing but their numbers.
 CollectiveMatch match_collectives(std::span<const Trace> traces);
+// The same of what was kept of traces; bytes and rates are not known then.
+CollectiveMatch match_communication(std::span<const Communication* const> traces);
 
 // "allreduce" of "ncclDevKernel_AllReduce_Sum_f32_RING_LL", "nccl:all_reduce" and "allreduce".
 std::string collective_kind(std::string_view name);

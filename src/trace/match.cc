@@ -12,12 +12,14 @@
 namespace mfu {
 namespace {
 
-struct Occurrence {
-  std::uint32_t event = 0;
-  std::optional<std::int64_t> elements, sequence;
+// What one trace has of one kind of collective in one group: places in its events, in order.
+struct List {
+  std::uint32_t trace = 0;
+  std::vector<std::uint32_t> places;
 };
-// One kind of collective in one group: what each trace has of it, in order.
-using Lists = std::vector<std::vector<Occurrence>>;
+// By trace. Only traces that have some are listed: a job has many small groups.
+using Lists = std::vector<List>;
+using Communications = std::span<const Communication* const>;
 
 struct Sized {
   std::string_view name;
@@ -56,58 +58,50 @@ std::optional<std::int64_t> element_bytes(std::string_view dtype) {
 }
 
 // Whether every communicating kernel that has a collective's record names its group, in all traces.
-bool all_have_groups(std::span<const Trace> traces) {
-  for (const Trace& trace : traces) {
-    for (std::size_t i = 0; i < trace.device.size(); ++i) {
-      if (trace.device.kind[i] != DeviceKind::communication) continue;
-      std::uint32_t row = trace.device.collective[i];
-      if (row == kNone || trace.collectives[row].group == kNone) return false;
+bool all_have_groups(Communications traces) {
+  for (const Communication* trace : traces) {
+    for (const CommunicationEvent& event : trace->events) {
+      if (event.group == kNone) return false;
     }
   }
   return true;
 }
 
-std::map<std::pair<std::string, std::string>, Lists> collect(std::span<const Trace> traces) {
+std::map<std::pair<std::string, std::string>, Lists> collect(Communications traces) {
   bool by_group = all_have_groups(traces);
   std::map<std::pair<std::string, std::string>, Lists> found;
-  for (std::size_t t = 0; t < traces.size(); ++t) {
-    const Trace& trace = traces[t];
-    for (std::uint32_t i = 0; i < trace.device.size(); ++i) {
-      if (trace.device.kind[i] != DeviceKind::communication) continue;
-      Occurrence occurrence;
-      occurrence.event = i;
-      // The kernel's name first: it is there even where the launch was not recorded.
-      std::string kind = collective_kind(trace.text(trace.device.name[i]));
+  for (std::uint32_t t = 0; t < traces.size(); ++t) {
+    const Communication& trace = *traces[t];
+    for (std::uint32_t i = 0; i < trace.events.size(); ++i) {
+      const CommunicationEvent& event = trace.events[i];
       std::string group;
-      if (std::uint32_t row = trace.device.collective[i]; row != kNone) {
-        const Collective& collective = trace.collectives[row];
-        occurrence.elements = collective.elements_in;
-        occurrence.sequence = collective.sequence;
-        if (by_group) group = trace.text(collective.group);
-      }
-      Lists& lists = found[{group, kind}];
-      lists.resize(traces.size());
-      lists[t].push_back(occurrence);
+      if (by_group) group = trace.texts[event.group];
+      Lists& lists = found[{group, trace.texts[event.kind]}];
+      if (lists.empty() || lists.back().trace != t) lists.push_back({t, {}});
+      lists.back().places.push_back(i);
     }
   }
   return found;
 }
 
 // How far list `b` must be moved against `a` so that the sizes agree most; none: sizes do not tell.
-std::optional<std::int64_t> best_shift(const std::vector<Occurrence>& a,
-                                       const std::vector<Occurrence>& b) {
-  auto size_a = static_cast<std::int64_t>(a.size()), size_b = static_cast<std::int64_t>(b.size());
+std::optional<std::int64_t> best_shift(Communications traces, const List& a, const List& b) {
+  auto size_a = static_cast<std::int64_t>(a.places.size());
+  auto size_b = static_cast<std::int64_t>(b.places.size());
   constexpr std::int64_t kMostShift = 256;
   std::int64_t reach = std::min(std::abs(size_a - size_b), kMostShift);
   std::optional<std::int64_t> best;
   std::int64_t most = 0;
+  auto elements = [&](const List& list, std::int64_t at) {
+    return traces[list.trace]->events[list.places[static_cast<std::size_t>(at)]].elements;
+  };
   for (std::int64_t shift = -reach; shift <= reach; ++shift) {
     std::int64_t agree = 0;
     for (std::int64_t i = 0; i < size_b; ++i) {
       std::int64_t j = i + shift;
       if (j < 0 || j >= size_a) continue;
-      auto at_a = static_cast<std::size_t>(j), at_b = static_cast<std::size_t>(i);
-      agree += a[at_a].elements && a[at_a].elements == b[at_b].elements;
+      std::optional<std::int64_t> there = elements(a, j);
+      agree += there && there == elements(b, i);
     }
     if (agree > most) {
       most = agree;
@@ -117,68 +111,75 @@ std::optional<std::int64_t> best_shift(const std::vector<Occurrence>& a,
   return best;
 }
 
-// Position k of every trace is one collective; kNone: that trace does not have it.
-std::vector<std::vector<std::uint32_t>> align(const Lists& lists, const std::string& what,
-                                              std::vector<std::string>& notes) {
-  std::size_t reference = 0;
-  for (std::size_t t = 0; t < lists.size(); ++t) {
-    if (lists[t].size() > lists[reference].size()) reference = t;
+struct Member {
+  std::uint32_t trace = 0, place = 0;
+};
+
+// Each row is one collective: the traces that have it, in order.
+std::vector<std::vector<Member>> align(Communications traces, const Lists& lists,
+                                       const std::string& what, std::vector<std::string>& notes) {
+  const List* reference = lists.data();
+  for (const List& list : lists) {
+    if (list.places.size() > reference->places.size()) reference = &list;
   }
-  std::vector<std::vector<std::uint32_t>> rows(lists[reference].size(),
-                                               std::vector<std::uint32_t>(lists.size(), kNone));
-  for (std::size_t t = 0; t < lists.size(); ++t) {
+  std::vector<std::vector<Member>> rows(reference->places.size());
+  for (const List& list : lists) {
     std::int64_t shift = 0;
-    if (lists[t].empty()) continue;
-    if (lists[t].size() != lists[reference].size()) {
-      std::optional<std::int64_t> by_size = best_shift(lists[reference], lists[t]);
+    if (list.places.size() != reference->places.size()) {
+      std::optional<std::int64_t> by_size = best_shift(traces, *reference, list);
       if (!by_size) {
         notes.push_back(
             fmt::format("{}: trace {} has {} where another has {}, and no sizes to match them by",
-                        what, t, lists[t].size(), lists[reference].size()));
+                        what, list.trace, list.places.size(), reference->places.size()));
         continue;
       }
       shift = *by_size;
     }
-    for (std::size_t i = 0; i < lists[t].size(); ++i) {
+    for (std::size_t i = 0; i < list.places.size(); ++i) {
       std::int64_t k = static_cast<std::int64_t>(i) + shift;
       if (k >= 0 && k < static_cast<std::int64_t>(rows.size())) {
-        rows[static_cast<std::size_t>(k)][t] = lists[t][i].event;
+        rows[static_cast<std::size_t>(k)].push_back({list.trace, list.places[i]});
       }
     }
   }
   return rows;
 }
 
-std::int64_t end_ns(const Trace& trace, std::uint32_t event) {
-  return trace.device.start_ns[event] + trace.device.duration_ns[event];
+std::int64_t end_ns(const CommunicationEvent& event) {
+  return event.start_ns + event.duration_ns;
 }
 
-std::int64_t median(std::vector<std::int64_t> values) {
+std::int64_t median(std::vector<std::int64_t>& values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
 }
 
 struct Matched {
   std::string group, kind;
-  std::vector<std::uint32_t> events;  // one a trace, or kNone
+  std::vector<Member> members;  // by trace
 };
 
 // Ends coincide; so the median difference of ends is the difference of clocks.
-std::vector<RankClock> set_clocks(std::span<const Trace> traces,
-                                  const std::vector<Matched>& matched) {
+std::vector<RankClock> set_clocks(Communications traces, const std::vector<Matched>& matched) {
   std::vector<RankClock> clocks(traces.size());
   if (!clocks.empty()) clocks[0].spread_ns = 0;
-  for (std::size_t t = 1; t < traces.size(); ++t) {
-    std::vector<std::int64_t> differences;
-    for (const Matched& one : matched) {
-      if (one.events[0] == kNone || one.events[t] == kNone) continue;
-      differences.push_back(end_ns(traces[t], one.events[t]) - end_ns(traces[0], one.events[0]));
+  std::vector<std::vector<std::int64_t>> differences(traces.size());
+  for (const Matched& one : matched) {
+    const Member& first = one.members.front();
+    if (first.trace != 0) continue;
+    std::int64_t ended_ns = end_ns(traces[0]->events[first.place]);
+    for (std::size_t i = 1; i < one.members.size(); ++i) {
+      const Member& other = one.members[i];
+      differences[other.trace].push_back(end_ns(traces[other.trace]->events[other.place]) -
+                                         ended_ns);
     }
-    if (differences.empty()) continue;
-    clocks[t].offset_ns = median(differences);
-    for (std::int64_t& difference : differences)
+  }
+  for (std::size_t t = 1; t < traces.size(); ++t) {
+    if (differences[t].empty()) continue;
+    clocks[t].offset_ns = median(differences[t]);
+    for (std::int64_t& difference : differences[t])
       difference = std::abs(difference - clocks[t].offset_ns);
-    clocks[t].spread_ns = median(differences);
+    clocks[t].spread_ns = median(differences[t]);
   }
   return clocks;
 }
@@ -210,38 +211,35 @@ void measure_bandwidth(MatchedCollective& collective, const Trace& trace, std::u
   collective.bus_bytes_per_s = rate * bus_factor(collective.name, static_cast<double>(ranks));
 }
 
-MatchedCollective part_times(std::span<const Trace> traces, const Matched& matched,
+MatchedCollective part_times(Communications traces, const Matched& matched,
                              const std::vector<RankClock>& clocks) {
   MatchedCollective collective;
   collective.name = matched.kind;
   collective.group = matched.group;
   std::int64_t first = INT64_MAX, latest = INT64_MIN, end = INT64_MIN;
-  for (std::uint32_t t = 0; t < traces.size(); ++t) {
-    std::uint32_t event = matched.events[t];
-    if (event == kNone) continue;
-    std::int64_t start = traces[t].device.start_ns[event] - clocks[t].offset_ns;
+  for (const Member& member : matched.members) {
+    const CommunicationEvent& event = traces[member.trace]->events[member.place];
+    std::int64_t start = event.start_ns - clocks[member.trace].offset_ns;
     first = std::min(first, start);
     if (start > latest) {
       latest = start;
-      collective.straggler = t;
+      collective.straggler = member.trace;
     }
-    end = std::max(end, end_ns(traces[t], event) - clocks[t].offset_ns);
+    end = std::max(end, end_ns(event) - clocks[member.trace].offset_ns);
   }
   collective.transfer_ns = std::max<std::int64_t>(end - latest, 0);
-  for (std::uint32_t t = 0; t < traces.size(); ++t) {
-    std::uint32_t event = matched.events[t];
-    if (event == kNone) continue;
-    std::int64_t start = traces[t].device.start_ns[event] - clocks[t].offset_ns;
-    std::int64_t duration = traces[t].device.duration_ns[event];
-    std::int64_t wait = std::clamp<std::int64_t>(latest - start, 0, duration);
-    collective.parts.push_back({.trace = t,
-                                .device_event = event,
+  collective.parts.reserve(matched.members.size());
+  for (const Member& member : matched.members) {
+    const CommunicationEvent& event = traces[member.trace]->events[member.place];
+    std::int64_t start = event.start_ns - clocks[member.trace].offset_ns;
+    std::int64_t wait = std::clamp<std::int64_t>(latest - start, 0, event.duration_ns);
+    collective.parts.push_back({.trace = member.trace,
+                                .place = member.place,
+                                .device_event = event.event,
                                 .lateness_ns = start - first,
                                 .wait_ns = wait,
-                                .transfer_ns = duration - wait});
+                                .transfer_ns = event.duration_ns - wait});
   }
-  const CollectivePart& part = collective.parts.front();
-  measure_bandwidth(collective, traces[part.trace], part.device_event, traces.size());
   return collective;
 }
 
@@ -271,18 +269,50 @@ std::string collective_kind(std::string_view name) {
   return printable(name);
 }
 
-CollectiveMatch match_collectives(std::span<const Trace> traces) {
+Communication communication_of(const Trace& trace) {
+  Communication communication;
+  std::map<std::string, std::uint32_t> known;
+  auto keep = [&](std::string text) {
+    auto [found, fresh] =
+        known.try_emplace(std::move(text), static_cast<std::uint32_t>(known.size()));
+    if (fresh) communication.texts.push_back(found->first);
+    return found->second;
+  };
+  std::map<std::uint32_t, std::uint32_t> kinds, groups;  // by text of the trace
+  for (std::uint32_t i = 0; i < trace.device.size(); ++i) {
+    if (trace.device.kind[i] != DeviceKind::communication) continue;
+    CommunicationEvent& event = communication.events.emplace_back();
+    event.event = i;
+    event.lane = trace.device.lane[i];
+    event.start_ns = trace.device.start_ns[i];
+    event.duration_ns = trace.device.duration_ns[i];
+    // The kernel's name first: it is there even where the launch was not recorded.
+    std::uint32_t name = trace.device.name[i];
+    auto [kind, new_kind] = kinds.try_emplace(name, 0);
+    if (new_kind) kind->second = keep(collective_kind(trace.text(name)));
+    event.kind = kind->second;
+    std::uint32_t row = trace.device.collective[i];
+    if (row == kNone) continue;
+    const Collective& collective = trace.collectives[row];
+    event.elements = collective.elements_in;
+    if (collective.group == kNone) continue;
+    auto [group, new_group] = groups.try_emplace(collective.group, 0);
+    if (new_group) group->second = keep(std::string(trace.text(collective.group)));
+    event.group = group->second;
+  }
+  return communication;
+}
+
+CollectiveMatch match_communication(std::span<const Communication* const> traces) {
   CollectiveMatch match;
   match.clocks.resize(traces.size());
   if (traces.size() < 2) return match;
   std::vector<Matched> matched;
   for (const auto& [key, lists] : collect(traces)) {
     std::string what = key.first.empty() ? key.second : key.second + " of group " + key.first;
-    for (std::vector<std::uint32_t>& events : align(lists, what, match.notes)) {
-      auto there =
-          std::count_if(events.begin(), events.end(), [](auto row) { return row != kNone; });
-      if (there < 2) continue;
-      matched.push_back({.group = key.first, .kind = key.second, .events = std::move(events)});
+    for (std::vector<Member>& members : align(traces, lists, what, match.notes)) {
+      if (members.size() < 2) continue;
+      matched.push_back({.group = key.first, .kind = key.second, .members = std::move(members)});
     }
   }
   match.clocks = set_clocks(traces, matched);
@@ -291,13 +321,25 @@ CollectiveMatch match_collectives(std::span<const Trace> traces) {
   }
   auto begin_of = [&](const MatchedCollective& collective) {
     const CollectivePart& part = collective.parts.front();
-    return traces[part.trace].device.start_ns[part.device_event] -
-           match.clocks[part.trace].offset_ns;
+    return traces[part.trace]->events[part.place].start_ns - match.clocks[part.trace].offset_ns;
   };
   std::sort(match.collectives.begin(), match.collectives.end(), [&](const auto& a, const auto& b) {
     return std::make_tuple(begin_of(a), a.name, a.group) <
            std::make_tuple(begin_of(b), b.name, b.group);
   });
+  return match;
+}
+
+CollectiveMatch match_collectives(std::span<const Trace> traces) {
+  std::vector<Communication> communications;
+  std::vector<const Communication*> places;
+  for (const Trace& trace : traces) communications.push_back(communication_of(trace));
+  for (const Communication& each : communications) places.push_back(&each);
+  CollectiveMatch match = match_communication(places);
+  for (MatchedCollective& collective : match.collectives) {
+    const CollectivePart& part = collective.parts.front();
+    measure_bandwidth(collective, traces[part.trace], part.device_event, traces.size());
+  }
   return match;
 }
 

@@ -183,7 +183,8 @@ Result<Trace> read_trace(const std::string& path, const ReadOptions& options) {
     };
   }
   ProgressReporter progress(std::move(report));
-  return read_source(*source, path == "-" ? "standard input" : path, options, progress);
+  std::string name = options.name.empty() ? path : options.name;
+  return read_source(*source, path == "-" ? "standard input" : name, options, progress);
 }
 
 }  // namespace mfu

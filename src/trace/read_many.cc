@@ -7,17 +7,12 @@
 #include <set>
 #include <thread>
 
-#include "trace/trace.h"
+#include "trace/many.h"
 
 namespace mfu {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Listed {
-  std::string path;
-  bool in_directory = false;
-};
 
 bool is_trace_name(const std::string& name) {
   for (std::string_view ending : {".json", ".json.gz", ".json.zst", ".trace", ".trace.gz"}) {
@@ -51,8 +46,10 @@ bool natural_before(const std::string& a, const std::string& b) {
   return a.size() - i < b.size() - j;
 }
 
-Result<std::vector<Listed>> list_files(const std::vector<std::string>& paths) {
-  std::vector<Listed> files;
+}  // namespace
+
+Result<std::vector<ListedFile>> list_files(const std::vector<std::string>& paths) {
+  std::vector<ListedFile> files;
   constexpr std::size_t kMostFiles = 100000;
   for (const std::string& path : paths) {
     std::error_code error;
@@ -60,19 +57,24 @@ Result<std::vector<Listed>> list_files(const std::vector<std::string>& paths) {
       files.push_back({.path = path});
       continue;
     }
-    std::vector<std::string> found;
+    std::vector<std::string> found, parts;
     for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
       std::error_code no_file;
-      if (!at->is_regular_file(no_file) || !is_trace_name(at->path().filename().string())) continue;
-      if (found.size() < kMostFiles) found.push_back(at->path().string());
+      std::string name = at->path().filename().string();
+      std::vector<std::string>& list = name.ends_with(kPartEnding) ? parts : found;
+      if (&list == &found && !is_trace_name(name)) continue;
+      if (!at->is_regular_file(no_file)) continue;
+      if (list.size() < kMostFiles) list.push_back(at->path().string());
     }
     if (error) {
       return fail(ErrorCode::io, fmt::format("{}: cannot be listed: {}", path, error.message()));
     }
+    // Parts beside traces are most likely made of them.
+    if (found.empty()) found = std::move(parts);
     if (found.empty()) {
       return fail(ErrorCode::not_found,
-                  fmt::format("{}: holds no *.json, *.json.gz or *.json.zst: give a trace, or the "
-                              "directory that tensorboard_trace_handler wrote",
+                  fmt::format("{}: holds no *.json, *.json.gz, *.json.zst or *.mfu-part: give a "
+                              "trace, or the directory that tensorboard_trace_handler wrote",
                               path));
     }
     std::sort(found.begin(), found.end(), natural_before);
@@ -84,13 +86,15 @@ Result<std::vector<Listed>> list_files(const std::vector<std::string>& paths) {
   return files;
 }
 
+namespace {
+
 // The sum over the files that are being read.
 class SharedProgress {
  public:
-  SharedProgress(const std::vector<Listed>& files, const ReadOptions& options)
+  SharedProgress(const std::vector<ListedFile>& files, const ReadOptions& options)
       : options_(options), done_(files.size()) {
     std::uint64_t sum = 0;
-    for (const Listed& file : files) {
+    for (const ListedFile& file : files) {
       std::error_code error;
       std::uintmax_t size = fs::file_size(file.path, error);
       if (error) return;
@@ -111,48 +115,60 @@ class SharedProgress {
   std::optional<std::uint64_t> whole_;
 };
 
-std::vector<Result<Trace>> read_all(const std::vector<Listed>& files, const ReadOptions& options) {
+}  // namespace
+
+unsigned reading_threads(const ReadOptions& options, std::size_t files) {
+  unsigned threads = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
+  return std::clamp<unsigned>(threads, 1, static_cast<unsigned>(std::min<std::size_t>(files, 256)));
+}
+
+void read_files(const std::vector<ListedFile>& files, const ReadOptions& options, unsigned threads,
+                const std::function<void(std::size_t, const ReadOptions&)>& read) {
   SharedProgress progress(files, options);
-  std::vector<Result<Trace>> results;
-  for (const Listed& file : files) results.emplace_back(fail(ErrorCode::io, file.path));
   std::atomic<std::size_t> next{0};
   auto work = [&] {
     for (std::size_t i = next++; i < files.size(); i = next++) {
       ReadOptions each = options;
-      each.memory_bytes = options.memory_bytes / files.size();
       if (options.progress) {
         each.progress = [&progress, i](const ReadProgress& at) { progress.at(i, at.bytes_done); };
       }
-      results[i] = read_trace(files[i].path, each);
+      read(i, each);
     }
   };
-  unsigned threads = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
-  threads = std::clamp<unsigned>(threads, 1,
-                                 static_cast<unsigned>(std::min<std::size_t>(files.size(), 256)));
   std::vector<std::thread> workers;
   for (unsigned i = 1; i < threads; ++i) workers.emplace_back(work);
   work();
   for (std::thread& worker : workers) worker.join();
-  return results;
 }
 
-// By rank, where each file says one and no two the same.
-void sort_by_rank(std::vector<Trace>& traces) {
-  std::set<std::int64_t> ranks;
-  for (const Trace& trace : traces) {
-    if (trace.info.rank) ranks.insert(*trace.info.rank);
+std::vector<std::size_t> order_by_rank(const std::vector<std::optional<std::int64_t>>& ranks) {
+  std::vector<std::size_t> order(ranks.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::set<std::int64_t> known;
+  for (const std::optional<std::int64_t>& rank : ranks) {
+    if (rank) known.insert(*rank);
   }
-  if (ranks.size() != traces.size()) return;
-  std::sort(traces.begin(), traces.end(),
-            [](const Trace& a, const Trace& b) { return a.info.rank < b.info.rank; });
+  if (known.size() != ranks.size()) return order;
+  std::sort(order.begin(), order.end(),
+            [&](std::size_t a, std::size_t b) { return ranks[a] < ranks[b]; });
+  return order;
 }
 
-}  // namespace
+bool is_stranger(const ListedFile& file, const Error& error) {
+  return file.in_directory && error.code == ErrorCode::malformed;
+}
 
 Result<std::vector<Trace>> read_trace_files(const std::vector<std::string>& paths,
                                             const ReadOptions& options) {
-  std::vector<Listed> files = MFU_TRY(list_files(paths));
-  std::vector<Result<Trace>> results = read_all(files, options);
+  std::vector<ListedFile> files = MFU_TRY(list_files(paths));
+  std::vector<Result<Trace>> results;
+  for (const ListedFile& file : files) results.emplace_back(fail(ErrorCode::io, file.path));
+  read_files(files, options, reading_threads(options, files.size()),
+             [&](std::size_t i, const ReadOptions& each) {
+               ReadOptions own = each;
+               own.memory_bytes = options.memory_bytes / files.size();
+               results[i] = read_trace(files[i].path, own);
+             });
   std::vector<Trace> traces;
   std::vector<std::string> left_out;
   std::optional<Error> first;
@@ -162,16 +178,17 @@ Result<std::vector<Trace>> read_trace_files(const std::vector<std::string>& path
       continue;
     }
     const Error& error = results[i].error();
-    // A directory may hold other JSON beside the traces.
-    bool stranger = files[i].in_directory && error.code == ErrorCode::malformed;
-    if (!stranger) return fail(error.code, error.message);
+    if (!is_stranger(files[i], error)) return fail(error.code, error.message);
     if (!first) first = error;
     left_out.push_back(error.message + "; left out");
   }
   if (traces.empty()) return fail(first->code, first->message);
   for (std::string& note : left_out) traces[0].coverage.notes.push_back(std::move(note));
-  sort_by_rank(traces);
-  return traces;
+  std::vector<std::optional<std::int64_t>> ranks;
+  for (const Trace& trace : traces) ranks.push_back(trace.info.rank);
+  std::vector<Trace> ordered;
+  for (std::size_t place : order_by_rank(ranks)) ordered.push_back(std::move(traces[place]));
+  return ordered;
 }
 
 }  // namespace mfu

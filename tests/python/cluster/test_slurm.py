@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -32,7 +33,7 @@ def test_four_launchers_of_one_step_are_one_run_that_is_told_once(cluster, tmp_p
         "srun", "-n4", "-O", "--overlap", MFU, "run", "--json", "--", sys.executable, "train.py", cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
-    (name, report), = summaries(tmp_path).items()
+    ((name, report),) = summaries(tmp_path).items()
     assert name.startswith("train-slurm-") and name.endswith(".0")
     assert (report["ranks"], report["ranks_expected"], report["launchers"], report["steps"]) == (4, 4, 4, 4)
     assert [rank["rank"] for rank in report["by_rank"]] == [0, 1, 2, 3] and report["model_flop"] == 4 * 4 * STEP_FLOP
@@ -107,3 +108,35 @@ def test_a_job_that_slurm_starts_again_is_the_next_attempt(cluster, tmp_path):
     assert (report["attempt"], report["restarts"], report["ranks"]) == (1, 1, 1) and report[
         "model_flop"
     ] == 2 * 4 * STEP_FLOP
+
+
+def test_a_job_array_makes_parts_that_one_command_merges(cluster, tmp_path):
+    """deploy/slurm/explain.sbatch, as it stands: three tasks share seven traces."""
+    root = Path(__file__).resolve().parents[3]
+    subprocess.run(
+        [sys.executable, root / "bench" / "make_ranks.py", tmp_path / "traces", "--ranks", "7", "--layers", "4"],
+        check=True,
+    )
+    path = {"PATH": f"{Path(MFU).parent}:{cluster.environment['PATH']}"}
+    done = cluster.run(
+        "sbatch",
+        "--wait",
+        "--array=4-6",
+        "--cpus-per-task=1",
+        "-o",
+        "out-%a.txt",
+        root / "deploy" / "slurm" / "explain.sbatch",
+        "traces",
+        "parts",
+        cwd=tmp_path,
+        variables=path,
+    )
+    assert done.returncode == 0, [file.read_text() for file in tmp_path.glob("out-*.txt")] + [done.stderr]
+    assert sorted(part.name for part in (tmp_path / "parts").iterdir()) == ["4.mfu-part", "5.mfu-part", "6.mfu-part"]
+    merged, together = (
+        subprocess.run(
+            [MFU, "explain", folder, "--json"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+        for folder in ("parts", "traces")
+    )
+    assert merged == together and len(json.loads(merged)["ranks"]) == 7
