@@ -1,6 +1,7 @@
 #include "cli.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -72,7 +73,8 @@ const std::vector<SettingKey>& setting_keys() {
       {"color", "MFU_COLOR", "auto", "When to use colour"},
       {"catalog", "MFU_CATALOG", "",
        "CSV file with your own devices; they are looked up before the built-in ones"},
-      {"python", "MFU_PYTHON", "", "Python interpreter whose PyTorch is used (default: python3)"},
+      {"python", "MFU_PYTHON", "",
+       "Python interpreter whose PyTorch is used (default: the active environment's, else python3)"},
       {"width", "MFU_WIDTH", "",
        "Width of the output in columns (default: as wide as the terminal)"},
   };
@@ -116,7 +118,15 @@ const Catalog& Context::catalog() {
 
 std::string Context::python() const {
   const std::string& named = settings_.value("python");
-  return named.empty() ? "python3" : named;
+  if (!named.empty()) return named;
+  for (const char* environment : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    const char* folder = std::getenv(environment);
+    if (folder == nullptr || *folder == 0) continue;
+    std::string python = fmt::format("{}/bin/python", folder);
+    if (::access(python.c_str(), X_OK) == 0) return python;
+  }
+  const char* own = std::getenv("MFU_OWN_PYTHON");
+  return own != nullptr && *own != 0 ? own : "python3";
 }
 
 Result<void> check_values(const Settings& settings) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
 
 #include "commands.h"
@@ -29,6 +30,7 @@ struct NeedOptions {
   std::uint64_t response = 1024;
   bool lengths_of_rl = false;
   std::string image, latent;
+  std::uint64_t frames = 0;
   bool by_class = false;
 };
 
@@ -137,7 +139,8 @@ Result<NeedQuestion> question_of(const NeedOptions& options, const std::optional
 Result<bool> asks_class(const NeedOptions& options, const std::string& path) {
   bool config = !path.empty() && !path.ends_with(".safetensors") && !path.ends_with(".gguf");
   if (!config) return false;
-  if (options.by_class || !options.image.empty() || !options.latent.empty()) return true;
+  bool pictured = !options.image.empty() || !options.latent.empty() || options.frames != 0;
+  if (options.by_class || pictured) return true;
   std::error_code none;
   bool again =
       std::filesystem::is_regular_file(path, none) || std::filesystem::is_directory(path, none);
@@ -148,11 +151,18 @@ Result<bool> asks_class(const NeedOptions& options, const std::string& path) {
 
 Result<NeedReport> answer_of_class(Context& context, const NeedOptions& options,
                                    const NeedQuestion& question, const std::string& path) {
-  ClassOptions asked{.python = context.python()};
+  ClassOptions asked{.python = context.python(), .frames = options.frames};
   asked.image = MFU_TRY(size_of(options.image, "--image"));
   asked.latent = MFU_TRY(size_of(options.latent, "--latent"));
   ConfigOptions config = MFU_TRY(options.model.config());
   Result<ClassNeed> need = ask_class(path, config, question.work, asked);
+  const char* own = std::getenv("MFU_OWN_PYTHON");  // the one that runs mfu
+  if (!need.has_value() && need.error().code == ErrorCode::not_found && own != nullptr &&
+      asked.python != own) {
+    asked.python = own;
+    Result<ClassNeed> other = ask_class(path, config, question.work, asked);
+    if (other.has_value() || other.error().code != ErrorCode::not_found) need = std::move(other);
+  }
   if (need.has_value()) return report_need(*need, question);
   Diagnostics unused;
   Result<ModelSpec> family = read_model(path, config, unused);
@@ -305,6 +315,9 @@ Command flops_command() {
         ->type_name("HxW");
     app.add_option("--latent", options->latent, "… of a diffusion model, in latents")
         ->type_name("HxW");
+    app.add_option("--frames", options->frames, "… of a video, in latents (default 1)")
+        ->type_name("N")
+        ->check(whole_number());
     app.add_option_function<std::vector<std::string>>(
            "--mtp", [options](const std::vector<std::string>& given) { set_mtp(given, *options); },
            "Count the multi-token-prediction layers too; with N, that many of them")

@@ -104,6 +104,8 @@ struct NeedReport {
   std::vector<PublishedRun> like;      // published runs of similar size, next to a utilization
   std::vector<TreeLine> tree;          // only if asked for
   std::optional<RlReport> rl;          // only if asked for
+  // Shapes of the tensors that a class was given, by name.
+  std::vector<std::pair<std::string, std::vector<std::uint64_t>>> tensors;
   std::vector<std::string> assumptions, notes;
 };
 
@@ -117,8 +119,8 @@ struct NeedQuestion {
   std::optional<std::uint64_t> parameters{};  // published count, for conventions written in N
 };
 Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& question);
-// The same for a model that its library counted (ask_class). Only `exact` is known for it, and all
-// its weights count as trained.
+// The same for a model that its library counted (ask_class). `exact`, `flopcounter` and
+// `flopcounter-fused` are known for it, and all its weights count as trained.
 Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& question);
 
 struct UtilizationQuestion {

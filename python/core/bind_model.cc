@@ -3,6 +3,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -136,6 +137,43 @@ std::string need_json(const Spec& spec, const Step& step, const std::string& con
   return to_json(report, Voice::python);
 }
 
+// The class of a config: at a path, or given as JSON with a name.
+ConfigText config_text(const std::string& path, std::string json, std::string name) {
+  if (!path.empty()) return value_or_raise(read_config_text(path));
+  return {name, name, std::move(json)};
+}
+
+using Size = std::optional<std::pair<std::uint64_t, std::uint64_t>>;
+
+std::string class_json(const std::tuple<std::string, std::string, std::string>& source,
+                       std::string architecture, Overrides overrides, const Step& step,
+                       const std::string& convention, const Size& image, const Size& latent,
+                       std::uint64_t frames, std::string python, const PeakAsked& asked,
+                       const Timing& timing) {
+  NeedQuestion question;
+  question.work = value_or_raise(workload_of(step));
+  question.every_convention = convention == "all";
+  if (!question.every_convention)
+    question.convention = value_or_raise(parse_convention(convention));
+  ClassOptions options{.python = std::move(python), .frames = frames};
+  if (image) options.image = {image->first, image->second};
+  if (latent) options.latent = {latent->first, latent->second};
+  ConfigText text =
+      config_text(std::get<0>(source), std::get<1>(source), std::get<2>(source));
+  ConfigOptions config{std::move(architecture), std::move(overrides)};
+  Result<ClassNeed> need = [&] {
+    nb::gil_scoped_release others;  // it takes seconds
+    return ask_class(text, config, question.work, options);
+  }();
+  NeedReport report = value_or_raise(report_need(value_or_raise(std::move(need)), question));
+  auto duration = value_or_raise(duration_of(timing, report.tokens));
+  if (duration || asked.device || asked.flop_per_s) {
+    Against found = value_or_raise(against(asked));
+    value_or_raise(add_utilization(report, {}, {duration, timing.devices, found.peak, {}}));
+  }
+  return to_json(report, Voice::python);
+}
+
 std::string conversion_json(const Spec& spec, const Step& step, double mfu, const std::string& from,
                             const std::string& to) {
   if (!(mfu > 0 && mfu <= 1))
@@ -230,6 +268,32 @@ void bind_model(nb::module_& module) {
       "spec"_a, "step"_a, "convention"_a, "lora"_a.none(), "frozen"_a, "parameters"_a.none(),
       "tree"_a, "device"_a.none(), "dtype"_a, "peak"_a.none(), "catalog"_a, "step_seconds"_a.none(),
       "tokens_per_second"_a.none(), "devices"_a, "JSON of mfu.flops/1.");
+  module.def(
+      "class_flops",
+      [](const std::tuple<std::string, std::string, std::string>& source, std::string architecture,
+         Overrides overrides, const Step& step, const std::string& convention, const Size& image,
+         const Size& latent, std::uint64_t frames, std::string python,
+         std::optional<std::string> device, std::string dtype, std::optional<double> peak,
+         std::string catalog, std::optional<double> step_seconds,
+         std::optional<double> tokens_per_second, std::uint64_t devices) {
+        return class_json(source, std::move(architecture), std::move(overrides), step, convention,
+                          image, latent, frames, std::move(python),
+                          {std::move(device), std::move(dtype), peak, std::move(catalog)},
+                          {step_seconds, tokens_per_second, devices});
+      },
+      "source"_a, "architecture"_a, "overrides"_a, "step"_a, "convention"_a, "image"_a.none(),
+      "latent"_a.none(), "frames"_a, "python"_a, "device"_a.none(), "dtype"_a, "peak"_a.none(),
+      "catalog"_a, "step_seconds"_a.none(), "tokens_per_second"_a.none(), "devices"_a,
+      "JSON of mfu.flops/1, by a model's class.");
+  module.def(
+      "has_family",
+      [](const std::tuple<std::string, std::string, std::string>& source, std::string architecture,
+         Overrides overrides) {
+        return has_family(config_text(std::get<0>(source), std::get<1>(source),
+                                      std::get<2>(source)),
+                          {std::move(architecture), std::move(overrides)});
+      },
+      "source"_a, "architecture"_a, "overrides"_a, "Whether a family here describes a config.");
   module.def("convert", &conversion_json, "spec"_a, "step"_a, "mfu"_a, "from_"_a, "to"_a,
              "JSON of mfu.convert/1.");
   module.def("conventions", [] {

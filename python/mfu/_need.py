@@ -2,12 +2,14 @@
 
 import json
 import os
+import sys
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _core
 from ._answers import Answer, ConversionAnswer, NeedAnswer, parse
 from ._errors import Error, InvalidArgument, file_error
 
+Size = Optional[Tuple[int, int]]  # height and width
 Lora = Union[int, Tuple[int, Sequence[str]], None]  # a rank, or a rank and the targets' names
 ModelLike = Union["Model", str, "os.PathLike[str]", Mapping[str, Any], Any]
 
@@ -155,6 +157,15 @@ def _config_of(source: Any) -> Tuple[str, str]:
     )
 
 
+def _source(source: Any) -> Optional[Tuple[str, str, str]]:
+    """A config as (path, JSON, name): where it is, or what it says. None for a file of weights, or for one that is not there."""
+    if isinstance(source, (str, os.PathLike)):
+        path = os.fspath(source)
+        weights = path.endswith((".safetensors", ".gguf", ".index.json"))
+        return (path, "", "") if os.path.exists(path) and not weights else None
+    return ("", *_config_of(source))
+
+
 def _model(source: ModelLike) -> Model:
     return source if isinstance(source, Model) else Model(source)
 
@@ -219,6 +230,11 @@ def flops(
     step_seconds: Optional[float] = None,
     tokens_per_second: Optional[float] = None,
     catalog: str = "",
+    by_class: bool = False,
+    image: Size = None,
+    latent: Size = None,
+    frames: int = 0,
+    python: str = "",
 ) -> NeedAnswer:
     """What one step of a model needs: FLOPs, parameters and bytes, exactly, by part.
 
@@ -229,12 +245,32 @@ def flops(
     convention     how to count: exact, palm, megatron, … or all (mfu.conventions())
     recompute      none, selective or full; lora: a rank, or (rank, targets); frozen: patterns of weight names
     device, peak, devices, dtype, step_seconds or tokens_per_second: MFU, HFU and MBU too
+    by_class       ask the class of transformers or diffusers; it is also asked if no family here knows the model
+    image, latent  (height, width) of a vision or diffusion model, in pixels or latents; frames of a video, in latents
+    python         the interpreter that has the library (default: this one)
 
     The answer has the keys of `mfu flops --json`: answer.model_flop, answer.flop_by_part["mlp"],
     answer.model.parameters_total, …
     """
     adapters, patterns = _trained(lora, frozen)
     step = _step(phase, batch, seq, context, encoder_seq, lengths, images, image_grid, recompute, mla, mtp)
+    _check_whole(frames=frames)
+    pictured = bool(image or latent or frames)
+    if isinstance(model, Model):
+        if by_class or pictured:
+            raise InvalidArgument("an mfu.Model is counted by its family: give the config itself to ask its class")
+    else:
+        source = _source(model)
+        if by_class or pictured or (source is not None and not _core.has_family(source, "", [])):
+            if source is None:
+                raise InvalidArgument(f"{model}: a class is asked by a config, not by weights")
+            for what, given in (("lora", lora), ("frozen", patterns), ("tree", tree), ("params", params)):
+                if given:
+                    raise InvalidArgument(f"{what} is not known for a model that is counted by its class")
+            text = _core.class_flops(source, "", [], step, convention, image, latent, frames, python or sys.executable,
+                                     device, dtype, peak, catalog, step_seconds, tokens_per_second, devices)
+            counted: NeedAnswer = parse(text, NeedAnswer)
+            return counted
     text = _core.flops(_model(model)._spec, step, convention, adapters, patterns, params,
                        tree, device, dtype, peak, catalog, step_seconds, tokens_per_second, devices)
     answer: NeedAnswer = parse(text, NeedAnswer)

@@ -1,8 +1,8 @@
 """Builds a model's class on the meta device and writes down its operators.
 
-A request says phase, batch, sequence, context, encoder_sequence, image, latent, architecture, attention and overrides. One JSON object
+A request says phase, batch, sequence, context, encoder_sequence, image, latent, frames, architecture and overrides. One JSON object
 goes to standard output: parameters by part, and each different operator once, with how often it ran, in which part, forward or backward.
-No weight is made, nothing is fetched, no code of a config is run. class_operators.py comes before it."""
+No weight is made, nothing is fetched, no code of a config is run. The class_*.py come before it."""
 
 MOST_LAYERS = 4096
 MOST_NUMBER = 1 << 40
@@ -30,8 +30,8 @@ def bounded(value, path="", depth=0):
         last = path.rsplit(".", 1)[-1]
         if abs(value) > MOST_NUMBER:
             raise Refused(f"{path}: {value} is beyond 2^40")
-        many = "layer" in last or last in ("depth", "n_blocks", "num_blocks", "num_stages", "num_experts", "num_local_experts", "n_routed_experts")
-        if many and not last.endswith(("_size", "_dim", "_id")) and value > MOST_LAYERS:
+        many = last.endswith(("layers", "n_layer", "depth", "blocks", "stages")) or "experts" in last and last.startswith(("num_", "n_", "moe_num"))
+        if many and value > MOST_LAYERS:
             raise Refused(f"{path}: {value} is more than the {MOST_LAYERS} that are built at most")
         if value < 0 and (last.startswith("num_") or last.endswith(("_size", "_dim", "_layers", "_heads"))) and last != "num_labels" and value != -1:
             raise Refused(f"{path}: {value} is below 0")
@@ -79,8 +79,9 @@ def find_class(transformers, config, wanted):
     plain = {key: value for key, value in config.items() if key not in ("quantization_config", "auto_map", "attn_implementation", "_attn_implementation")}
     made = config_class.from_dict(plain)
     if found is None:
-        for mapping in ("MODEL_FOR_CAUSAL_LM_MAPPING", "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
-                        "MODEL_FOR_MASKED_LM_MAPPING", "MODEL_MAPPING"):
+        both = ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING") if getattr(made, "is_encoder_decoder", False) else ()
+        for mapping in (*both, "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING", "MODEL_FOR_MASKED_LM_MAPPING", "MODEL_FOR_CAUSAL_LM_MAPPING",
+                        "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING", "MODEL_MAPPING"):
             table = getattr(modeling_auto, mapping, None)
             if table is not None and config_class in table:
                 found = table[config_class]
@@ -105,115 +106,25 @@ def class_beside(config_class):
     return fitting[-1] if fitting else None
 
 
-def able(found, question):
-    try:
-        return bool(getattr(found, question)())
-    except Exception:  # of another version, or of no such kind
-        return False
-
-
-def build(transformers, found, config, torch, attention):
-    for each in [config, *[getattr(config, name) for name in getattr(config, "sub_configs", {}) if getattr(config, name, None) is not None]]:
-        each._attn_implementation_internal = attention
+def build(transformers, found, config, torch):
+    for each in configs_of(config):
+        each._attn_implementation_internal = "mfu"
+        each._experts_implementation_internal = "batched_mm"  # a token meets the experts that it visits, no others
+        for name in vars(each):  # whole layers are never left out, nor are inputs blotted out
+            if "layerdrop" in name or name in ("drop_path_rate", "mask_time_prob", "mask_feature_prob"):
+                setattr(each, name, 0.0)
     problems = []
-    for implementation in dict.fromkeys((attention, "sdpa", "eager")):
+    for implementation in ("mfu", "sdpa", "eager"):
         try:
             with torch.device("meta"):
                 config._attn_implementation = implementation
-                experts = able(found, "_can_set_experts_implementation")
-                if experts:
-                    config._experts_implementation = "grouped_mm"  # which multiplies bf16 alone
-                model = found._from_config(config, dtype=torch.bfloat16 if experts else torch.float32)
-            return model, implementation
+                model = found._from_config(config, dtype=torch.float32)
+            return model.to("meta"), implementation
         except (ValueError, ImportError, KeyError) as error:
             problems.append(str(error))
             if not isinstance(error, KeyError) and "attn" not in str(error).lower() and "attention" not in str(error).lower():
                 break
     raise Refused(f"{found.__name__} cannot be built from this config: {problems[-1][:600]}")
-
-
-def image_size(config, request):
-    if request.get("image"):
-        return request["image"]
-    for each in (config, getattr(config, "vision_config", None), getattr(config, "backbone_config", None)):
-        size = getattr(each, "image_size", None) if each is not None else None
-        if isinstance(size, int):
-            return [size, size]
-        if isinstance(size, (list, tuple)) and len(size) >= 2:
-            return list(size[:2])
-    raise Refused("its picture has no size in the config: give --image HxW")
-
-
-def inputs_of(torch, model, request, notes):
-    """The tensors that a step of this phase brings."""
-    import inspect
-    config, batch, sequence = model.config, request["batch"], request["sequence"]
-    taken = inspect.signature(model.forward).parameters
-    main = getattr(model, "main_input_name", "input_ids")
-    if main not in taken:
-        main = next((each for each in ("input_ids", "pixel_values", "input_features", "input_values", "past_values") if each in taken), main)
-    ids = lambda rows, length: torch.zeros((rows, length), dtype=torch.long, device="meta")  # noqa: E731
-    floats = lambda *sizes: torch.zeros(sizes, dtype=model.dtype, device="meta")  # noqa: E731
-    encoder = request.get("encoder_sequence") or sequence
-    given = {}
-    if main in ("input_ids", "decoder_input_ids") and ("input_ids" in taken or main in taken):
-        if getattr(config, "is_encoder_decoder", False) and "decoder_input_ids" in taken:
-            given = {"input_ids": ids(batch, encoder), "decoder_input_ids": ids(batch, sequence)}
-        else:
-            given = {main: ids(batch, sequence)}
-        if "pixel_values" in taken and taken["pixel_values"].default is inspect.Parameter.empty:
-            given["pixel_values"] = floats(batch, getattr(config, "num_channels", 3), *image_size(config, request))
-        vision = getattr(config, "vision_config", None)
-        if "pixel_values" in taken and "pixel_values" not in given and (type(model).__name__.endswith("Model") and hasattr(config, "projection_dim")):
-            size = image_size(config, request)
-            given["pixel_values"] = floats(batch, getattr(vision, "num_channels", 3), *size)
-        elif "pixel_values" in taken and "pixel_values" not in given:
-            notes.append("no picture: text alone")
-        if "bbox" in taken:
-            given["bbox"] = torch.zeros((batch, sequence, 4), dtype=torch.long, device="meta")
-    elif main == "pixel_values":
-        channels = getattr(config, "num_channels", None) or getattr(getattr(config, "vision_config", None), "num_channels", None) or 3
-        size = image_size(config, request)
-        frames = getattr(config, "num_frames", None)
-        given = {"pixel_values": floats(batch, *([frames] if frames and "video" in type(model).__name__.lower() or frames and config.model_type in
-                                                 ("timesformer", "videomae", "vivit") else []), channels, *size)}
-        if "input_ids" in taken and taken["input_ids"].default is inspect.Parameter.empty:
-            given["input_ids"] = ids(batch, sequence)
-        if "decoder_input_ids" in taken:
-            given["decoder_input_ids"] = ids(batch, sequence)
-    elif main == "input_values":
-        mel = getattr(config, "num_mel_bins", None)
-        if mel and getattr(config, "max_length", None) and config.model_type == "audio-spectrogram-transformer":
-            given = {"input_values": floats(batch, config.max_length, mel)}
-        else:
-            given = {"input_values": floats(batch, sequence)}
-            notes.append("--seq counts samples of sound")
-        if "decoder_input_ids" in taken:
-            given["decoder_input_ids"] = ids(batch, encoder)
-    elif main == "input_features":
-        mel = getattr(config, "num_mel_bins", None) or getattr(config, "feature_size", None) or getattr(config, "input_feat_per_channel", None) \
-            or getattr(config, "hidden_size", 80)
-        given = {"input_features": floats(batch, sequence, mel)}
-        notes.append("--seq counts frames of sound")
-        if "decoder_input_ids" in taken:
-            given["decoder_input_ids"] = ids(batch, encoder)
-    elif main == "past_values":
-        length = getattr(config, "context_length", None) or getattr(config, "seq_length", None) or sequence
-        lags = max(getattr(config, "lags_sequence", None) or [0])
-        channels = getattr(config, "num_input_channels", None) or getattr(config, "input_size", 1)
-        values = [batch, length + lags] + ([channels] if channels > 1 or hasattr(config, "num_input_channels") else [])
-        given = {"past_values": floats(*values)}
-        if "past_time_features" in taken:
-            given["past_time_features"] = floats(batch, length + lags, getattr(config, "num_time_features", 1))
-        if "past_observed_mask" in taken:
-            given["past_observed_mask"] = floats(*values)
-        if "future_values" in taken and hasattr(config, "prediction_length"):
-            given["future_values"] = floats(batch, config.prediction_length, *values[2:])
-        if "future_time_features" in taken:
-            given["future_time_features"] = floats(batch, config.prediction_length, getattr(config, "num_time_features", 1))
-    else:
-        raise Refused(f"{type(model).__name__} takes {main}: what that looks like is not known here")
-    return given, taken
 
 
 def tensors_in(value, torch, seen=None):
@@ -237,45 +148,77 @@ def watch(model, recorder):
         module.register_forward_hook(leave, always_call=True)
 
 
-def step(torch, model, request, recorder, given, taken):
-    """One step of the phase."""
-    phase = request["phase"]
-    operators, marks = modes(torch, recorder)
-    cached = {"use_cache": phase in ("prefill", "decode")} if "use_cache" in taken else {}
-    last = {"logits_to_keep": 1} if phase in ("prefill", "decode") and "logits_to_keep" in taken else {}
-    if phase in ("prefill", "decode") and not last and request["sequence"] > 1:
+LEARNT = ("logits", "pred", "sample", "boxes", "reconstruct", "spectrogram", "waveform", "scores", "start", "end", "depth", "mask")
+PASSED_ON = ("past_key_values", "hidden_states", "attentions", "cross_attentions", "encoder_", "decoder_hidden", "vision_model_output", "text_model_output")
+CACHES = ("past_key_values", "cache_params", "state", "past_buckets_states")
+
+
+def learnt(torch, model, result):
+    """The outputs that a loss is made of: all that the class predicts, or its first."""
+    named = list(result.items()) if hasattr(result, "items") else [(str(i), each) for i, each in
+                                                                   enumerate(result if isinstance(result, (tuple, list)) else [result])]
+    named = [(name, each) for name, each in named if not name.startswith(PASSED_ON)]
+    outputs = [each for name, inner in named if any(word in name for word in LEARNT) for each in tensors_in(inner, torch)]
+    outputs = outputs or [each for _, inner in named for each in tensors_in(inner, torch)][:1]
+    if not outputs:
+        raise Refused(f"{type(model).__name__} gives nothing that could be trained")
+    return outputs
+
+
+def encoded(model, past, given):
+    """What the encoder left, as its own class gives it; its last states where it cannot be asked alone."""
+    from transformers.modeling_outputs import BaseModelOutput
+    try:
+        return model.get_encoder()(**given)
+    except Exception:  # an encoder that wants more than the model's own arguments
+        return BaseModelOutput(last_hidden_state=past.encoder_last_hidden_state)
+
+
+def step(torch, model, request, recorder, inputs, modes_of):
+    """One step of the phase; what it was given."""
+    phase, taken = request["phase"], inputs.taken
+    operators, marks = modes_of
+    caches = phase in ("prefill", "decode")
+    cached = {"use_cache": caches} if "use_cache" in taken else {}
+    last = {"logits_to_keep": 1} if caches and "logits_to_keep" in taken else {}
+    if caches and not last and request["sequence"] > 1 and any("lm_head" in name for name, _ in model.named_children()):
         recorder.assumed.add("the class makes logits of every position, also in prefill: they are counted")
     model.train(phase == "train")
+
+    def call(given, **more):
+        recorder.again()
+        return model(**given, **more)
+
     with operators, marks, torch.device("meta"):
         if phase == "train":
-            result = model(**given, **cached)
-            outputs = tensors_in(result if isinstance(result, (tuple, list)) else dict(result) if hasattr(result, "items") else [result], torch)
-            logits = [each for name, each in (result.items() if hasattr(result, "items") else []) if name in ("logits", "prediction_logits", "sample")]
-            outputs = [each for each in logits if isinstance(each, torch.Tensor) and each.grad_fn is not None] or outputs[:1]
-            if not outputs:
-                raise Refused(f"{type(model).__name__} gives nothing that could be trained")
+            given, result = inputs.tried(lambda given: call(given, **cached))
+            outputs = learnt(torch, model, result)
             torch.autograd.backward(outputs, [torch.empty_like(each) for each in outputs])
-            return
+            return given
         with torch.no_grad():
-            if phase == "decode" and request.get("context"):
-                if "past_key_values" not in taken and "cache_params" not in taken:
-                    raise Refused(f"{type(model).__name__} has no cache: it cannot decode")
-                recorder.on = False
-                text = "decoder_input_ids" if "decoder_input_ids" in given else next(iter(given))
-                before = dict(given)
-                before[text] = torch.zeros((request["batch"], request["context"]), dtype=torch.long)
-                past = model(**before, use_cache=True)
-                recorder.on = True
-                kept = getattr(past, "past_key_values", None)
-                if kept is None:
-                    raise Refused(f"{type(model).__name__} gave no cache: it cannot decode")
-                more = {"past_key_values": kept}
-                if getattr(past, "encoder_last_hidden_state", None) is not None and "encoder_outputs" in taken:
-                    more["encoder_outputs"] = (past.encoder_last_hidden_state,)
-                    given = {name: value for name, value in given.items() if name == text}
-                model(**given, **more, **cached, **last)
-            else:
-                model(**given, **cached, **last)
+            if phase != "decode" or not request.get("context"):
+                return inputs.tried(lambda given: call(given, **cached, **last))[0]
+            name = next((each for each in CACHES if each in taken), None)
+            if name is None:
+                raise Refused(f"{type(model).__name__} has no cache: it cannot decode")
+            recorder.on = False
+            before = Inputs(torch, model, request | {"sequence": request["context"], "encoder_sequence": inputs.encoder}, inputs.values, inputs.notes, recorder)
+            given, past = before.tried(lambda given: call(given, use_cache=True))
+            kept = getattr(past, name, None)
+            if kept is None:
+                raise Refused(f"{type(model).__name__} gave no cache: it cannot decode")
+            more = {name: kept}
+            text = next((each for each in ("decoder_input_ids", "input_ids") if each in given), None)
+            if text is None:
+                raise Refused(f"{type(model).__name__} takes no tokens: it cannot decode")
+            if getattr(past, "encoder_last_hidden_state", None) is not None and "encoder_outputs" in taken:
+                more["encoder_outputs"] = encoded(model, past, {each: given[each] for each in given if each != text})
+            elif text == "decoder_input_ids":
+                more |= {each: given[each] for each in given if each != text}
+            given = {text: inputs.tensor(((request["batch"], request["sequence"]), "id"))}
+            recorder.on = True
+            call(given, **more, **cached, **last)
+            return given
 
 
 def parameters(torch, model):
@@ -293,112 +236,45 @@ def parameters(torch, model):
     return total, parts
 
 
-def diffusers_inputs(torch, model, request, notes):
-    import inspect
-    config, batch = model.config, request["batch"]
-    taken = inspect.signature(model.forward).parameters
-    size = request.get("latent")
-    if not size and request.get("image"):
-        size = [request["image"][0] // 8, request["image"][1] // 8]
-        notes.append("a latent is an eighth of the picture in each direction")
-    if not size:
-        sample = config.get("sample_size")
-        size = [sample, sample] if isinstance(sample, int) else list(sample)[-2:] if isinstance(sample, (list, tuple)) else None
-    if not size:
-        raise Refused("its picture has no size in the config: give --image HxW or --latent HxW")
-    channels, text = config.get("in_channels", 4), request.get("encoder_sequence") or 77
-    floats = lambda *sizes: torch.zeros(sizes, dtype=model.dtype, device="meta")  # noqa: E731
-    patch = config.get("patch_size", 1)
-    patch = patch[-1] if isinstance(patch, (list, tuple)) else patch
-    given = {}
-    wide = config.get("joint_attention_dim") or config.get("cross_attention_dim") or config.get("caption_channels") or config.get("text_embed_dim") or config.get("text_dim")
-    wide = wide[0] if isinstance(wide, (list, tuple)) else wide
-    name = type(model).__name__
-    packed = "img_ids" in taken or name.startswith("QwenImage")
-    main = next((each for each in ("hidden_states", "sample", "x") if each in taken), None)
-    if main is None:
-        raise Refused(f"{name} takes {', '.join(taken)}: what that looks like is not known here")
-    frames = request.get("frames")
-    if packed:
-        rows = (size[0] // 2) * (size[1] // 2)
-        given[main] = floats(batch, rows, channels)
-        if "img_ids" in taken:
-            given["img_ids"] = floats(rows, 3)
-            given["txt_ids"] = floats(text, 3)
-    elif "3D" in name or "Video" in name or name.startswith(("Wan", "Mochi", "LTX", "CogVideo", "Allegro")):
-        frames = frames or 1
-        given[main] = floats(batch, frames, channels, *size) if name.startswith("CogVideo") else floats(batch, channels, frames, *size)
-    else:
-        given[main] = floats(batch, channels, *size)
-    if "timestep" in taken:
-        given["timestep"] = torch.zeros(batch, dtype=torch.long if "UNet" in name else model.dtype, device="meta")
-    if "encoder_hidden_states" in taken and wide:
-        given["encoder_hidden_states"] = floats(batch, text, wide)
-        notes.append(f"{text} text tokens (--encoder-seq)")
-    if "pooled_projections" in taken and config.get("pooled_projection_dim"):
-        given["pooled_projections"] = floats(batch, config["pooled_projection_dim"])
-    if "class_labels" in taken and (config.get("num_embeds_ada_norm") or config.get("num_class_embeds")) and "encoder_hidden_states" not in given:
-        given["class_labels"] = torch.zeros(batch, dtype=torch.long, device="meta")
-    if "guidance" in taken and config.get("guidance_embeds"):
-        given["guidance"] = floats(batch)
-    if config.get("addition_embed_type") == "text_time":
-        dim = config["projection_class_embeddings_input_dim"] - 6 * config["addition_time_embed_dim"]
-        given["added_cond_kwargs"] = {"text_embeds": floats(batch, dim), "time_ids": floats(batch, 6)}
-    elif "added_cond_kwargs" in taken and config.get("use_additional_conditions"):
-        given["added_cond_kwargs"] = {"resolution": floats(batch, 2), "aspect_ratio": floats(batch, 1)}
-    elif "added_cond_kwargs" in taken:
-        given["added_cond_kwargs"] = {"resolution": None, "aspect_ratio": None}
-    if "encoder_attention_mask" in taken and taken["encoder_attention_mask"].default is inspect.Parameter.empty:
-        given["encoder_attention_mask"] = floats(batch, text)
-    if name.startswith("QwenImage"):
-        given["img_shapes"] = [[(1, size[0] // 2, size[1] // 2)]] * batch
-        given["encoder_hidden_states_mask"] = torch.ones((batch, text), dtype=torch.long, device="meta")
-        given["txt_seq_lens"] = [text] * batch
-    rows = size[0] * size[1] // (patch * patch) if not packed else (size[0] // 2) * (size[1] // 2)
-    return given, taken, batch * rows * (frames or 1)
-
-
 def answer(config, request):
     import torch
     torch.set_num_threads(1)
-    notes = []
-    recorder = Recorder(torch)
+    torch.distributions.Distribution.set_default_validate_args(False)
+    autocast = torch.autocast.__init__
+    torch.autocast.__init__ = lambda self, kind, *args, **kwargs: autocast(self, "cpu" if kind == "meta" else kind, *args, **kwargs)
+    notes, recorder, values = [], Recorder(torch), Values(torch)
     if isinstance(config.get("_class_name"), str) and "model_type" not in config:
-        import diffusers
-        library, name = diffusers, config["_class_name"]
-        found = getattr(diffusers, name, None) if name.isidentifier() else None
-        if not isinstance(found, type) or not hasattr(found, "from_config") or not issubclass(found, torch.nn.Module):
-            raise Refused(f"diffusers {diffusers.__version__} has no model {name}")
-        if request["phase"] in ("prefill", "decode"):
-            raise Refused(f"{name} has no cache: --phase train or forward")
-        with torch.device("meta"):
-            model = found.from_config({key: value for key, value in config.items() if key != "quantization_config"})
-        given, taken, tokens = diffusers_inputs(torch, model, request, notes)
-        kind, attention = name, "sdpa"
+        library, model, inputs = diffusion_model(torch, config, request, values, notes, recorder)
+        kind, attention = type(model).__name__, "sdpa"
     else:
         import transformers
         transformers.logging.set_verbosity_error()
         library = transformers
-        found, made, notes = find_class(transformers, config, request.get("architecture"))
-        masks(torch, transformers, recorder)
-        model, attention = build(transformers, found, made, torch, request.get("attention") or "mfu")
-        given, taken = inputs_of(torch, model, request, notes)
-        tokens = next(iter(given.values())).shape
-        tokens = request["batch"] * request["sequence"] if len(tokens) == 2 else request["batch"]
-        kind = made.model_type
-    if attention == "eager" and request.get("attention") != "eager":
+        found, made, said = find_class(transformers, config, request.get("architecture"))
+        notes.extend(said)
+        masks(torch, transformers, recorder, values)
+        model, attention = build(transformers, found, made, torch)
+        inputs, kind = Inputs(torch, model, request, values, notes, recorder), made.model_type
+    if attention == "eager":
         notes.append("the class has no fused attention: its scores are counted over the whole square")
     total, parts = parameters(torch, model)
     active = active_parameters(model.config, total, parts)
     if active is None:
         notes.append("how many experts a token visits is not in the config: all parameters are called active")
     watch(model, recorder)
-    step(torch, model, request, recorder, given, taken)
+    given = step(torch, model, request, recorder, inputs, modes(torch, recorder, values))
+    if "input_ids" in given and "pixel_values" in inputs.taken and "pixel_values" not in given:
+        notes.append("no picture: text alone")
     notes.extend(sorted(recorder.assumed))
+    flat = [pair for name, each in given.items() for pair in ([(name, each)] if not isinstance(each, dict) else
+                                                              [(f"{name}.{key}", value) for key, value in each.items()])]
+    shapes = {name: list(each.shape) for name, each in flat if isinstance(each, torch.Tensor)}
+    notes.append("its inputs: " + ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items()))
     notes.append(f"counted by {library.__name__} {library.__version__} on torch {torch.__version__}, from the operators that {type(model).__name__} "
                  "runs; built without weights, network or code of the config (trust_remote_code is off)")
     return {"library": library.__name__, "version": library.__version__, "torch": str(torch.__version__), "type": kind,
-            "architecture": type(model).__name__, "parameters": total, "active": active or total, "parts": parts, "tokens": tokens, "notes": notes,
+            "architecture": type(model).__name__, "parameters": total, "active": active or total, "parts": parts,
+            "tokens": inputs.tokens(given), "notes": notes, "inputs": shapes,
             "operators": list(recorder.rows.values()), "stamps": stamps(library, torch)}
 
 
@@ -446,7 +322,7 @@ def main(config_text, request_text):
         said = {"problem": str(problem)}
     except ModuleNotFoundError as problem:
         missing = problem.name in ("torch", "transformers", "diffusers")
-        said = {"problem": f"{sys.executable} has no {problem.name}: install it there, or name another Python (--python)" if missing
+        said = {"missing": problem.name if missing else "", "problem": f"{sys.executable} has no {problem.name}: install it there, or name another Python (--python)" if missing
                 else f"the class needs a package that is not there: {problem.name or str(problem).splitlines()[0][:300]}"}
     except MemoryError:
         said = {"problem": f"building it takes more than {BYTES >> 30} GB of memory"}

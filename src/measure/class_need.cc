@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
+#include <filesystem>
 
 #include "base/digest.h"
 #include "base/embed.h"
@@ -15,12 +15,14 @@
 #include "base/process.h"
 #include "base/settings.h"
 #include "base/text.h"
+#include "class_price.h"
 #include "mfu/measure.h"
-#include "mfu/ops.h"
-#include "ops/formulas.h"
-#include "ops/request.h"
 
 MFU_EMBED(mfu_class_operators_py, MFU_MEASURE_DIR "/class_operators.py");
+MFU_EMBED(mfu_class_values_py, MFU_MEASURE_DIR "/class_values.py");
+MFU_EMBED(mfu_class_attention_py, MFU_MEASURE_DIR "/class_attention.py");
+MFU_EMBED(mfu_class_inputs_py, MFU_MEASURE_DIR "/class_inputs.py");
+MFU_EMBED(mfu_class_diffusers_py, MFU_MEASURE_DIR "/class_diffusers.py");
 MFU_EMBED(mfu_ask_class_py, MFU_MEASURE_DIR "/ask_class.py");
 
 namespace mfu {
@@ -28,6 +30,7 @@ namespace {
 
 constexpr std::chrono::minutes kPatience{10};
 constexpr std::uint64_t kMostAnswerBytes = 8u << 20;
+constexpr std::size_t kMostAnswers = 2000;  // kept at once
 
 std::string hexadecimal(std::string_view bytes) {
   std::string text;
@@ -68,6 +71,7 @@ std::string request_of(const ConfigOptions& config, const Workload& work,
   json.member("architecture", config.architecture);
   write_size(json, "image", options.image);
   write_size(json, "latent", options.latent);
+  json.member("frames", options.frames);
   json.key("overrides").begin_array();
   for (const auto& [key, value] : config.overrides) {
     json.begin_array().value(key).value(value).end_array();
@@ -91,7 +95,17 @@ bool still_true(const Json& answer) {
   return true;
 }
 
+// Where answers are kept: a folder that nobody else can write to; none where there is no such.
+std::optional<std::string> kept_folder() {
+  std::string folder = cache_directory() + "/classes";
+  if (!make_folder_of(folder).has_value() || !make_own_folder(folder).has_value()) return {};
+  return folder;
+}
+
 std::optional<Json> kept_answer(const std::string& path) {
+  struct stat seen{};
+  if (::lstat(path.c_str(), &seen) != 0 || !S_ISREG(seen.st_mode)) return std::nullopt;
+  if (seen.st_uid != ::geteuid() || (seen.st_mode & 022) != 0) return std::nullopt;
   Result<std::string> text = read_file(path, kMostAnswerBytes);
   if (!text.has_value()) return std::nullopt;
   Result<Json> answer = parse_json(*text, path);
@@ -99,120 +113,59 @@ std::optional<Json> kept_answer(const std::string& path) {
   return *answer;
 }
 
-// What a config says reaches the script as base64: nothing of it is ever read as code.
-std::string script_for(std::string_view config, std::string_view request) {
-  return fmt::format(
-      "{}\n{}\nimport base64\nmain(*(base64.b64decode(each).decode(\"utf-8\", \"replace\") for "
-      "each "
-      "in (\"{}\", \"{}\")))\n",
-      std::string_view(mfu_class_operators_py, mfu_class_operators_py_end),
-      std::string_view(mfu_ask_class_py, mfu_ask_class_py_end), base64(config), base64(request));
+// Keeps an answer. Where it cannot be kept, it is asked again. The oldest half goes when there are
+// too many.
+void keep(const std::string& folder, const std::string& path, std::string_view answer) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  std::vector<std::pair<fs::file_time_type, fs::path>> files;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    files.emplace_back(entry.last_write_time(none), entry.path());
+  }
+  if (files.size() >= kMostAnswers) {
+    std::ranges::sort(files);
+    for (std::size_t i = 0; i < files.size() / 2; ++i) fs::remove(files[i].second, none);
+  }
+  if (!write_file(path, answer).has_value()) return;
+  fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write, none);
 }
 
-// Asks, and keeps the answer.
-Result<Json> asked(const std::string& python, const std::string& script, const std::string& kept,
-                   std::string_view name) {
+// What a config says reaches the script as base64: nothing of it is ever read as code.
+std::string script_for(std::string_view config, std::string_view request) {
+  std::string script;
+  for (std::string_view part :
+       {std::string_view(mfu_class_operators_py, mfu_class_operators_py_end),
+        std::string_view(mfu_class_values_py, mfu_class_values_py_end),
+        std::string_view(mfu_class_attention_py, mfu_class_attention_py_end),
+        std::string_view(mfu_class_inputs_py, mfu_class_inputs_py_end),
+        std::string_view(mfu_class_diffusers_py, mfu_class_diffusers_py_end),
+        std::string_view(mfu_ask_class_py, mfu_ask_class_py_end)}) {
+    script.append(part).push_back('\n');
+  }
+  return fmt::format(
+      "{}import base64\nmain(*(base64.b64decode(each).decode(\"utf-8\", \"replace\") for "
+      "each in (\"{}\", \"{}\")))\n",
+      script, base64(config), base64(request));
+}
+
+Result<Json> asked(const std::string& python, const std::string& script, std::string_view name,
+                   std::string& text) {
   ProcessEnd end = run_command({python, "-"}, script, kPatience);
   if (!end.good()) {
-    std::string why = end.kind == ProcessEnd::Kind::not_started
-                          ? "cannot be started: name another Python (--python)"
-                          : end.describe() + " while it built the class";
-    return fail(ErrorCode::unsupported, fmt::format("{}: {} {}", name, python, why));
+    bool absent = end.kind == ProcessEnd::Kind::not_started;
+    std::string why = absent ? "cannot be started: name another Python (--python)"
+                             : end.describe() + " while it built the class";
+    return fail(absent ? ErrorCode::not_found : ErrorCode::unsupported,
+                fmt::format("{}: {} {}", name, python, why));
   }
   Json answer = MFU_TRY(parse_json(end.output, python));
   if (std::string problem = answer.text_at("problem"); !problem.empty()) {
-    return fail(ErrorCode::unsupported, fmt::format("{}: {}", name, printable(problem, 700)));
+    bool absent = !answer.text_at("missing").empty();
+    return fail(absent ? ErrorCode::not_found : ErrorCode::unsupported,
+                fmt::format("{}: {}", name, printable(problem, 900)));
   }
-  (void)write_file(kept, end.output);  // where it cannot be kept, it is asked again
+  text = std::move(end.output);
   return answer;
-}
-
-Part part_named(std::string_view name) {
-  for (std::size_t i = 0; i < kPartCount; ++i) {
-    if (name_of(static_cast<Part>(i)) == name) return static_cast<Part>(i);
-  }
-  return Part::mlp;
-}
-
-struct Priced {
-  FlopNeed need;
-  std::map<std::string, std::uint64_t> uncounted;  // calls by operator
-};
-
-// Nothing is recomputed: what a fused backward repeats of its scores is left out, as everywhere in
-// `mfu flops`.
-void add_cost(Priced& priced, Part part, FlopCount model, std::uint64_t calls) {
-  priced.need.model_flop += model * calls;
-  priced.need.hardware_flop += model * calls;
-  priced.need.by_part[part] += model * calls;
-}
-
-void add_attention(Priced& priced, const Json& row, std::uint64_t calls, bool backward) {
-  const auto& arguments = row.find("args")->elements();
-  if (arguments.empty()) return;
-  const Json& shape = arguments[0];
-  std::uint64_t pairs =
-      times(shape.count_at("pairs").value_or(0), shape.count_at("heads").value_or(0));
-  auto qk = static_cast<std::int64_t>(shape.count_at("qk").value_or(0));
-  auto v = static_cast<std::int64_t>(shape.count_at("v").value_or(0));
-  AttentionFlop flop =
-      backward ? attention_backward(pairs, qk, v) : attention_forward(pairs, qk, v);
-  add_cost(priced, Part::attention_scores, flop.model_flop, calls);
-}
-
-// A product of two activations inside an attention is its scores or its values.
-bool is_batched(std::string_view name) {
-  return name == "aten::bmm" || name == "aten::baddbmm";
-}
-
-void add_row(Priced& priced, const Json& row) {
-  std::string name = row.text_at("op");
-  std::uint64_t calls = row.count_at("calls").value_or(0);
-  const Json* given = row.find("args");
-  if (given == nullptr) return;
-  if (name.starts_with("attention")) {
-    return add_attention(priced, row, calls, name == "attention_backward");
-  }
-  const Operator* op = find_operator(name);
-  if (op == nullptr) {
-    if (looks_flop_carrying(name)) priced.uncounted[name] += calls;
-    return;
-  }
-  if (op->role == OperatorRole::uncounted) priced.uncounted[name] += calls;
-  if (op->role != OperatorRole::leaf && op->role != OperatorRole::cover) return;
-  ArgumentList arguments, result;
-  for (const Json& value : given->elements()) add(arguments, value);
-  if (const Json* first = row.find("result")) {
-    add(result, *first);
-  } else {
-    result.add_unknown();
-  }
-  Result<OperatorCost> cost = cost_of(*op, arguments.view(), result.view()[0]);
-  if (!cost.has_value()) {
-    priced.uncounted[name] += calls;
-    return;
-  }
-  Part part = part_named(row.text_at("part"));
-  if (part == Part::attention_projections && is_batched(name)) part = Part::attention_scores;
-  add_cost(priced, part, cost->model_flop, calls);
-}
-
-Priced priced_of(const Json& answer) {
-  Priced priced;
-  if (const Json* rows = answer.find("operators")) {
-    for (const Json& row : rows->elements()) add_row(priced, row);
-  }
-  priced.need.tokens = answer.count_at("tokens").value_or(0);
-  if (const Json* notes = answer.find("notes")) {
-    for (const Json& note : notes->elements()) {
-      if (note.string() != nullptr) priced.need.notes.push_back(printable(*note.string(), 400));
-    }
-  }
-  for (const auto& [name, calls] : priced.uncounted) {
-    priced.need.notes.push_back(
-        fmt::format("{} ran {} times and is not counted", printable(name, 100), calls));
-  }
-  return priced;
 }
 
 ClassNeed need_of(const Json& answer) {
@@ -230,7 +183,19 @@ ClassNeed need_of(const Json& answer) {
   }
   found.parameters.embedding = found.parameters.by_part[Part::embedding] +
                                found.parameters.by_part[Part::position_embedding];
-  found.need = priced_of(answer).need;
+  found.need.tokens = answer.count_at("tokens").value_or(0);
+  if (const Json* notes = answer.find("notes")) {
+    for (const Json& note : notes->elements()) {
+      if (note.string() != nullptr) found.need.notes.push_back(printable(*note.string(), 400));
+    }
+  }
+  if (const Json* inputs = answer.find("inputs")) {
+    for (const auto& [name, sizes] : inputs->members()) {
+      auto& [input, shape] = found.inputs.emplace_back(printable(name, 100), 0);
+      for (const Json& size : sizes.elements()) shape.push_back(size.count().value_or(0));
+    }
+  }
+  price_operators(answer, found);
   return found;
 }
 
@@ -251,13 +216,24 @@ Result<void> check_asked(const Workload& work) {
 Result<ClassNeed> ask_class(const std::string& path, const ConfigOptions& config,
                             const Workload& work, const ClassOptions& options) {
   MFU_TRY(check_asked(work));
-  ConfigText text = MFU_TRY(read_config_text(path));
+  return ask_class(MFU_TRY(read_config_text(path)), config, work, options);
+}
+
+Result<ClassNeed> ask_class(const ConfigText& text, const ConfigOptions& config,
+                            const Workload& work, const ClassOptions& options) {
+  MFU_TRY(check_asked(work));
   std::string python = found_on_path(options.python);
   std::string script = script_for(text.text, request_of(config, work, options));
-  std::string kept = fmt::format("{}/classes/{}.json", cache_directory(),
+  std::optional<std::string> folder = kept_folder();
+  std::string kept = fmt::format("{}/{}.json", folder.value_or(""),
                                  hexadecimal(fmt::format("{}\n{}", python, script)));
-  std::optional<Json> answer = kept_answer(kept);
-  if (!answer) answer = MFU_TRY(asked(python, script, kept, text.path));
+  std::optional<Json> answer;
+  if (folder) answer = kept_answer(kept);
+  if (!answer) {
+    std::string said;
+    answer = MFU_TRY(asked(python, script, text.path, said));
+    if (folder) keep(*folder, kept, said);
+  }
   ClassNeed found = need_of(*answer);
   found.name = text.name;
   return found;

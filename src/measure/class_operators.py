@@ -1,4 +1,4 @@
-"""What a class runs, operator by operator: the first half of the script that ask_class.py ends (measure/class_need.cc joins them)."""
+"""What a class runs, operator by operator: the first part of the script that ask_class.py ends (measure/class_need.cc joins them)."""
 
 import json
 import os
@@ -66,6 +66,14 @@ class Recorder:
 
     def __init__(self, torch):
         self.torch, self.rows, self.stack, self.assumed, self.on = torch, {}, [], set(), True
+        self.seen = 0  # operators of this call, counted or not
+
+    def again(self):
+        """What a call that failed left is forgotten."""
+        if self.on:
+            self.rows.clear()
+        self.stack.clear()
+        self.seen = 0
 
     def part(self):
         node = self.torch._C._current_autograd_node()
@@ -104,38 +112,66 @@ class Recorder:
             raise Refused("it runs more than 20,000 different operators")
 
 
-def modes(torch, recorder):
+def modes(torch, recorder, values):
     """What sees operators below autograd, and what marks autograd's nodes with the part that made them."""
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    skipped = {"aten::detach", "aten::view", "aten::t", "aten::transpose", "aten::expand", "aten::_unsafe_view", "aten::clone", "aten::permute",
-               "aten::slice", "aten::unsqueeze", "aten::select", "aten::add", "aten::mul", "aten::empty", "aten::reshape", "aten::squeeze", "aten::alias"}
+    def read(tensor, what):
+        twin = values.of(tensor)
+        if twin is not None:
+            return what(twin)
+        recorder.assumed.add("a value that the class reads from its activations is taken as 0")
+        return False if tensor.dtype == torch.bool else 0.0 if tensor.is_floating_point() else 0
 
     class Operators(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
+            recorder.seen += 1
             name = func._schema.name
-            if name == "aten::_local_scalar_dense":
-                recorder.assumed.add("values that the class reads from its inputs are taken as 0")
-                return False if args[0].dtype == torch.bool else 0
-            if name in ("aten::equal", "aten::is_nonzero"):
-                recorder.assumed.add("values that the class reads from its inputs are taken as 0")
+            if name in ("aten::_local_scalar_dense", "aten::item"):
+                return read(args[0], lambda twin: twin.item())
+            if name in ("aten::equal", "aten::is_nonzero", "aten::allclose"):
+                if all(values.known(each) for each in tensors_of(torch, args)):
+                    return values.run(func, args, kwargs)
+                recorder.assumed.add("a value that the class reads from its activations is taken as 0")
                 return False
-            result = func(*args, **kwargs)
-            if recorder.on and name not in skipped:
+            if name == "aten::_to_copy" and args[0].device.type == "meta" and torch.device(kwargs.get("device") or "meta").type == "cpu":
+                kwargs = dict(kwargs, device=torch.device("cpu" if values.known(args[0]) else "meta"))
+                return func(values.of(args[0]) if values.known(args[0]) else args[0], **kwargs)
+            try:
+                result = func(*args, **kwargs)
+            except (RuntimeError, NotImplementedError) as problem:  # by values, or of two devices
+                result = mixed(func, name, args, kwargs, problem)
+            if recorder.on and find_cost(name):
                 listed = [kwargs[a.name] if a.name in kwargs else args[i] if i < len(args) else a.default_value
                           for i, a in enumerate(func._schema.arguments)]
                 first = result[0] if isinstance(result, (tuple, list)) and result else result
                 recorder.add(name, [recorder.argument(each) for each in listed],
                              recorder.argument(first) if isinstance(first, torch.Tensor) else None)
+            elif name not in UNVALUED:
+                values.follow(func, name, args, kwargs, result)
             return result
+
+    def mixed(func, name, args, kwargs, problem):
+        both = {each.device.type for each in tensors_of(torch, args)}
+        if both == {"cpu", "meta"} and not func._schema.is_mutable:
+            on_meta = lambda each: values.made(each) if isinstance(each, torch.Tensor) and each.device.type == "cpu" else (  # noqa: E731
+                [on_meta(inner) for inner in each] if isinstance(each, (list, tuple)) and any(isinstance(i, torch.Tensor) for i in each) else each)
+            args = tuple(on_meta(each) for each in args)
+            try:
+                return func(*args, **kwargs)
+            except (RuntimeError, NotImplementedError) as again:
+                problem = again
+        return values.rescue(func, name, args, kwargs, problem)
 
     class Marks(TorchFunctionMode):
         def __torch_function__(self, func, types, args=(), kwargs=None):
             kwargs = kwargs or {}
             if func is torch.nn.functional.scaled_dot_product_attention:
-                return fused(torch, recorder, *args, **kwargs)
+                return fused(torch, recorder, values, *args, **kwargs)
+            if func in (torch.tensor, torch.as_tensor) and torch.device(kwargs.get("device") or "cpu").type == "meta":
+                return listed(func, args, kwargs)
             result = func(*args, **kwargs)
             if recorder.stack:
                 for each in result if isinstance(result, (tuple, list)) else (result,):
@@ -143,7 +179,30 @@ def modes(torch, recorder):
                         mark(each.grad_fn, recorder.outer())
             return result
 
+    def listed(func, args, kwargs):
+        if args and isinstance(args[0], torch.Tensor):
+            return func(*args, **kwargs)
+        try:
+            return func(*args, **(kwargs | {"device": "cpu"})).to("meta")
+        except Exception:  # of tensors whose values are not known
+            return func(*args, **kwargs)
+
     return Operators(), Marks()
+
+
+UNVALUED = {"aten::detach", "aten::view", "aten::t", "aten::transpose", "aten::expand", "aten::_unsafe_view", "aten::permute", "aten::slice",
+            "aten::unsqueeze", "aten::select", "aten::squeeze", "aten::alias", "aten::split", "aten::split_with_sizes", "aten::unbind",
+            "aten::native_layer_norm", "aten::_softmax", "aten::native_dropout", "aten::silu", "aten::gelu", "aten::embedding"}
+PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "mv", "dot", "solve", "rnn", "lstm", "gru", "einsum", "bilinear", "cdist", "addbmm",
+            "addr", "ger", "outer", "fft", "grid_sampler", "lu", "cholesky", "inv", "svd", "qr", "eig")
+COSTS = {}
+
+
+def find_cost(name):
+    """Whether an operator may multiply: what it costs is for ops/ to say."""
+    if name not in COSTS:
+        COSTS[name] = not name.startswith("aten::") or any(word in name for word in PRODUCTS)
+    return COSTS[name]
 
 
 def mark(node, part):
@@ -154,103 +213,3 @@ def mark(node, part):
             continue
         at.metadata["mfu_part"] = part
         waiting.extend(each for each, _ in at.next_functions)
-
-
-AREAS = {}  # of mask tensors, by their storage: pairs attended of one sequence, of one head
-
-
-def storage_of(tensor):
-    return tensor.untyped_storage()._cdata
-
-
-def pairs_of(query, key, mask, causal):
-    """Attended pairs of all sequences, one head; and whether that is known."""
-    rows, columns = query.shape[-2], key.shape[-2]
-    batch = 1
-    for size in query.shape[:-3]:
-        batch *= size
-    if mask is not None:
-        area = AREAS.get(storage_of(mask))
-        if area is not None and area[1:] == (rows, columns):
-            return batch * area[0], True
-        return batch * rows * columns, False
-    if causal:  # torch's: the first row sees the first key
-        seen = min(rows, columns)
-        return batch * (seen * (seen + 1) // 2 + max(0, rows - columns) * columns), True
-    return batch * rows * columns, True
-
-
-def fused(torch, recorder, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
-    pairs, known = pairs_of(query, key, attn_mask, is_causal)
-    if not known:
-        recorder.assumed.add("an attention's mask is a tensor whose values are not known: all pairs are counted")
-    row = {"pairs": pairs, "heads": query.shape[-3], "qk": query.shape[-1], "v": value.shape[-1], "t": dtype_name(query.dtype)}
-
-    class Attention(torch.autograd.Function):
-        @staticmethod
-        def forward(context, query, key, value):
-            context.shapes = query, key, value
-            recorder.add("attention", [row])
-            return query.new_empty((*query.shape[:-1], value.shape[-1]))
-
-        @staticmethod
-        def backward(context, gradient):
-            recorder.add("attention_backward", [row])
-            return tuple(torch.empty_like(each) for each in context.shapes)
-
-    return Attention.apply(query, key, value)
-
-
-def masks(torch, transformers, recorder):
-    """Registers an attention of ours: fused, with masks whose true area is worked out from the rule that makes them."""
-    from transformers import masking_utils
-    from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
-    made = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS["sdpa"]
-
-    def area(rule, rows, columns, first, offset):
-        if rows * columns > 1 << 28:
-            return None
-        pairs = 0
-        with torch.device("cpu"), torch.utils._python_dispatch._disable_current_modes():
-            keys = torch.arange(columns) + offset
-            zero = torch.zeros((), dtype=torch.long)
-            for start in range(0, rows, 512):
-                queries = torch.arange(start, min(rows, start + 512)) + first
-                seen = rule(zero, zero, queries[:, None], keys[None, :])
-                seen = torch.as_tensor(seen).expand(queries.shape[0], columns)
-                pairs += int(seen.sum())
-        return pairs
-
-    def mask(*args, **kwargs):
-        import inspect
-        bound = inspect.signature(made).bind(*args, **kwargs).arguments
-        rows, first = bound.get("q_length"), bound.get("q_offset", 0)
-        position = bound.get("cache_position")
-        if rows is None and position is not None:
-            rows, first = position.shape[0], bound.get("kv_length") - position.shape[0]
-        rule = bound.get("mask_function", masking_utils.causal_mask_function)
-        columns, offset = bound["kv_length"], bound.get("kv_offset", 0)
-        batch = bound["batch_size"]
-        result = torch.empty((batch, 1, rows, columns), dtype=torch.bool, device="meta")
-        try:
-            pairs = area(rule, int(rows), int(columns), int(first), int(offset))
-        except Exception:  # a rule that looks at a tensor's values
-            pairs = None
-        if pairs is not None:
-            AREAS[storage_of(result)] = (pairs, int(rows), int(columns))
-            KEPT.append(result)
-        return result
-
-    def attention(module, query, key, value, attention_mask=None, scaling=None, is_causal=None, **_):
-        causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
-        causal = bool(causal) and query.shape[2] > 1 and attention_mask is None
-        result = fused(torch, recorder, query, key, value, attention_mask, is_causal=causal)
-        return result.transpose(1, 2).contiguous(), None
-
-    if hasattr(masking_utils, "find_packed_sequence_indices"):
-        masking_utils.find_packed_sequence_indices = lambda *_, **__: None  # no row holds several sequences
-    ALL_ATTENTION_FUNCTIONS.register("mfu", attention)
-    masking_utils.ALL_MASK_ATTENTION_FUNCTIONS.register("mfu", mask)
-
-
-KEPT = []  # masks stay alive, so that no other gets their storage

@@ -215,6 +215,21 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
   return report;
 }
 
+namespace {
+ConventionCount count_of(const ClassNeed& need, Convention convention) {
+  switch (convention) {
+    case Convention::exact:
+      return {need.need.model_flop, need.need.hardware_flop, ""};
+    case Convention::flopcounter:
+      return {need.flopcounter, need.flopcounter, ""};
+    case Convention::flopcounter_fused:
+      return {need.flopcounter_fused, need.flopcounter_fused, ""};
+    default:
+      return {};
+  }
+}
+}  // namespace
+
 Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& question) {
   bool partly = question.training.lora_rank != 0 || !question.training.frozen.empty();
   std::string_view what = partly          ? "frozen weights and adapters"
@@ -237,22 +252,26 @@ Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& questi
   report.flop_by_part = need.need.by_part;
   report.notes = need.need.notes;
   report.notes.emplace_back("what a step moves is not counted: bytes and MBU are unknown");
-  if (question.convention == Convention::exact) {
-    report.model_flop = need.need.model_flop;
-    report.hardware_flop = need.need.hardware_flop;
-  } else {
+  report.tensors = need.inputs;
+  ConventionCount chosen = count_of(need, question.convention);
+  report.model_flop = chosen.model_flop;
+  report.hardware_flop = chosen.hardware_flop;
+  if (!chosen.model_flop) {
     report.notes.push_back(fmt::format("{}: is not defined for a model that its class counted",
                                        describe(question.convention).name));
   }
   if (question.every_convention) {
     for (Convention each : all_conventions()) {
-      bool exact = each == Convention::exact;
-      ConventionCount count;
-      if (exact) count = {need.need.model_flop, need.need.hardware_flop, ""};
-      report.conventions.push_back(
-          {each, std::move(count), exact ? std::optional(1.0) : std::nullopt});
+      ConventionCount count = count_of(need, each);
+      std::optional<double> ratio;
+      if (count.model_flop && need.need.model_flop > FlopCount(0)) {
+        ratio = count.model_flop->to_double() / need.need.model_flop.to_double();
+      }
+      report.conventions.push_back({each, std::move(count), ratio});
     }
-    report.notes.emplace_back("conventions are not defined for a model that its class counted");
+    report.notes.emplace_back(
+        "of a model that its class counted, exact, flopcounter and flopcounter-fused are defined");
+    report.notes.insert(report.notes.end(), need.differences.begin(), need.differences.end());
   }
   if (report.model_flop && report.tokens > 0) {
     report.flop_per_token = report.model_flop->to_double() / static_cast<double>(report.tokens);

@@ -40,6 +40,15 @@ void write_input(JsonWriter& json, const NeedReport& report) {
   }
   json.member("encoder_sequence", report.work.encoder_sequence);
   json.member("images", report.work.images);
+  if (!report.tensors.empty()) {
+    json.key("tensors").begin_object();
+    for (const auto& [name, sizes] : report.tensors) {
+      json.key(name).begin_array();
+      for (std::uint64_t size : sizes) json.value(size);
+      json.end_array();
+    }
+    json.end_object();
+  }
   json.end_object();
 }
 

@@ -1,0 +1,154 @@
+#include "class_price.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "base/text.h"
+#include "mfu/ops.h"
+#include "ops/formulas.h"
+#include "ops/request.h"
+
+namespace mfu {
+namespace {
+
+struct Count {
+  FlopCount exact, eager, fused;  // ours; torch's counter with eager attention; with fused
+};
+
+struct Priced {
+  ClassNeed& found;
+  std::map<std::string, std::uint64_t> uncounted;  // calls by operator
+  std::map<std::string, Count> differing;          // by what torch's counter takes otherwise
+};
+
+// Nothing is recomputed: what a fused backward repeats of its scores is left out, as everywhere in
+// `mfu flops`.
+void add_cost(Priced& priced, Part part, const Count& each, std::uint64_t calls) {
+  FlopNeed& need = priced.found.need;
+  need.model_flop += each.exact * calls;
+  need.hardware_flop += each.exact * calls;
+  need.by_part[part] += each.exact * calls;
+  priced.found.flopcounter += each.eager * calls;
+  priced.found.flopcounter_fused += each.fused * calls;
+}
+
+void add_difference(Priced& priced, const std::string& what, const Count& each,
+                    std::uint64_t calls) {
+  if (each.exact == each.eager) return;
+  Count& sum = priced.differing[what];
+  sum.exact += each.exact * calls;
+  sum.eager += each.eager * calls;
+}
+
+void add_attention(Priced& priced, const Json& row, std::uint64_t calls, bool backward) {
+  const auto& arguments = row.find("args")->elements();
+  if (arguments.empty()) return;
+  const Json& shape = arguments[0];
+  std::uint64_t pairs = shape.count_at("pairs").value_or(0);
+  std::uint64_t full = shape.count_at("full").value_or(0);
+  auto qk = static_cast<std::int64_t>(shape.count_at("qk").value_or(0));
+  auto v = static_cast<std::int64_t>(shape.count_at("v").value_or(0));
+  auto flop = backward ? [](std::uint64_t p, std::int64_t a,
+                            std::int64_t b) { return attention_backward(p, a, b); }
+                       : [](std::uint64_t p, std::int64_t a, std::int64_t b) {
+                           return attention_forward(p, a, b);
+                         };
+  AttentionFlop square = flop(full, qk, v);
+  Count count{flop(pairs, qk, v).model_flop, square.model_flop, square.hardware_flop};
+  add_cost(priced, Part::attention_scores, count, calls);
+  add_difference(priced, "pairs that an attention mask leaves out", count, calls);
+}
+
+// A product of two activations inside an attention is its scores or its values.
+bool is_batched(std::string_view name) {
+  return name == "aten::bmm" || name == "aten::baddbmm";
+}
+
+// What torch.utils.flop_counter has a formula for, of operators that run on the meta device; and
+// grouped products, since its convention takes experts as batched ones.
+constexpr std::array kCounted{"aten::mm",           "aten::addmm",       "aten::bmm",
+                              "aten::baddbmm",      "aten::_scaled_mm",  "aten::convolution",
+                              "aten::_convolution", "aten::_grouped_mm", "aten::_scaled_grouped_mm",
+                              "aten::grouped_mm"};
+
+// Arguments of aten::convolution_backward.
+constexpr std::size_t kGroups = 9, kAskedFor = 10;
+
+FlopCount by_counter(std::string_view name, const Json& arguments, FlopCount exact) {
+  if (std::ranges::find(kCounted, name) != kCounted.end()) return exact;
+  if (name != "aten::convolution_backward") return {};
+  const auto& values = arguments.elements();
+  if (values.size() <= kAskedFor) return exact;
+  // It leaves the groups out of the weight's gradient.
+  std::vector<std::int64_t> asked = integers_of(values[kAskedFor].find("list"));
+  if (asked.size() < 2 || asked[1] == 0) return exact;
+  FlopCount one = asked[0] != 0 ? FlopCount(exact.low() / 2) : exact;
+  return exact - one + one * static_cast<std::uint64_t>(integer_of(values[kGroups]));
+}
+
+void add_row(Priced& priced, const Json& row) {
+  std::string name = row.text_at("op");
+  std::uint64_t calls = row.count_at("calls").value_or(0);
+  const Json* given = row.find("args");
+  if (given == nullptr) return;
+  if (name.starts_with("attention")) {
+    return add_attention(priced, row, calls, name == "attention_backward");
+  }
+  const Operator* op = find_operator(name);
+  if (op == nullptr) {
+    if (looks_flop_carrying(name)) priced.uncounted[name] += calls;
+    return;
+  }
+  if (op->role == OperatorRole::uncounted) priced.uncounted[name] += calls;
+  if (op->role != OperatorRole::leaf && op->role != OperatorRole::cover) return;
+  ArgumentList arguments, result;
+  for (const Json& value : given->elements()) add(arguments, value);
+  if (const Json* first = row.find("result")) {
+    add(result, *first);
+  } else {
+    result.add_unknown();
+  }
+  Result<OperatorCost> cost = cost_of(*op, arguments.view(), result.view()[0]);
+  if (!cost.has_value()) {
+    priced.uncounted[name] += calls;
+    return;
+  }
+  Part part = part_named(row.text_at("part"));
+  if (part == Part::attention_projections && is_batched(name)) part = Part::attention_scores;
+  FlopCount counted = by_counter(name, *given, cost->model_flop);
+  Count count{cost->model_flop, counted, counted};
+  add_cost(priced, part, count, calls);
+  add_difference(priced, name, count, calls);
+}
+
+}  // namespace
+
+Part part_named(std::string_view name) {
+  for (std::size_t i = 0; i < kPartCount; ++i) {
+    if (name_of(static_cast<Part>(i)) == name) return static_cast<Part>(i);
+  }
+  return Part::mlp;
+}
+
+void price_operators(const Json& answer, ClassNeed& found) {
+  Priced priced{found, {}, {}};
+  if (const Json* rows = answer.find("operators")) {
+    for (const Json& row : rows->elements()) add_row(priced, row);
+  }
+  for (const auto& [name, calls] : priced.uncounted) {
+    found.need.notes.push_back(
+        fmt::format("{} ran {} times and is not counted", printable(name, 100), calls));
+  }
+  for (const auto& [what, count] : priced.differing) {
+    bool more = count.eager > count.exact;
+    FlopCount by = more ? count.eager - count.exact : count.exact - count.eager;
+    found.differences.push_back(fmt::format("flopcounter counts {} {} FLOP for {}",
+                                            by.to_string(), more ? "more" : "fewer",
+                                            printable(what, 100)));
+  }
+}
+
+}  // namespace mfu

@@ -1,0 +1,138 @@
+"""What is known of values on the meta device: part of the script that ask_class.py ends.
+
+Positions, masks, lengths and grids decide what a class computes, and come from the inputs' shapes. Each meta storage whose
+values are known has a twin in memory. An operator whose inputs are all known runs on the twins too. Views and changes in
+place need nothing more, since twins lie in memory as their tensors would."""
+
+MOST_KNOWN = 1 << 22  # values of one tensor
+MOST_KNOWN_BYTES = 1 << 30  # of all tensors
+
+RANDOM = ("rand", "bernoulli", "dropout", "multinomial", "normal", "uniform", "exponential", "poisson")
+FILLED = {"zeros_like": 0, "new_zeros": 0, "ones_like": 1, "new_ones": 1}
+
+
+def tensors_of(torch, values):
+    for each in values:
+        if isinstance(each, torch.Tensor):
+            yield each
+        elif isinstance(each, (list, tuple)):
+            yield from tensors_of(torch, each)
+
+
+class Values:
+    def __init__(self, torch):
+        self.torch, self.twins, self.held = torch, {}, 0
+
+    def known(self, tensor):
+        return tensor.device.type != "meta" or self.twins.get(tensor.untyped_storage()._cdata, (None, None))[1] is not None
+
+    def of(self, tensor):
+        """A tensor in memory with the values of this one; none where they are not known."""
+        if tensor.device.type != "meta":
+            return tensor.detach()
+        twin = self.twins.get(tensor.untyped_storage()._cdata, (None, None))[1]
+        if twin is None:
+            return None
+        made = self.torch.empty(0, dtype=tensor.dtype, device="cpu")
+        return made.set_(twin, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+    def keep(self, tensor, twin):
+        """The tensor has these values. What was kept holds its storage, so that no other gets its place."""
+        storage = tensor.untyped_storage()
+        if self.held + storage.nbytes() > MOST_KNOWN_BYTES:
+            return
+        made = self.torch.zeros(storage.nbytes() // tensor.element_size(), dtype=tensor.dtype, device="cpu")
+        view = made.as_strided(tensor.size(), tensor.stride(), tensor.storage_offset())
+        if 0 in tensor.stride() and tensor.numel() > 1:
+            return  # a fresh tensor never overlaps itself
+        view.copy_(twin)
+        self.held += storage.nbytes()
+        self.twins[storage._cdata] = (storage, made.untyped_storage())
+
+    def forget(self, tensor):
+        storage = tensor.untyped_storage()
+        if storage._cdata in self.twins:
+            self.twins[storage._cdata] = (storage, None)
+
+    def swapped(self, value):
+        torch = self.torch
+        if isinstance(value, torch.Tensor):
+            return self.of(value)
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.swapped(each) for each in value) if type(value) in (list, tuple) else value
+        if isinstance(value, torch.device):
+            return torch.device("cpu")
+        return value
+
+    def run(self, func, args, kwargs):
+        return func(*[self.swapped(each) for each in args], **{name: self.swapped(each) for name, each in kwargs.items()})
+
+    def follow(self, func, name, args, kwargs, result):
+        """After an operator ran on meta: its result's values, where its inputs' are known."""
+        torch = self.torch
+        given = list(tensors_of(torch, args)) + list(tensors_of(torch, kwargs.values()))
+        written = [arg for arg, spec in zip(args, func._schema.arguments) if spec.alias_info is not None and spec.alias_info.is_write]
+        known = all(self.known(each) for each in given)
+        if written:
+            if not known or any(word in name for word in RANDOM):
+                for each in tensors_of(torch, written):
+                    self.forget(each)
+            elif any(each.device.type == "meta" for each in tensors_of(torch, written)):
+                self.run(func, args, kwargs)
+            return
+        fresh = [each for each in tensors_of(torch, result if isinstance(result, (tuple, list)) else (result,)) if each.device.type == "meta"]
+        if not fresh or any(each.numel() > MOST_KNOWN for each in fresh):
+            return
+        if any(spec.alias_info is not None for spec in func._schema.returns):
+            if given and given[0].device.type == "meta":
+                return  # a view
+        short = name.removeprefix("aten::")
+        if short in FILLED and len(fresh) == 1:
+            if fresh[0].untyped_storage()._cdata not in self.twins:
+                self.keep(fresh[0], torch.full((), FILLED[short], dtype=fresh[0].dtype, device="cpu"))
+            return
+        if not known or any(word in name for word in RANDOM) or (given and short.startswith("empty")):
+            return
+        try:
+            twin = self.run(func, args, kwargs)
+        except Exception:  # an operator that has no kernel in memory, say of this type
+            return
+        for meta, real in zip(fresh, tensors_of(torch, twin if isinstance(twin, (tuple, list)) else (twin,))):
+            if meta.shape == real.shape:
+                self.keep(meta, real)
+
+    def rescue(self, func, name, args, kwargs, problem):
+        """An operator whose result's size depends on values: by the values, where they are known."""
+        torch = self.torch
+        given = list(tensors_of(torch, args)) + list(tensors_of(torch, kwargs.values()))
+        if given and all(self.known(each) for each in given):
+            real = self.run(func, args, kwargs)
+            many = isinstance(real, (tuple, list))
+            made = [self.made(each) if isinstance(each, torch.Tensor) else each for each in (real if many else (real,))]
+            return type(real)(made) if many and type(real) in (tuple, list) else tuple(made) if many else made[0]
+        if name in ("aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"):
+            places = []
+            for each in args[1]:
+                if each is not None and each.dtype in (torch.bool, torch.uint8):
+                    mask = self.of(each)
+                    if mask is None:
+                        break
+                    places.extend(self.made(axis) for axis in mask.nonzero(as_tuple=True))
+                else:
+                    places.append(each)
+            else:
+                return func(args[0], places, *args[2:], **kwargs)
+        if name == "aten::masked_select" and self.known(args[1]):
+            return args[0].new_empty(int(self.of(args[1]).expand(torch.broadcast_shapes(args[0].shape, args[1].shape)).sum()))
+        if name in ("aten::repeat_interleave",) and self.known(kwargs.get("repeats", args[0])):
+            return None
+        if any(word in name for word in ("nonzero", "masked_select", "unique", "index", "bincount", "repeat_interleave")):
+            raise Refused(f"it picks rows by the values of its activations ({name}): without weights nobody knows how many") from None
+        raise problem
+
+    def made(self, real):
+        """A meta tensor with these values."""
+        tensor = self.torch.empty_like(real, device="meta", memory_format=self.torch.contiguous_format)
+        if real.numel() <= MOST_KNOWN:
+            self.keep(tensor, real)
+        return tensor
