@@ -105,9 +105,13 @@ void mfu_observer_function(int change);      // a custom autograd Function runs 
 void mfu_observer_create_graph(int change);  // a backward with create_graph, for the whole process
 // A backward begins. `leaves` says whether it adds its gradients to the parameters.
 void mfu_observer_accumulate(int leaves);
-// `seen` is called once for each model that runs a pass, on the thread that runs it.
+// `seen` is called once for each model that runs a pass, on the thread that runs it. With 0xFFFF it
+// asks whether a module runs the pass that began; only then name_model() is called.
 void mfu_observer_models(void (*seen)(uint32_t model));
-// The answer to it: the model's class (NULL: keep the name) and whether it is in training mode now.
+// `same` is called where a model's first weight is used again. It returns 1 if the module's call
+// that it saw last still runs; otherwise it returns 0 and remembers the call that runs now.
+void mfu_observer_calls(int (*same)(void));
+// The answer to `seen`: the class (NULL: keep the name) and whether it is in training mode now.
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
 // `owns` is called when a pass has made its logits and something else runs. It answers whether the
 // outermost module that runs in this thread is that model, or owns the embedding table whose

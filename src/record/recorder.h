@@ -26,7 +26,7 @@ struct CallCost {
   std::uint64_t hardware_flop = 0;
   std::uint64_t model_flop = 0;
   std::uint64_t recomputed_flop = 0;
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = 0, calls = 1;
 };
 
 struct RecorderOptions {
@@ -130,7 +130,7 @@ class Recorder {
     word.store(word.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
   }
   static void add(RegionBlock& block, RegionCell& cell, const CallCost& cost) {
-    add(cell.calls, 1);
+    add(cell.calls, cost.calls);
     add(block, cell.hardware_low, cell.hardware_high, cost.hardware_flop);
     add(block, cell.model_low, cell.model_high, cost.model_flop);
     if (cost.recomputed_flop != 0) {

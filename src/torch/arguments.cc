@@ -6,6 +6,7 @@
 #include "torch/kernel.h"
 #include "torch/late_lengths.h"
 #include "torch/mask_area.h"
+#include "torch/mask_later.h"
 #include "torch/padding.h"
 #include "torch/pass_bytes.h"
 
@@ -226,25 +227,50 @@ void note_kind(Thread& thread, const Operator& row, const Arguments& given) noex
   }
 }
 
-// A mask leaves part of the rectangle out: executed, but not needed.
-std::uint64_t needed_of(const Operator& row, const Arguments& arguments, std::uint64_t flop) {
+const at::Tensor* mask_of(const Operator& row, const Arguments& arguments) {
   std::optional<std::size_t> place = mask_argument(row, arguments.view().size());
-  if (!place || *place >= arguments.view().size()) return flop;
+  if (!place || *place >= arguments.view().size()) return nullptr;
   const at::Tensor* mask = arguments.tensor(*place);
-  if (mask == nullptr || !mask->defined()) return flop;
-  std::optional<MaskArea> area = area_of_mask(*mask);
+  return mask != nullptr && mask->defined() ? mask : nullptr;
+}
+
+void say_rectangle() {
+  static std::atomic<bool> said{false};
+  if (said.exchange(true)) return;
+  Recorder::process().fact("note",
+                           "the values of an attention mask were not at hand: its attention is "
+                           "counted over the full rectangle");
+}
+
+// A mask leaves part of the rectangle out: executed, but not needed.
+std::uint64_t needed_of(const at::Tensor& mask, std::uint64_t flop) {
+  std::optional<MaskArea> area = area_of_mask(mask);
   if (!area) {
-    static std::atomic<bool> said{false};
-    if (!said.exchange(true)) {
-      Recorder::process().fact("note",
-                               "the values of an attention mask were not at hand: its attention is "
-                               "counted over the full rectangle");
-    }
+    say_rectangle();
     return flop;
   }
   // The mask is the same for every head and batch it is broadcast to, so this is a whole number.
   auto wide = static_cast<Uint128>(flop) * area->attended / area->elements;
   return static_cast<std::uint64_t>(wide);
+}
+
+bool is_run_again(const Thread& thread) {
+  if (thread.recomputing != 0) return true;
+  bool backward = torch::autograd::get_current_graph_task_id() != -1;
+  return backward && c10::AutogradState::get_tls_state().get_grad_mode() && runs_again();
+}
+
+// Its FLOPs wait for the mask; where it cannot be read, they are the rectangle's.
+void count_masked(Thread& thread, const at::Tensor& mask, unsigned id, const OperatorCost& cost,
+                  std::int16_t device) {
+  Masked call{.operator_id = id,
+              .type_id = type_id_of(cost.compute_type),
+              .flop = cost.model_flop.low(),
+              .device = device};
+  if (count_later(thread, mask, call)) return;
+  say_rectangle();
+  thread.sums[call.type_id % kRegionTypes].model_flop += call.flop;
+  Recorder::process().count(id, call.type_id, {.model_flop = call.flop, .calls = 0});
 }
 
 void Watched::list(Thread& thread, std::string_view reason) noexcept {
@@ -274,9 +300,13 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
   bool layer = row->kind == OperatorKind::convolution || row->kind == OperatorKind::recurrent;
   if (layer && arguments.tensor(1) != nullptr) {
     weight = arguments.tensor(1)->unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
-  } else if (row->kind == OperatorKind::attention) {
-    model_flop = needed_of(*row, arguments, model_flop);
   }
+  const at::Tensor* mask =
+      row->kind == OperatorKind::attention ? mask_of(*row, arguments) : nullptr;
+  if (mask != nullptr && is_run_again(thread)) mask = nullptr;  // none of it is needed
+  bool later = mask != nullptr && !mask->is_cpu() && thread.aside == Thread::Aside::no &&
+               can_read_later(*mask);
+  if (mask != nullptr) model_flop = later ? 0 : needed_of(*mask, model_flop);
   count_call(thread, {.operator_id = number(),
                       .type_id = type_id_of(cost->compute_type),
                       .hardware_flop = cost->hardware_flop.low(),
@@ -286,6 +316,7 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
                       .device = arguments.device(),
                       .weight = weight,
                       .parameter = weight != nullptr ? arguments.tensor(1) : nullptr});
+  if (later) count_masked(thread, *mask, number(), *cost, arguments.device());
   note_kind(thread, *row, arguments);
   note_operands(thread, *row, arguments, {cost->model_flop.low(), cost->hardware_flop.low()});
 }

@@ -38,7 +38,7 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept
     pass_ended();
     if (task != thread.graph_task) {
       book_training(thread);
-      epoch.fetch_add(1, std::memory_order_relaxed);
+      begin_backward();
       thread.lookups_missed = 0;
     }
     if (thread.training_start_ns == 0) thread.training_start_ns = now_ns();
@@ -51,12 +51,17 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept
       if (!leaves_model(thread, call)) return;  // a head was seen: another model may have begun
       begin_pass(thread, pass, call, true);
     } else if (same_epoch && thread.pass == pass) {  // the first weight again
-      if (call.offset != thread.open.first_offset) return;
+      // A custom Function is one node, and one pass, however often it calls the model.
+      if (call.offset != thread.open.first_offset || thread.recorded != 0) return;
       // A recurrent cell's loop, or a long rollout: passes without end would cost too much.
       constexpr std::uint32_t kMostPasses = 256;
       bool one_operator = thread.calls - thread.open.start_calls <= 1;
       if (one_operator || ++thread.passes_of_epoch > kMostPasses) {
         thread.open.first_weight = nullptr;
+        return;
+      }
+      if (is_same_call(thread.open)) {
+        thread.open.first_weight = nullptr;  // nor are the next ones asked for
         return;
       }
       begin_pass(thread, pass, call, true);
@@ -82,6 +87,8 @@ void note_first(Thread& thread, const Call& call) noexcept {
     open.watching = false;
   } else {
     open.rows = leading != 0 ? leading : 1;
+    bool table = open.lookup_count != 0 && thread.pass == Pass::recorded;
+    if (table && call.parameter != nullptr) watch_product(open, *call.parameter);
   }
 }
 
@@ -205,6 +212,11 @@ void change_create_graph(int change) noexcept {
 
 void begin_epoch() noexcept {
   epoch.fetch_add(1, std::memory_order_relaxed);
+}
+
+void begin_backward() noexcept {
+  backward_epoch.store(epoch.fetch_add(1, std::memory_order_relaxed) + 1,
+                       std::memory_order_relaxed);
 }
 
 void end_pass(Thread& thread) noexcept {

@@ -23,8 +23,7 @@ namespace mfu::observer {
 
 // One call of an operator, as counted.
 struct Call {
-  unsigned operator_id = 0;
-  unsigned type_id = 0;
+  unsigned operator_id = 0, type_id = 0;
   std::uint64_t hardware_flop = 0;
   std::uint64_t model_flop = 0;
   std::uint64_t bytes = 0;
@@ -82,6 +81,8 @@ std::uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC
 
 // Bumped where a forward pass that comes next must be a new one: each backward, batch and step.
 inline constinit std::atomic<std::uint64_t> epoch{1};
+inline constinit std::atomic<std::uint64_t> backward_epoch{0};  // that the last backward began
+void begin_backward() noexcept;
 
 void bind_thread(Thread& thread) noexcept;
 void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept;

@@ -30,12 +30,26 @@ inline std::uint64_t product(const std::int64_t* sizes, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) result *= static_cast<std::uint64_t>(sizes[i]);
   return result;
 }
+// The same where the count is known when it is compiled: no loop is left.
+template <std::size_t count>
+[[gnu::always_inline]] inline std::uint64_t product(const std::int64_t* sizes) {
+  std::uint64_t result = 1;
+  if constexpr (count > 0) result = static_cast<std::uint64_t>(sizes[0]);
+  if constexpr (count > 1) result *= static_cast<std::uint64_t>(sizes[1]);
+  if constexpr (count > 2) result *= static_cast<std::uint64_t>(sizes[2]);
+  return result;
+}
+
+enum class Kind : std::uint8_t { vectors, vector, matrix, batch };  // of the right operand
 
 // The matrices are arguments number `first` and the one after it; before them comes what is added.
 // A multiply by B matrices, one matrix, or one vector: 2 × the left one's elements × the right
-// one's columns.
-template <Name name, std::size_t first>
+// one's columns. The call is done, so the operands have the dimensions that it asks for.
+template <Name name, std::size_t first, Kind kind>
 struct Product {
+  static constexpr std::size_t kLeft = kind == Kind::vectors ? 1 : kind == Kind::batch ? 3 : 2;
+  static constexpr std::size_t kRight = kind == Kind::matrix ? 2 : kind == Kind::batch ? 3 : 1;
+
   static unsigned odd_id() {
     static const unsigned kId = operator_id(name.value, "a sparse or nested operand");
     return kId;
@@ -48,12 +62,13 @@ struct Product {
     auto all = std::forward_as_tuple(arguments...);
     const at::Tensor& left = std::get<first>(all);
     const at::Tensor& right = std::get<first + 1>(all);
-    c10::IntArrayRef a = left.sizes(), b = right.sizes();
-    std::uint64_t columns = b.size() > 1 ? product(&b.data()[b.size() - 1], 1) : 1;
-    std::uint64_t rows = product(a.data(), a.empty() ? 0 : a.size() - 1);
-    std::uint64_t left_count = a.empty() ? 1 : rows * product(&a.data()[a.size() - 1], 1);
+    const std::int64_t* a = left.sizes().data();
+    const std::int64_t* b = right.sizes().data();
+    std::uint64_t columns = kRight > 1 ? product<1>(b + kRight - 1) : 1;
+    std::uint64_t rows = product<kLeft - 1>(a);
+    std::uint64_t left_count = rows * product<1>(a + kLeft - 1);
     std::uint64_t flop = 2 * left_count * columns;
-    std::uint64_t right_count = product(b.data(), b.size());
+    std::uint64_t right_count = product<kRight>(b);
     std::uint64_t elements = left_count + right_count + rows * columns;
     if constexpr (first == 1) {
       c10::IntArrayRef added = std::get<0>(all).sizes();
@@ -63,13 +78,13 @@ struct Product {
     }
     std::uint64_t width = left.element_size();
     const c10::TensorImpl& weight = *right.unsafeGetTensorImpl();
-    bool batched = b.size() == 3, small = b.size() < 2;
+    constexpr bool batched = kind == Kind::batch, small = kRight < 2;
     count_call(thread, {.operator_id = kId,
                         .type_id = type_id_of(left.scalar_type()),
                         .hardware_flop = flop,
                         .model_flop = flop,
                         .bytes = elements * width,
-                        .leading = a.empty() ? 0 : a.data()[0],
+                        .leading = a[0],
                         .device = number_of(left.device()),
                         .weight = batched || small ? nullptr
                                                    : weight.unsafe_storage().unsafeGetStorageImpl(),
@@ -77,17 +92,17 @@ struct Product {
                         .parameter = &right,
                         .batched = batched,
                         .small = small});
-    if (batched) {
-      note_batched(thread, {.batch = static_cast<std::uint64_t>(a.data()[0]),
-                            .queries = static_cast<std::uint64_t>(a.data()[1]),
+    if constexpr (batched) {
+      note_batched(thread, {.batch = product<1>(a),
+                            .queries = product<1>(a + 1),
                             .keys = columns,
-                            .inner = static_cast<std::uint64_t>(a.data()[2]),
+                            .inner = product<1>(a + 2),
                             .element_bytes = width,
                             .right = &right});
-    } else if (!small) {
+    } else if constexpr (!small) {
       thread.columns = columns;
       thread.product_rows = rows;
-      thread.product_inner = product(&a.data()[a.size() - 1], 1);
+      thread.product_inner = product<1>(a + kLeft - 1);
       if (columns == thread.open.head_columns) thread.open.headed = true;
       thread.open.bytes.weight_read += right_count * width;
     }
@@ -98,27 +113,27 @@ struct Product {
 
 void register_matmuls(torch::Library& aten, Taken& taken) {
   using namespace at::_ops;
-  watch<mm, Product<"aten::mm", 0>>(aten, taken);
-  watch<mm_out, Product<"aten::mm", 0>>(aten, taken);
-  watch<bmm, Product<"aten::bmm", 0>>(aten, taken);
-  watch<bmm_out, Product<"aten::bmm", 0>>(aten, taken);
-  watch<addmm, Product<"aten::addmm", 1>>(aten, taken);
-  watch<addmm_, Product<"aten::addmm", 1>>(aten, taken);
-  watch<addmm_out, Product<"aten::addmm", 1>>(aten, taken);
-  watch<baddbmm, Product<"aten::baddbmm", 1>>(aten, taken);
-  watch<baddbmm_, Product<"aten::baddbmm", 1>>(aten, taken);
-  watch<baddbmm_out, Product<"aten::baddbmm", 1>>(aten, taken);
-  watch<mv, Product<"aten::mv", 0>>(aten, taken);
-  watch<mv_out, Product<"aten::mv", 0>>(aten, taken);
-  watch<addmv, Product<"aten::addmv", 1>>(aten, taken);
-  watch<addmv_, Product<"aten::addmv", 1>>(aten, taken);
-  watch<addmv_out, Product<"aten::addmv", 1>>(aten, taken);
-  watch<dot, Product<"aten::dot", 0>>(aten, taken);
-  watch<dot_out, Product<"aten::dot", 0>>(aten, taken);
-  watch<vdot, Product<"aten::vdot", 0>>(aten, taken);
-  watch<vdot_out, Product<"aten::vdot", 0>>(aten, taken);
-  watch<_int_mm, Product<"aten::_int_mm", 0>>(aten, taken);
-  watch<_int_mm_out, Product<"aten::_int_mm", 0>>(aten, taken);
+  watch<mm, Product<"aten::mm", 0, Kind::matrix>>(aten, taken);
+  watch<mm_out, Product<"aten::mm", 0, Kind::matrix>>(aten, taken);
+  watch<bmm, Product<"aten::bmm", 0, Kind::batch>>(aten, taken);
+  watch<bmm_out, Product<"aten::bmm", 0, Kind::batch>>(aten, taken);
+  watch<addmm, Product<"aten::addmm", 1, Kind::matrix>>(aten, taken);
+  watch<addmm_, Product<"aten::addmm", 1, Kind::matrix>>(aten, taken);
+  watch<addmm_out, Product<"aten::addmm", 1, Kind::matrix>>(aten, taken);
+  watch<baddbmm, Product<"aten::baddbmm", 1, Kind::batch>>(aten, taken);
+  watch<baddbmm_, Product<"aten::baddbmm", 1, Kind::batch>>(aten, taken);
+  watch<baddbmm_out, Product<"aten::baddbmm", 1, Kind::batch>>(aten, taken);
+  watch<mv, Product<"aten::mv", 0, Kind::vector>>(aten, taken);
+  watch<mv_out, Product<"aten::mv", 0, Kind::vector>>(aten, taken);
+  watch<addmv, Product<"aten::addmv", 1, Kind::vector>>(aten, taken);
+  watch<addmv_, Product<"aten::addmv", 1, Kind::vector>>(aten, taken);
+  watch<addmv_out, Product<"aten::addmv", 1, Kind::vector>>(aten, taken);
+  watch<dot, Product<"aten::dot", 0, Kind::vectors>>(aten, taken);
+  watch<dot_out, Product<"aten::dot", 0, Kind::vectors>>(aten, taken);
+  watch<vdot, Product<"aten::vdot", 0, Kind::vectors>>(aten, taken);
+  watch<vdot_out, Product<"aten::vdot", 0, Kind::vectors>>(aten, taken);
+  watch<_int_mm, Product<"aten::_int_mm", 0, Kind::matrix>>(aten, taken);
+  watch<_int_mm_out, Product<"aten::_int_mm", 0, Kind::matrix>>(aten, taken);
 }
 
 }  // namespace mfu::observer

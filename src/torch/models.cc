@@ -1,6 +1,10 @@
 #include "torch/models.h"
 
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+
 #include <algorithm>
+#include <cstring>
 
 #include "record/recorder.h"
 
@@ -13,18 +17,85 @@ at::Tensor base_of(const at::Tensor& tensor) {
   return at::Tensor(tensor._base());
 }
 
-// Changed in place, or its gradient is gone, since a backward made one.
-bool is_updated(Model& model) {
-  if (model.backwards == 0 && model.functional == 0) return false;
-  c10::intrusive_ptr<c10::TensorImpl> kept = model.parameter.lock();
+// The parameter that a weight was made from: cast by autocast, normalized, or the weight itself.
+at::Tensor leaf_of(const at::Tensor& tensor) {
+  constexpr int kFarthest = 8;
+  at::Tensor base = base_of(tensor);
+  if (base.is_inference() || base.is_leaf()) return base;
+  const auto& made = base.grad_fn();  // keeps the nodes before it
+  torch::autograd::Node* node = made.get();
+  for (int i = 0; i < kFarthest && node != nullptr; ++i) {
+    if (auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
+      return leaf->variable;
+    }
+    if (node->num_outputs() == 0) break;
+    node = node->next_edge(0).function.get();
+  }
+  return base;
+}
+
+constexpr std::int64_t kNoGradient = std::int64_t{1} << 62;  // its versions say nothing
+
+// A number that stands for up to 64 of its values, spread over all; 0: they are not on the host.
+std::uint64_t values_of(const at::Tensor& tensor) {
+  constexpr std::int64_t kLooked = 64;
+  bool plain = tensor.layout() == at::kStrided && tensor.is_cpu() && tensor.has_storage() &&
+               tensor.is_non_overlapping_and_dense() && tensor.numel() != 0;
+  if (!plain) return 0;
+  const auto* data = static_cast<const unsigned char*>(tensor.const_data_ptr());
+  if (data == nullptr) return 0;
+  std::int64_t count = tensor.numel(), step = std::max<std::int64_t>(1, count / kLooked);
+  std::size_t width = std::min<std::size_t>(tensor.element_size(), 8);
+  std::uint64_t sum = 1469598103934665603u;  // FNV-1a, by element
+  for (std::int64_t i = 0; i < count; i += step) {
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, data + static_cast<std::size_t>(i) * tensor.element_size(), width);
+    sum = (sum ^ bits) * 1099511628211u;
+  }
+  return sum | 1;
+}
+
+void keep_watch(Watch& watch, const at::Tensor& parameter) {
+  watch.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(parameter.getIntrusivePtr());
+  watch.version = parameter.is_inference() ? 0 : parameter._version();
+  watch.values = 0;
+  watch.gradient = -1;
+  if (parameter.is_inference() || !parameter.is_leaf() || !parameter.requires_grad()) return;
+  watch.values = values_of(parameter);
+  if (at::Tensor gradient = parameter.grad(); gradient.defined()) {
+    watch.gradient = gradient.is_inference() ? 0 : gradient._version();
+  }
+}
+
+// Whether gradients that are gone tell of a step: not where an optimizer of torch.optim waits to
+// make one (DeepSpeed moves them elsewhere).
+enum class Gone : bool { nothing, step };
+
+// Changed in place or through .data, or its gradient is gone or was set to zero, since a backward
+// made one. Each backward adds to the gradient once, and nothing else does.
+bool is_changed(const Watch& watch, std::uint32_t backwards, bool given, Gone gone) {
+  c10::intrusive_ptr<c10::TensorImpl> kept = watch.parameter.lock();
   if (!kept) return false;
   at::Tensor parameter(std::move(kept));
-  bool given = model.functional != 0;  // of plain tensors, by torch.func
   if (parameter.is_inference() || !parameter.is_leaf()) return false;
   if (!parameter.requires_grad() && !given) return false;
-  auto version = static_cast<std::uint64_t>(parameter._version());
-  if (model.backwards == 0) return version != model.version;
-  return version != model.version || !parameter.grad().defined();
+  if (static_cast<std::uint64_t>(parameter._version()) != watch.version) return true;
+  if (backwards == 0) return false;
+  std::uint64_t values = watch.values == 0 ? 0 : values_of(parameter);
+  if (values != watch.values) return true;
+  if (gone == Gone::nothing) return false;
+  at::Tensor gradient = parameter.grad();
+  if (!gradient.defined()) return true;
+  bool plain = !gradient.is_inference() && gradient.layout() == at::kStrided;
+  return plain && gradient._version() > watch.gradient + backwards;
+}
+
+bool is_updated(const Model& model, bool by_hand) {
+  if (model.backwards == 0 && model.functional == 0) return false;
+  bool given = model.functional != 0;  // of plain tensors, by torch.func
+  Gone gone = by_hand ? Gone::step : Gone::nothing;
+  return is_changed(model.first, model.backwards, given, gone) ||
+         is_changed(model.dense, model.backwards, false, gone);
 }
 
 // Not made for one pass only: another model has come in the place of one that is gone.
@@ -70,9 +141,16 @@ void Models::keep(Model& model, const FirstWeight& weight) {
     model.sizes[0] = weight.parameter->size(0);
     model.sizes[1] = weight.parameter->size(1);
   }
-  at::Tensor base = base_of(*weight.parameter);
-  model.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(base.getIntrusivePtr());
-  model.version = base.is_inference() ? 0 : base._version();
+  keep_watch(model.first, leaf_of(*weight.parameter));
+  if (c10::intrusive_ptr<c10::TensorImpl> dense = model.dense.parameter.lock()) {
+    keep_watch(model.dense, at::Tensor(std::move(dense)));
+  }
+}
+
+void Models::watch_dense(std::uint32_t model, const at::Tensor& weight) {
+  if (model >= count_ || !weight.defined() || !models_[model].dense.parameter.expired()) return;
+  at::Tensor leaf = leaf_of(weight);
+  if (leaf.is_leaf() && leaf.requires_grad()) keep_watch(models_[model].dense, leaf);
 }
 
 Found Models::find(const FirstWeight& weight) {
@@ -128,8 +206,10 @@ bool Models::take_update(const FirstWeight& weight) {
   if (model == nullptr) return continues(weight);
   // A weight of the same size in the place of the one that got gradients: a functional update.
   bool given = by_hand && model->functional != 0;
-  bool replaced = (model->backwards != 0 || given) && is_gone(*model);
-  bool updated = replaced || ((model->backwards != 0 || given) && is_updated(*model));
+  // What is cast or normalized for each pass anew is made from a parameter that stays.
+  bool replaced =
+      (model->backwards != 0 || given) && is_gone(*model) && model->first.parameter.expired();
+  bool updated = replaced || ((model->backwards != 0 || given) && is_updated(*model, by_hand));
   if (!updated && (model->backwards != 0 || given)) return false;
   replaced_ = replaced_ || (replaced && given);
   for (Model& each : models_) each.backwards = each.functional = 0;
@@ -139,12 +219,14 @@ bool Models::take_update(const FirstWeight& weight) {
 
 void Models::drop_gradients() {
   for (Model& each : models_) {
-    c10::intrusive_ptr<c10::TensorImpl> kept = each.parameter.lock();
+    c10::intrusive_ptr<c10::TensorImpl> kept = each.first.parameter.lock();
     if (!kept) continue;
     at::Tensor parameter(std::move(kept));
     bool same = parameter.is_inference() ||
-                static_cast<std::uint64_t>(parameter._version()) == each.version;
-    if (same) each.backwards = 0;
+                static_cast<std::uint64_t>(parameter._version()) == each.first.version;
+    if (!same) continue;
+    each.backwards = 0;
+    each.first.gradient = each.dense.gradient = kNoGradient;
   }
 }
 
@@ -152,7 +234,7 @@ bool Models::any_updated() {
   return std::any_of(models_.begin(), models_.begin() + count_, [&](Model& each) {
     // Nobody uses the last new weights, but each gradient before made some.
     bool given = by_hand && each.functional != 0;
-    return (given && replaced_) || ((given || each.backwards != 0) && is_updated(each));
+    return (given && replaced_) || ((given || each.backwards != 0) && is_updated(each, by_hand));
   });
 }
 

@@ -21,19 +21,32 @@ struct FirstWeight {
   const at::Tensor* parameter = nullptr;  // itself or a view of it; null: not at hand
 };
 
+// A parameter of a model, to see whether a step changed it.
+struct Watch {
+  c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
+  std::uint64_t version = 0;
+  // Some of its values, where they are on the host: an update through .data changes no version.
+  std::uint64_t values = 0;
+  std::int64_t gradient = -1;  // version of its gradient; -1: it had none
+};
+
 struct Model {
   const void* storage = nullptr;
   std::int64_t offset = 0;
   std::int64_t sizes[2] = {};
   c10::weak_intrusive_ptr<c10::StorageImpl> alive{c10::intrusive_ptr<c10::StorageImpl>()};
-  // The parameter, to see whether a step changed it.
-  c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
-  std::uint64_t version = 0;
+  Watch first;  // what it is known by
+  // Its first product's weight, where it begins with a table: most rows of that get no gradient.
+  Watch dense;
   std::uint32_t backwards = 0;   // that left gradients since its last step
   std::uint32_t functional = 0;  // that gave gradients to the program instead
   std::uint64_t trained_batch = 0;
-  std::uint64_t counted_epoch = 0;  // in which its sequences were counted as samples
+  // In which its sequences were counted as samples: of plain passes, of recorded ones.
+  std::uint64_t counted_epoch[2] = {};
+  std::uint32_t separate = 0;  // times that its first weight's coming again was another call
+  bool loops = false;          // one call of it uses its first weight again
   bool trained = false, evaluates = false;
+  bool named = false;  // a module's: what computes outside of modules has no name
   // Its pass before: what it brought and met.
   std::uint64_t before_id = 0, before_each = 0, before_samples = 0;
   PassPhase before = PassPhase::other;
@@ -60,6 +73,8 @@ class Models {
   // functional updates) are those of the model whose weight of the same size is gone.
   Found find(const FirstWeight& weight);
   bool knows(const void* storage) const;
+  // The first product of a pass of that model, which began with a table.
+  void watch_dense(std::uint32_t model, const at::Tensor& weight);
   Model& operator[](std::uint32_t model) { return models_[model]; }
   std::uint32_t split(std::uint32_t model);
 

@@ -24,6 +24,7 @@
 #include "torch/host_time.h"
 #include "torch/late_copy.h"
 #include "torch/late_lengths.h"
+#include "torch/mask_later.h"
 #include "torch/passes.h"
 #include "torch/register.h"
 #include "torch/window.h"
@@ -279,14 +280,17 @@ void mfu_observer_function(int change) {
 void mfu_observer_accumulate(int leaves) {
   accumulates.store(leaves != 0, std::memory_order_relaxed);
   backward_seen.store(true, std::memory_order_relaxed);
-  begin_epoch();
+  begin_backward();
 }
 void mfu_observer_models(void (*seen)(uint32_t model)) {
   set_model_seen(seen);
 }
+void mfu_observer_calls(int (*same)(void)) {
+  set_same_call(same);
+}
 void mfu_observer_name_model(uint32_t model, const char* name, int training) {
-  if (name != nullptr) Recorder::process().name_model(model, name);
-  set_model_training(model, training != 0);
+  if (name != nullptr && model != kThisPass) Recorder::process().name_model(model, name);
+  set_model_training(model, training != 0, name != nullptr);
 }
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table)) {
   set_owner_asked(owns);
@@ -434,6 +438,7 @@ void mfu_observer_add_checkpoint_ns(uint64_t duration_ns) {
 void mfu_observer_last_step(void) {
   finish_device_steps();
   finish_lengths();
+  finish_masks();
   if ((mode.load(std::memory_order_relaxed) & kCounting) != 0 && was_updated()) update_seen();
 }
 void mfu_observer_explain(const char* directory, const char* asked) {

@@ -4,6 +4,7 @@
 
 #include "torch/devices.h"
 #include "torch/idle_watch.h"
+#include "torch/mask_later.h"
 
 namespace mfu::observer {
 namespace {
@@ -15,6 +16,8 @@ Recorder& table_recorder() {
   static Recorder& process = Recorder::process();
   return process;
 }
+
+}  // namespace
 
 void add_flop(Entry& entry, const PassFlop& flop) {
   for (std::uint32_t i = 0; i < entry.lines; ++i) {
@@ -30,6 +33,8 @@ void add_flop(Entry& entry, const PassFlop& flop) {
   }
   entry.flop[entry.lines++] = flop;
 }
+
+namespace {
 
 // Passes that wait for the same answer become one, oldest first, so that the table never fills.
 void make_room() {
@@ -110,13 +115,26 @@ void tell_padding(const Tokens& tokens) {
   if (tokens.padding_unread && !unread.exchange(true)) table_recorder().fact("padding", "unread");
 }
 
+bool is_part_of_step(const Entry& entry) {
+  const Model& model = passes().models[entry.model];
+  bool nobodys = entry.model == kOtherModel || (!model.named && !model.trained);
+  return entry.amid && passes().seen != nullptr && !entry.recorded && nobodys &&
+         entry.tokens.rows == 0 && entry.known == PassPhase::other;
+}
+
 void book(Entry& entry, PassPhase phase) {
   if (entry.recorded && !entry.consumed) waiting_passes.fetch_sub(1, std::memory_order_relaxed);
   tell_padding(entry.tokens);
+  place_masked(entry.id, phase, entry.model);
   if (phase == PassPhase::validation) {
     table_recorder().add_phase(RegionPhase::validation, entry.duration_ns);
   }
   bool generates = phase == PassPhase::prefill || phase == PassPhase::decode;
+  if (is_part_of_step(entry)) {
+    entry.passes = 0;
+    entry.tokens = {};
+    entry.model = passes().trained_model;
+  }
   if (phase != PassPhase::train) watch_idle();
   if (generates && book_parts(entry)) {
     entry = {};
@@ -142,6 +160,7 @@ void book(Entry& entry, PassPhase phase) {
 
 PassPhase phase_of(const Entry& entry) {
   if (entry.known != PassPhase::other) return entry.known;
+  if (is_part_of_step(entry)) return PassPhase::train;
   Model& model = passes().models[entry.model];
   if (!model.trained || !entry.evaluates) return PassPhase::forward;
   // A policy that acts: few at a time, no data set and no loss.
@@ -221,7 +240,7 @@ void tell_generation(Entry& entry) {
     entry.known = PassPhase::prefill;
   } else if (keys == 0 && each == 1 && follows) {
     entry.known = PassPhase::decode;  // a state instead of a cache
-  } else if (follows && each == model.before_each + 1 && each > 2) {
+  } else if (follows && each == model.before_each + 1 && (each > 2 || keys == each)) {
     entry.known = PassPhase::decode;  // no cache: the whole sequence again
     entry.bytes.cache_written = 0;
   }

@@ -44,6 +44,7 @@ struct Entry {
   std::uint32_t model = 0;
   bool open = false, recorded = false, consumed = false;
   bool met_loss = false, fetched = false, first = false, evaluates = false;
+  bool amid = false;
   PassPhase known = PassPhase::other;  // prefill and decode are known by their shapes
   PassBytes bytes;
   Packed packed;
@@ -67,6 +68,7 @@ Entry* find_entry(std::uint64_t id);
 Entry& free_entry();
 // What the thread counted since it was asked last.
 void take_sums(Thread& thread, Entry& entry);
+void add_flop(Entry& entry, const PassFlop& flop);
 void book(Entry& entry, PassPhase phase);
 // A pass that decodes some sequences and prefills others, as its two parts (pass_split.cc). False:
 // it is not one.
@@ -74,6 +76,9 @@ bool book_parts(const Entry& entry);
 void book_consumed(Entry& entry);
 // Whether its sequences are samples that were not counted before.
 bool brings_samples(const Entry& entry, PassPhase phase);
+// Products outside of any module, without grad, while a step is under way: a miner, a clipping, an
+// optimizer by hand. They are training, but no pass of a model.
+bool is_part_of_step(const Entry& entry);
 // Of a pass that nothing comes back to.
 PassPhase phase_of(const Entry& entry);
 // Generation: a pass that brings what the one before it did and one token more, or one token to

@@ -11,6 +11,7 @@
 
 #include "torch/boundaries.h"
 #include "torch/idle_watch.h"
+#include "torch/mask_later.h"
 #include "torch/models.h"
 #include "torch/pass_table.h"
 #include "torch/pass_tokens.h"
@@ -21,13 +22,15 @@ namespace {
 constexpr std::uint64_t kStepsToWait = 2;
 constexpr std::uint32_t kMostMisses = 64;
 
+constinit std::atomic<SameCall> same_call{nullptr};
 constinit std::atomic<std::uint64_t> gap_ns{0};  // of the step under way: between its passes
 
 std::uint64_t node_number() {
   return at::sequence_number::peek();
 }
 
-void close_locked(Thread& thread) {
+// `next`: a pass that begins, whose first node is there already.
+void close_locked(Thread& thread, Pass next = Pass::none) {
   OpenPass& open = thread.open;
   if (open.id == 0) return;
   Entry* there = find_entry(open.id);
@@ -35,7 +38,8 @@ void close_locked(Thread& thread) {
   entry.id = open.id;
   entry.thread = at::RecordFunction::currentThreadId();
   entry.first_node = open.first_node;
-  entry.last_node = node_number();
+  std::uint64_t node = node_number();
+  entry.last_node = next == Pass::recorded && node != 0 ? node - 1 : node;
   entry.step = passes().steps;
   std::uint64_t now = now_ns();
   std::uint64_t idle = std::min(idle_ns() - open.idle_ns, now - open.start_ns);
@@ -49,6 +53,7 @@ void close_locked(Thread& thread) {
   entry.fetched = open.fetched;
   entry.first = open.first;
   entry.evaluates = open.evaluates;
+  entry.amid = open.amid;
   entry.bytes = open.bytes;
   entry.packed = open.packed;
   if (const Lookup& table = open.lookups[0]; table.rows == thread.columns) {
@@ -67,7 +72,8 @@ void close_locked(Thread& thread) {
   if (entry.consumed) return book(entry, PassPhase::train);
   tell_generation(entry);
   remember(entry);
-  settle_plain(entry.id, false);
+  // The one before it stays: it may be the encoder of a prompt.
+  settle_plain(entry.id - 1, false);
 }
 
 void open_locked(Thread& thread, Pass pass, bool marked) {
@@ -78,6 +84,8 @@ void open_locked(Thread& thread, Pass pass, bool marked) {
   open.start_calls = thread.calls;
   open.idle_ns = idle_ns();
   open.marked = marked;
+  open.amid = pass == Pass::plain && (backward_epoch.load(std::memory_order_relaxed) ==
+                                      epoch.load(std::memory_order_relaxed));
   open.first = thread.epoch_seen != epoch.load(std::memory_order_relaxed);
   if (thread.gap_start_ns != 0) gap_ns.fetch_add(open.start_ns - thread.gap_start_ns);
   thread.gap_start_ns = 0;
@@ -96,14 +104,15 @@ void open_locked(Thread& thread, Pass pass, bool marked) {
 }
 
 void begin_unnamed(Thread& thread, Pass pass, bool marked) {
+  settle_masks();
   Lock lock;
-  close_locked(thread);
+  close_locked(thread, pass);
   open_locked(thread, pass, marked);
 }
 
 // Says whose pass it is. Its sequences are samples once: not again where the same model runs again
 // on them, as a decoder does on its encoder's.
-void name_pass(OpenPass& open, const FirstWeight& weight, bool plain) {
+void name_pass(OpenPass& open, const FirstWeight& weight, Pass pass) {
   Found found;
   ModelSeen seen = nullptr;
   {
@@ -111,21 +120,25 @@ void name_pass(OpenPass& open, const FirstWeight& weight, bool plain) {
     found = passes().models.find(weight);
     seen = passes().seen;
   }
+  bool unknown = weight.storage == nullptr && open.amid;
+  if (found.model == kOtherModel && !unknown) open.amid = false;
   bool asked = found.is_new && seen != nullptr;
-  if (asked) seen(found.model);
+  if (asked || (unknown && seen != nullptr)) seen(unknown ? kThisPass : found.model);
   Lock lock;
   if (asked) found = passes().models.find(weight);  // it may have got another number
   std::uint32_t joined = passes().models[found.model].joined;
-  if (plain && joined != kOtherModel) found.model = joined;
+  if (pass == Pass::plain && joined != kOtherModel) found.model = joined;
   Model& model = passes().models[found.model];
   std::uint64_t now = epoch.load(std::memory_order_relaxed);
   open.model = found.model;
   open.evaluates = model.evaluates;
+  open.loops = model.loops;
   // Those that share the last number are told apart by their weight.
   bool same = found.model != kOtherModel || model.storage == weight.storage;
-  open.first = !same || model.counted_epoch != now;
+  std::uint64_t& counted = model.counted_epoch[pass == Pass::recorded ? 1 : 0];
+  open.first = !same || counted != now;
   if (found.model == kOtherModel) model.storage = weight.storage;
-  model.counted_epoch = now;
+  counted = now;
 }
 
 bool step_before(const FirstWeight& weight) {
@@ -178,17 +191,21 @@ void register_thread(Thread& thread) noexcept {
 
 void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexcept {
   FirstWeight weight{call.weight, call.offset, call.parameter};
-  if (pass == Pass::recorded && weight.storage != nullptr && step_before(weight)) update_seen();
+  bool steps = pass == Pass::recorded && thread.optimizing == 0;  // not those of a closure
+  if (steps && weight.storage != nullptr && step_before(weight)) update_seen();
   begin_unnamed(thread, pass, marked);
   // Without a weight it may still begin with a table: add_lookup() names it then.
-  name_pass(thread.open, weight, pass == Pass::plain);
+  name_pass(thread.open, weight, pass);
   thread.open.first_weight = call.weight;
   thread.open.first_offset = call.offset;
+  SameCall same = same_call.load(std::memory_order_relaxed);
+  if (thread.open.loops && same != nullptr) same();  // remembers the call
 }
 
 void suspend_pass(Thread& thread, const Call& call) noexcept {
   OpenPass suspended = thread.open;
   begin_pass(thread, Pass::plain, call, false);
+  thread.open.amid = call.weight != nullptr;
   thread.suspended = suspended;
 }
 
@@ -202,12 +219,21 @@ bool resume_pass(Thread& thread, const Call& call) noexcept {
   Lock lock;
   Entry* entry = find_entry(before.id);
   if (entry == nullptr || entry->consumed || !entry->recorded) return false;
-  // What ran without grad in its midst is part of it.
-  std::uint64_t id = open.id;
-  open.id = 0;
-  if (Entry* plain = find_entry(id); plain != nullptr) *plain = {};
-  take_sums(thread, *entry);
-  entry->duration_ns = 0;
+  // What ran without grad in its midst is part of it, unless it was another module's pass.
+  bool other =
+      open.model != before.model && open.model < kOtherModel && passes().models[open.model].named;
+  if (other) {
+    close_locked(thread, Pass::recorded);
+    before.start_ns = now_ns();
+    entry = find_entry(before.id);
+    if (entry == nullptr) return false;
+  } else {
+    std::uint64_t id = open.id;
+    open.id = 0;
+    if (Entry* plain = find_entry(id); plain != nullptr) *plain = {};
+    take_sums(thread, *entry);
+    entry->duration_ns = 0;
+  }
   entry->open = true;
   entry->last_node = ~0ull;
   open = before;
@@ -245,7 +271,7 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
   if (open.lookup_count == 0 && !computes && open.first_weight == nullptr) {
     FirstWeight weight{lookup.table, 0, lookup.parameter};
     Pass pass = thread.pass;
-    if (pass == Pass::recorded && step_before(weight)) {
+    if (pass == Pass::recorded && thread.optimizing == 0 && step_before(weight)) {
       discard_open(thread);
       update_seen();
       begin_unnamed(thread, pass, true);
@@ -253,7 +279,7 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
       thread.epoch_seen = epoch.load(std::memory_order_relaxed);
       there = end = open.lookups.begin();
     }
-    name_pass(open, weight, pass == Pass::plain);
+    name_pass(open, weight, pass);
     open.marked = true;
     bool asks = pass == Pass::plain && passes().models[open.model].tails.back() == nullptr;
     if (asks && is_storage(lookup.table)) open.head_columns = lookup.rows;
@@ -322,6 +348,7 @@ void book_gap(std::uint64_t step_ns) noexcept {
 }
 
 void settle_passes(Thread& thread, bool everything) noexcept {
+  settle_masks();
   Lock lock;
   close_locked(thread);
   for (Thread* each : passes().threads) {
@@ -419,14 +446,46 @@ std::uint32_t split_model(std::uint32_t model) noexcept {
   return passes().models.split(model);
 }
 
-void set_model_training(std::uint32_t model, bool training) noexcept {
+void set_same_call(SameCall same) noexcept {
+  same_call.store(same);
+}
+
+bool is_same_call(const OpenPass& open) noexcept {
+  constexpr std::uint32_t kAsked = 16;  // then it is taken to be another call each time
+  SameCall same = same_call.load(std::memory_order_relaxed);
+  if (same == nullptr || open.model >= kOtherModel) return false;
+  {
+    Lock lock;
+    if (passes().models[open.model].separate >= kAsked) return false;
+  }
+  bool again = same() != 0;
   Lock lock;
-  if (model < kOtherModel) passes().models[model].evaluates = !training;
+  Model& model = passes().models[open.model];
+  if (again) model.loops = true;
+  if (!again) ++model.separate;
+  return again;
+}
+
+void set_model_training(std::uint32_t model, bool training, bool named) noexcept {
+  if (model == kThisPass) {
+    this_thread.open.amid = false;
+    return;
+  }
+  Lock lock;
+  if (model >= kOtherModel) return;
+  passes().models[model].evaluates = !training;
+  if (named) passes().models[model].named = true;
+}
+
+void watch_product(const OpenPass& open, const at::Tensor& weight) noexcept {
+  Lock lock;
+  if (passes().updates) passes().models.watch_dense(open.model, weight);
 }
 
 void forget_passes(Thread& thread) noexcept {
   Lock::held.store(false);
   forget_idle();
+  forget_masks();
   for (Entry& each : passes().entries) each = {};
   waiting_passes.store(0);
   passes().threads = {&thread};

@@ -51,8 +51,9 @@ void change_device(Thread& thread, std::int16_t device) noexcept;
 
 // Asked once for each model that was not seen before; told by the Python glue.
 using ModelSeen = void (*)(std::uint32_t model);
+// Asked of a pass that no weight tells: whether a module runs it.
+inline constexpr std::uint32_t kThisPass = 0xFFFF;
 void set_model_seen(ModelSeen seen) noexcept;
-void set_model_training(std::uint32_t model, bool training) noexcept;
 // Whether the outermost module that runs in this thread is that model, or owns its table (a
 // storage).
 using OwnerAsked = int (*)(std::uint32_t model, std::uint64_t table);
@@ -61,6 +62,15 @@ void set_owner_asked(OwnerAsked asked) noexcept;
 void join_models(std::uint32_t model, std::uint32_t other) noexcept;
 // What came in the place of a model that is gone is of another class: it gets a number of its own.
 std::uint32_t split_model(std::uint32_t model) noexcept;
+// Asked where the first weight comes again: whether the call of the module that the pass is part of
+// still runs, as in a recurrence or with twins. Remembers the call for the next time.
+using SameCall = int (*)();
+void set_same_call(SameCall same) noexcept;
+bool is_same_call(const OpenPass& open) noexcept;
+// `named`: a module's forward runs.
+void set_model_training(std::uint32_t model, bool training, bool named) noexcept;
+// The first product of a pass that began with a table.
+void watch_product(const OpenPass& open, const at::Tensor& weight) noexcept;
 
 // Threads are known, so that a step's end finds what others did of its backward.
 void register_thread(Thread& thread) noexcept;

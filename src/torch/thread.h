@@ -77,6 +77,8 @@ struct OpenPass {
   // Rows of the table that a head would make logits of; 0: what follows a head is not asked for.
   std::uint64_t head_columns = 0;
   bool headed = false;  // logits were made: another model may come now
+  bool loops = false;   // calls of its model use its first weight again
+  bool amid = false;    // without grad, in the midst of a recorded one or between backward and step
   Padding padding;
   std::uint64_t attention_calls = 0;  // of the thread, when the last attention was done; 0: none
   std::uint64_t idle_ns = 0;          // of the process, when it began (idle_watch.h)
@@ -127,7 +129,6 @@ inline Thread& found_thread() noexcept {
   asm("" : "+r"(thread));
   return *thread;
 }
-
 // Bits of `mode`: hot paths go on only where it is exactly kCounting.
 inline constexpr std::uint32_t kCounting = 1;
 inline constexpr std::uint32_t kPending = 2;  // operators were defined that are not registered yet

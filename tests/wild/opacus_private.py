@@ -1,6 +1,6 @@
-"""opacus' PrivacyEngine: a gradient for each sample (clipped before the optimizer steps: forward)"""
+"""opacus' PrivacyEngine: a gradient for each sample, clipped before the optimizer steps"""
 NEEDS = ["opacus"]
-EXPECT = {"phases": ["forward", "train"]}
+EXPECT = {"steps": 4, "phases": ["train"]}
 
 import torch
 from opacus import PrivacyEngine

@@ -69,6 +69,7 @@ class Cost(Structure):
 # Called from inside an operator, with the interpreter's lock given back: it is taken again.
 MODEL_SEEN = ctypes.CFUNCTYPE(None, c_uint32)
 OWNER_ASKED = ctypes.CFUNCTYPE(c_int, c_uint32, c_uint64)
+SAME_CALL = ctypes.CFUNCTYPE(c_int)
 WINDOW_SEEN = ctypes.CFUNCTYPE(None, c_int)
 DEVICE_SEEN = ctypes.CFUNCTYPE(None, c_char_p)
 FORMULA_CALL = ctypes.CFUNCTYPE(c_int64, c_char_p, POINTER(Argument), c_size_t, POINTER(Argument))
@@ -78,7 +79,7 @@ SIGNATURES = {
     "read_totals": (None, [POINTER(Totals)]), "read_rows": (c_size_t, [POINTER(Row), c_size_t]), "read_thread": (None, [POINTER(Thread)]), "read_phases": (c_size_t, [c_int, POINTER(Phase), c_size_t]),
     "thread_changes": (c_size_t, [POINTER(c_uint64), POINTER(Change), c_size_t]), "operator_name": (c_char_p, [c_uint32]),
     "goodbye": (None, []), "last_step": (None, []), "pause": (None, [c_int]), "recompute": (None, [c_int]), "function": (None, [c_int]),
-    "models": (None, [MODEL_SEEN]), "name_model": (None, [c_uint32, c_char_p, c_int]), "devices": (None, [DEVICE_SEEN]), "name_device": (None, [c_char_p, c_char_p]),
+    "models": (None, [MODEL_SEEN]), "calls": (None, [SAME_CALL]), "name_model": (None, [c_uint32, c_char_p, c_int]), "devices": (None, [DEVICE_SEEN]), "name_device": (None, [c_char_p, c_char_p]),
     "owners": (None, [OWNER_ASKED]), "join_models": (None, [c_uint32, c_uint32]), "split_model": (c_uint32, [c_uint32]),
     "create_graph": (None, [c_int]), "accumulate": (None, [c_int]),
     "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),

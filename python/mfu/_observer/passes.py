@@ -10,6 +10,7 @@ from .boundaries import skip_in_dynamo
 
 _models = {}  # the library's number: a weak reference to the outermost module
 _names = {}  # the library's number: its class
+_THIS_PASS = 0xFFFF  # asked of a pass that no weight tells: whether a module runs it
 _kept = []  # callbacks live as long as the library may call them
 
 
@@ -70,15 +71,39 @@ def _outermost(kind):
     return found
 
 
+def _call_seen(codes):
+    """1 where the outermost call of a module that runs in this thread was seen before; else it is now.
+
+    The mark is on the frame of torch's own function, which nobody else looks into, and goes with it."""
+    found, frame = None, sys._getframe(1)
+    while frame is not None:
+        if frame.f_code in codes:
+            found = frame
+        frame = frame.f_back
+    if found is None:
+        return 0
+    kept = found.f_locals
+    if "__mfu_seen__" in kept:
+        return 1
+    kept["__mfu_seen__"] = True
+    return 0
+
+
 def install_modules(module, library):
     """torch.nn.modules.module: names of models, and their mode."""
     kind = module.Module
+    calls = (getattr(kind, name, None) for name in ("_wrapped_call_impl", "_call_impl"))
+    codes = frozenset(call.__code__ for call in calls if hasattr(call, "__code__"))
 
     def seen(number):
         try:
             found = _outermost(kind)
             if found is not None:
-                _name(library, number, _generating(kind, found))
+                if number == _THIS_PASS:
+                    library.name_model(number, b"", int(found.training))
+                else:
+                    _name(library, number, _generating(kind, found))
+            _call_seen(codes)
         except Exception:  # noqa: BLE001: a model without a name is counted all the same
             pass
 
@@ -91,13 +116,21 @@ def install_modules(module, library):
         except Exception:  # noqa: BLE001: then nothing is told apart
             return 1
 
-    _kept.extend((types.MODEL_SEEN(seen), types.OWNER_ASKED(owns)))
-    library.models(_kept[-2])
-    library.owners(_kept[-1])
+    def same():
+        try:
+            return _call_seen(codes)
+        except Exception:  # noqa: BLE001: then each is a pass of its own
+            return 0
+
+    _kept.extend((types.MODEL_SEEN(seen), types.OWNER_ASKED(owns), types.SAME_CALL(same)))
+    library.models(_kept[-3])
+    library.owners(_kept[-2])
+    library.calls(_kept[-1])
     import atexit
 
     atexit.register(library.models, types.MODEL_SEEN(0))
     atexit.register(library.owners, types.OWNER_ASKED(0))
+    atexit.register(library.calls, types.SAME_CALL(0))
     atexit.register(library.last_step)
     train, depth = kind.train, [0]
 

@@ -156,6 +156,38 @@ def hidden_product():
     late.synchronize()
 
 
+
+
+HEADS, QUERIES, HEAD = 2, 16, 8
+PAIRS = QUERIES * (QUERIES + 1) // 2
+
+
+def masked(change=False):
+    """Attention with masks that lie on the device, which is slow; the host never waits for them."""
+    projection = torch.nn.Linear(HEAD, HEAD, bias=False).to("late:0")
+    optimizer = torch.optim.SGD(projection.parameters(), lr=0.01)
+    triangle = torch.ones(QUERIES, QUERIES, dtype=torch.bool).tril()
+    bias = torch.zeros(QUERIES, QUERIES).masked_fill(~triangle, float("-inf"))
+    mask = bias.to("late:0")
+    for step in range(STEPS):
+        late.sleep(0.02)
+        if change:
+            mask = (triangle if step % 2 else bias).to("late:0")[None, None].expand(1, HEADS, QUERIES, QUERIES)
+            if step % 2:
+                mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, float("-inf"))
+            time.sleep(0.15)  # masks may be read a hundredth of the time
+        x = projection(torch.randn(1, HEADS, QUERIES, HEAD, device="late:0"))
+        y, _ = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x, attn_mask=mask)
+        y.square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    late.synchronize()
+
+
+def masked_anew():
+    masked(change=True)
+
+
 if __name__ == "__main__":
     torch.manual_seed(0)
     torch.set_num_threads(1)

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from programs import FORWARD, STEPS, WIDTH
+from programs import FORWARD, HEAD, HEADS, PAIRS, QUERIES, STEPS, WIDTH
 
 HERE = Path(__file__).resolve().parent
 MFU = os.environ.get("MFU_BINARY") or str(HERE.parents[2] / "build" / "release" / "mfu")
@@ -97,3 +97,15 @@ def test_a_devices_first_profiled_step_is_given_away_and_in_no_rate(run, tmp_pat
     rank = explained["ranks"][0]
     assert rank["window"]["steps"] == 2 and rank["model_flop"] == 2 * 5 * FORWARD
     assert sum(line["duration_ns"] for line in rank["ledger"]) == rank["window"]["duration_ns"]
+
+
+@pytest.mark.parametrize("program", ["masked", "masked_anew"])
+def test_a_mask_on_the_device_counts_its_true_area(run, program):
+    report = run(program)
+    # Attention needs 4 FLOPs a pair forward and 8 backward; a projection of 32 rows two products.
+    attention = STEPS * 12 * HEADS * HEAD * PAIRS
+    projections = STEPS * 2 * (2 * HEADS * QUERIES * HEAD * HEAD)
+    assert report["model_flop"] == attention + projections
+    assert sum(phase["model_flop"] for phase in report["phases"]) == report["model_flop"]
+    assert [phase["phase"] for phase in report["phases"] if phase["model_flop"]] == ["train"]
+    assert not any("rectangle" in note for note in report["notes"])

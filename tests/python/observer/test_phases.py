@@ -227,3 +227,85 @@ def steps_of(observer, function):
     before = observer.totals().steps
     function()
     return observer.totals().steps - before
+
+
+def test_a_function_that_calls_its_model_often_is_one_pass_of_training(phases):
+    """As torchdiffeq's adjoint does."""
+    net = nn.Linear(4, 4)
+
+    class Solve(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, *parameters):
+            ctx.save_for_backward(x)
+            for _ in range(5):
+                x = x + 0.1 * net(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, = ctx.saved_tensors
+            with torch.enable_grad():
+                y = net(x.detach().requires_grad_())
+            return (None, *torch.autograd.grad(y, list(net.parameters()), grad))
+
+    def make(net):
+        Solve.apply(torch.randn(3, 4), *net.parameters()).sum().backward()
+
+    found = phases(lambda: train(net, make=make))
+    assert {key[0] for key in found} == {"train"} and sum(row["passes"] for row in found.values()) == 3
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_products_between_backward_and_step_are_training_but_no_pass(phases, batched):
+    """A clipping for each sample, an optimizer by hand: no module runs."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def make(model):
+        model(torch.randn(4, 6)).sum().backward()
+        with torch.no_grad():
+            for p in model.parameters():
+                if p.ndim == 2:
+                    g = p.grad[None] if batched else p.grad
+                    p.grad.copy_((g @ g.mT @ g).view_as(p))
+
+    found = phases(lambda: train(model, make=make))
+    assert set(found) == {("train", "Sequential")} and found["train", "Sequential"]["passes"] == 3
+
+
+def test_another_model_between_backward_and_step_is_a_forward(phases):
+    model, other = nn.Sequential(nn.Linear(6, 2)), nn.Sequential(nn.Linear(6, 3))
+
+    def make(model):
+        model(torch.randn(4, 6)).sum().backward()
+        with torch.no_grad():
+            other(torch.randn(4, 6))
+
+    assert {key[0] for key in phases(lambda: train(model, make=make))} == {"train", "forward"}
+
+
+def test_another_model_in_the_midst_of_a_pass_is_a_forward(phases):
+    """As MoCo's momentum encoder: its keys are compared with what the model made before."""
+    model, momentum = (nn.Sequential(nn.Linear(6, 4), nn.Tanh()) for _ in range(2))
+
+    def make(model):
+        x = torch.randn(4, 6)
+        queries = model(x)
+        with torch.no_grad():
+            keys = momentum(x)
+        (queries @ keys.t()).sum().backward()
+
+    found = {key[0]: row for key, row in phases(lambda: train(model, make=make)).items()}
+    assert set(found) == {"train", "forward"} and found["train"]["passes"] == found["forward"]["passes"] == 3
+    assert found["forward"]["hardware_flop"] == 3 * 2 * 4 * 6 * 4
+
+
+def test_a_forward_that_nothing_comes_back_to_does_not_train_with_the_next_one(phases):
+    """As after an adversarial example: grad mode is on, and no backward follows."""
+    model = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 2))
+
+    def make(model):
+        model(torch.randn(4, 6))
+        model(torch.randn(4, 6)).sum().backward()
+
+    found = {key[0]: row for key, row in phases(lambda: train(model, make=make)).items()}
+    assert found["train"]["passes"] == 3 and found["forward"]["passes"] == 3

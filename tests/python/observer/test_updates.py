@@ -1,0 +1,81 @@
+"""Steps that no optimizer of torch.optim tells: by what happens to parameters after a backward."""
+
+import pytest
+from test_manners import run_program
+
+BEGIN = """
+import torch
+from torch import nn
+from mfu import _observer
+_observer.start(region_folder="")
+torch.manual_seed(0)
+"""
+END = """
+_observer.library().last_step()
+print(_observer.totals().steps)
+"""
+
+# Through .data no version changes, and the gradients stay.
+DATA = """
+model = nn.Linear(6, 2)
+for _ in range(5):
+    model(torch.randn(4, 6)).sum().backward()
+    for p in model.parameters():
+        p.data -= 0.1 * p.grad.data
+        p.grad.data.zero_()
+"""
+# Most rows of the table stay as they are.
+TABLE = """
+table, layer = nn.Embedding(1000, 8), nn.Linear(8, 2)
+for _ in range(4):
+    for _ in range(3):
+        layer(table(torch.randint(1000, (2, 3)))).sum().backward()
+    for p in [*table.parameters(), *layer.parameters()]:
+        p.data.add_(p.grad.data, alpha=-0.1)
+        p.grad.zero_()
+"""
+# Weights are cast for each pass anew: that alone is no update.
+CAST = """
+model = nn.Linear(6, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    for _ in range(2):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = model(torch.randn(4, 6))
+        y.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+CAST_BY_HAND = """
+model = nn.Linear(6, 2)
+for _ in range(3):
+    for _ in range(2):
+        with torch.autocast("cpu", torch.bfloat16):
+            y = model(torch.randn(4, 6))
+        y.sum().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.1 * p.grad
+            p.grad = None
+"""
+# As DeepSpeed's ZeRO: gradients go elsewhere after each backward, and the optimizer steps later.
+MOVED = """
+model, kept = nn.Linear(6, 2), {}
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(3):
+    for _ in range(2):
+        model(torch.randn(4, 6)).sum().backward()
+        for p in model.parameters():
+            kept[p] = kept.get(p, 0) + p.grad
+            p.grad = None
+    for p in model.parameters():
+        p.grad = kept.pop(p)
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("program, steps", [(DATA, 5), (TABLE, 4), (CAST, 3), (CAST_BY_HAND, 3), (MOVED, 3)],
+                         ids=["data", "table", "cast", "cast_by_hand", "moved"])
+def test_a_step_is_seen_once(program, steps):
+    assert run_program(BEGIN + program + END).split()[-1] == str(steps)
