@@ -103,7 +103,7 @@ def loader_hidden():
 
 
 def loader_slow():
-    fetched(0.09, 0.005)
+    fetched(0.25, 0.005)
 
 
 class Multiplies(torch.utils.data.Dataset):
