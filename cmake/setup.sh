@@ -293,7 +293,8 @@ test_torch() {
       die "torch $version was not installed (log: build/pip.log)"
     touch "$environment/.ready-1"
   fi
-  (cd "$MFU_ROOT" && XDG_CACHE_HOME="$environment/cache" "$environment/bin/python" -m pytest -q -p no:cacheprovider tests/python/observer "$@")
+  (cd "$MFU_ROOT" && XDG_CACHE_HOME="$environment/cache" "$environment/bin/python" -m pytest -q -p no:cacheprovider tests/python/observer "$@" &&
+    XDG_CACHE_HOME="$environment/cache" "$environment/bin/python" -m pytest -q -p no:cacheprovider tests/python/observer_passes "$@")
 }
 
 # ---- the build ----------------------------------------------------------------------------------------------------------------------

@@ -100,7 +100,7 @@ STILL_WIDE = (
     "python/mfu/_observer/tripwire.py", "python/mfu/_observer/windows.py", "python/mfu/compat.py",
     "src/measure/ask_class.py", "src/measure/class_operators.py", "tests/python/device/packed.py",
     "tests/python/device/test_run.py", "tests/python/model_families.py", "tests/python/monitor/test_manners.py",
-    "tests/python/observer/test_mirror.py", "tests/python/observer/test_phases.py",
+    "tests/python/observer/test_mirror.py", "tests/python/observer_passes/test_phases.py",
     "tests/python/run/planted.py", "tests/python/run/test_explain.py",
 )
 
