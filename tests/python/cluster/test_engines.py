@@ -25,9 +25,9 @@ def has(*modules):
     return subprocess.run([PYTHON, "-c", code], check=False).returncode == 0
 
 
-with_ray = pytest.mark.skipif(not has("ray"), reason="Ray is not installed (./test --cluster installs it)")
+with_ray = pytest.mark.skipif(not has("ray"), reason="Ray is not at hand (./test --cluster installs it)")
 with_store = pytest.mark.skipif(
-    not has("moto", "s3fs", "boto3"), reason="moto and s3fs are not installed (./test --cluster installs them)"
+    not has("moto", "s3fs", "boto3"), reason="moto and s3fs are not at hand (./test --cluster installs them)"
 )
 
 # Two nodes of Ray on this machine; ends with its standard input.
