@@ -2,7 +2,8 @@
 
     python bench/class_answer.py [--python PYTHON] [--runs N] [--instructions]
 
---instructions counts the second answer's instructions with callgrind, which other processes do not disturb. Wanted: the first at most the import
+--instructions counts the second answer's instructions with callgrind, which other processes do not disturb. Wanted: the
+first at most the import
 and 2 s, the second 30 ms."""
 
 import argparse
@@ -17,17 +18,31 @@ import time
 from pathlib import Path
 
 MFU = os.environ.get("MFU_BINARY", str(Path(__file__).resolve().parents[1] / "build" / "release" / "mfu"))
-CONFIG = {"model_type": "mllama_text_model", "architectures": ["MllamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336,
-          "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "cross_attention_layers": [],
-          "pad_token_id": 0}
+CONFIG = {
+    "model_type": "mllama_text_model",
+    "architectures": ["MllamaForCausalLM"],
+    "hidden_size": 4096,
+    "intermediate_size": 14336,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "vocab_size": 128256,
+    "cross_attention_layers": [],
+    "pad_token_id": 0,
+}
 
 
 def seconds(command, **environment):
     """Wall and processor seconds of a command."""
     before, begun = os.times(), time.perf_counter()
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | environment)
+    subprocess.run(
+        command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | environment
+    )
     after = os.times()
-    return time.perf_counter() - begun, after.children_user + after.children_system - before.children_user - before.children_system
+    return (
+        time.perf_counter() - begun,
+        after.children_user + after.children_system - before.children_user - before.children_system,
+    )
 
 
 def main():
@@ -44,15 +59,23 @@ def main():
         for run in range(options.runs):
             cache = {"MFU_CACHE_DIR": f"{folder}/{run}"}
             rows["import transformers"].append(seconds([options.python, "-c", "import torch, transformers"]))
-            rows["import the class"].append(seconds([options.python, "-c", "from transformers import MllamaForCausalLM"]))
+            rows["import the class"].append(
+                seconds([options.python, "-c", "from transformers import MllamaForCausalLM"])
+            )
             rows["first answer"].append(seconds(ask, **cache))
             rows["second answer"].append(seconds(ask, **cache))
         for name, times in rows.items():
-            print(f"{name:20} {statistics.median(wall for wall, _ in times) * 1e3:8.1f} ms, "
-                  f"{statistics.median(processor for _, processor in times) * 1e3:8.1f} ms of the processor")
+            print(
+                f"{name:20} {statistics.median(wall for wall, _ in times) * 1e3:8.1f} ms, "
+                f"{statistics.median(processor for _, processor in times) * 1e3:8.1f} ms of the processor"
+            )
         if options.instructions:
-            run = subprocess.run(["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *ask], capture_output=True, text=True,
-                                 env=os.environ | {"MFU_CACHE_DIR": f"{folder}/0"})
+            run = subprocess.run(
+                ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", *ask],
+                capture_output=True,
+                text=True,
+                env=os.environ | {"MFU_CACHE_DIR": f"{folder}/0"},
+            )
             print("second answer        " + re.search(r"Collected : (\d+)", run.stderr)[1] + " instructions")
 
 

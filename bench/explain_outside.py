@@ -1,7 +1,8 @@
 """What `mfu run --explain` costs outside its window: python bench/explain_outside.py [--rounds N] [--markdown].
 
 One process, by turns: a step that is observed, and the same step while a window is waited for, or after one has been.
-A quiet machine has to run it: ratios of a busy one say little. Under `valgrind --tool=callgrind`, `--count STEPS waited`
+A quiet machine has to run it: ratios of a busy one say little. Under `valgrind --tool=callgrind`, `--count STEPS
+waited`
 and `--count STEPS plain` count instructions instead."""
 
 import argparse

@@ -74,7 +74,8 @@ const std::vector<SettingKey>& setting_keys() {
       {"catalog", "MFU_CATALOG", "",
        "CSV file with your own devices; they are looked up before the built-in ones"},
       {"python", "MFU_PYTHON", "",
-       "Python interpreter whose PyTorch is used (default: the active environment's, else python3)"},
+       "Python interpreter whose PyTorch is used (default: the active environment's, else "
+       "python3)"},
       {"width", "MFU_WIDTH", "",
        "Width of the output in columns (default: as wide as the terminal)"},
   };

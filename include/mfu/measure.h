@@ -8,8 +8,7 @@
 //   meter.take_reading({.step = 0, .shape = shape, .flop = 1'000'000'000});  // measured once
 //   auto step = meter.measure(7, shape, std::chrono::milliseconds(250));  // ->source says how
 //   mfu::TokenTracker tokens;
-//   tokens.add(128);                          // any thread, any time
-//   mfu::TokenPeriod period = tokens.take();  // the period ends here, the next one begins
+//   tokens.add(128);  // any thread, any time; tokens.take() ends the period
 #pragma once
 
 #include <array>

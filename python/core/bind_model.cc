@@ -158,8 +158,7 @@ std::string class_json(const std::tuple<std::string, std::string, std::string>& 
   ClassOptions options{.python = std::move(python), .frames = frames};
   if (image) options.image = {image->first, image->second};
   if (latent) options.latent = {latent->first, latent->second};
-  ConfigText text =
-      config_text(std::get<0>(source), std::get<1>(source), std::get<2>(source));
+  ConfigText text = config_text(std::get<0>(source), std::get<1>(source), std::get<2>(source));
   ConfigOptions config{std::move(architecture), std::move(overrides)};
   Result<ClassNeed> need = [&] {
     nb::gil_scoped_release others;  // it takes seconds
@@ -289,9 +288,9 @@ void bind_model(nb::module_& module) {
       "has_family",
       [](const std::tuple<std::string, std::string, std::string>& source, std::string architecture,
          Overrides overrides) {
-        return has_family(config_text(std::get<0>(source), std::get<1>(source),
-                                      std::get<2>(source)),
-                          {std::move(architecture), std::move(overrides)});
+        return has_family(
+            config_text(std::get<0>(source), std::get<1>(source), std::get<2>(source)),
+            {std::move(architecture), std::move(overrides)});
       },
       "source"_a, "architecture"_a, "overrides"_a, "Whether a family here describes a config.");
   module.def("convert", &conversion_json, "spec"_a, "step"_a, "mfu"_a, "from_"_a, "to"_a,

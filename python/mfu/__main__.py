@@ -20,7 +20,8 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    # What the program asks of Python (torch's ceiling, the observer, a model's class) it asks of the active environment, else of this one.
+    # What the program asks of Python (torch's ceiling, the observer, a model's class) it asks of the active
+    # environment, else of this one.
     os.environ.setdefault("MFU_OWN_PYTHON", sys.executable)
     os.execv(program, [str(program), *sys.argv[1:]])
 

@@ -14,7 +14,8 @@ Columns = Dict[str, List[Any]]
 
 
 class Explanation(Answer):
-    """The answer of `mfu explain --json` (mfu.explain/1), and its tables as columns: pandas.DataFrame(explanation.operators).
+    """The answer of `mfu explain --json` (mfu.explain/1), and its tables as columns:
+    pandas.DataFrame(explanation.operators).
 
     Every table starts with `rank` and `device_id`; times are whole nanoseconds, unknown is None.
     """
@@ -41,7 +42,8 @@ class Explanation(Answer):
 
     @property
     def operators(self) -> Columns:
-        """A row an operator with one set of shapes: calls, flop, bytes, duration_ns, flop_per_s, peak_fraction, code."""
+        """A row an operator with one set of shapes: calls, flop, bytes, duration_ns, flop_per_s, peak_fraction,
+        code."""
         return self._table("operators")
 
     @property
@@ -90,7 +92,8 @@ def explain(
     An address of an object store (s3://…) is read through fsspec.
 
     window    "all", "steps" (default where the trace marks them) or "FROM:TO"
-    device    whose peak counts, where the trace does not name it; dtype: what its matmuls ran in, where it does not show
+    device    whose peak counts, where the trace does not name it; dtype: what its matmuls ran in, where it does not
+    show
     peak      of one device in FLOP/s; wins over device
     catalog   a CSV of your own devices
     html      also writes the page there

@@ -82,8 +82,20 @@ class Model:
             experts_per_token=experts_per_token,
         )
         model = cls.__new__(cls)
-        model._recipe = ("of_shape", layers, hidden, heads, kv_heads, head_dim, ffn, vocab, experts, experts_per_token,
-                         mlp == "gated", tied)
+        model._recipe = (
+            "of_shape",
+            layers,
+            hidden,
+            heads,
+            kv_heads,
+            head_dim,
+            ffn,
+            vocab,
+            experts,
+            experts_per_token,
+            mlp == "gated",
+            tied,
+        )
         model._make()
         return model
 
@@ -158,7 +170,8 @@ def _config_of(source: Any) -> Tuple[str, str]:
 
 
 def _source(source: Any) -> Optional[Tuple[str, str, str]]:
-    """A config as (path, JSON, name): where it is, or what it says. None for a file of weights, or for one that is not there."""
+    """A config as (path, JSON, name): where it is, or what it says. None for a file of weights, or for one that is not
+    there."""
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         weights = path.endswith((".safetensors", ".gguf", ".index.json"))
@@ -185,8 +198,19 @@ def _step(
 ) -> _core.Step:
     _check_whole(batch=batch, seq=seq, context=context, encoder_seq=encoder_seq, images=images)
     try:
-        return _core.Step(phase, batch, seq, context, encoder_seq, None if lengths is None else list(lengths), images,
-                          None if image_grid is None else list(image_grid), recompute, mla, mtp)
+        return _core.Step(
+            phase,
+            batch,
+            seq,
+            context,
+            encoder_seq,
+            None if lengths is None else list(lengths),
+            images,
+            None if image_grid is None else list(image_grid),
+            recompute,
+            mla,
+            mtp,
+        )
     except TypeError:
         raise InvalidArgument(
             f"lengths={lengths!r}, image_grid={image_grid!r}: whole numbers from 0 on were expected"
@@ -267,12 +291,42 @@ def flops(
             for what, given in (("lora", lora), ("frozen", patterns), ("tree", tree), ("params", params)):
                 if given:
                     raise InvalidArgument(f"{what} is not known for a model that is counted by its class")
-            text = _core.class_flops(source, "", [], step, convention, image, latent, frames, python or sys.executable,
-                                     device, dtype, peak, catalog, step_seconds, tokens_per_second, devices)
+            text = _core.class_flops(
+                source,
+                "",
+                [],
+                step,
+                convention,
+                image,
+                latent,
+                frames,
+                python or sys.executable,
+                device,
+                dtype,
+                peak,
+                catalog,
+                step_seconds,
+                tokens_per_second,
+                devices,
+            )
             counted: NeedAnswer = parse(text, NeedAnswer)
             return counted
-    text = _core.flops(_model(model)._spec, step, convention, adapters, patterns, params,
-                       tree, device, dtype, peak, catalog, step_seconds, tokens_per_second, devices)
+    text = _core.flops(
+        _model(model)._spec,
+        step,
+        convention,
+        adapters,
+        patterns,
+        params,
+        tree,
+        device,
+        dtype,
+        peak,
+        catalog,
+        step_seconds,
+        tokens_per_second,
+        devices,
+    )
     answer: NeedAnswer = parse(text, NeedAnswer)
     return answer
 

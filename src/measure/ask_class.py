@@ -1,7 +1,9 @@
 """Builds a model's class on the meta device and writes down its operators.
 
-A request says phase, batch, sequence, context, encoder_sequence, image, latent, frames, architecture and overrides. One JSON object
-goes to standard output: parameters by part, and each different operator once, with how often it ran, in which part, forward or backward.
+A request says phase, batch, sequence, context, encoder_sequence, image, latent, frames, architecture and overrides. One
+JSON object
+goes to standard output: parameters by part, and each different operator once, with how often it ran, in which part,
+forward or backward.
 No weight is made, nothing is fetched, no code of a config is run. The class_*.py come before it."""
 
 MOST_LAYERS = 4096
@@ -9,9 +11,19 @@ MOST_NUMBER = 1 << 40
 SECONDS = 240
 BYTES = 12 << 30
 
-os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1", DISABLE_TELEMETRY="1",
-                  USE_HUB_KERNELS="0", TRANSFORMERS_VERBOSITY="error", TOKENIZERS_PARALLELISM="false",
-                  TRANSFORMERS_NO_ADVISORY_WARNINGS="1", CUDA_VISIBLE_DEVICES="", USE_TF="0", USE_FLAX="0")
+os.environ.update(
+    HF_HUB_OFFLINE="1",
+    TRANSFORMERS_OFFLINE="1",
+    HF_HUB_DISABLE_TELEMETRY="1",
+    DISABLE_TELEMETRY="1",
+    USE_HUB_KERNELS="0",
+    TRANSFORMERS_VERBOSITY="error",
+    TOKENIZERS_PARALLELISM="false",
+    TRANSFORMERS_NO_ADVISORY_WARNINGS="1",
+    CUDA_VISIBLE_DEVICES="",
+    USE_TF="0",
+    USE_FLAX="0",
+)
 
 
 def bounded(value, path="", depth=0):
@@ -30,16 +42,26 @@ def bounded(value, path="", depth=0):
         last = path.rsplit(".", 1)[-1]
         if abs(value) > MOST_NUMBER:
             raise Refused(f"{path}: {value} is beyond 2^40")
-        many = last.endswith(("layers", "n_layer", "depth", "blocks", "stages")) or "experts" in last and last.startswith(("num_", "n_", "moe_num"))
+        many = (
+            last.endswith(("layers", "n_layer", "depth", "blocks", "stages"))
+            or "experts" in last
+            and last.startswith(("num_", "n_", "moe_num"))
+        )
         if many and value > MOST_LAYERS:
             raise Refused(f"{path}: {value} is more than the {MOST_LAYERS} that are built at most")
-        if value < 0 and (last.startswith("num_") or last.endswith(("_size", "_dim", "_layers", "_heads"))) and last != "num_labels" and value != -1:
+        if (
+            value < 0
+            and (last.startswith("num_") or last.endswith(("_size", "_dim", "_layers", "_heads")))
+            and last != "num_labels"
+            and value != -1
+        ):
             raise Refused(f"{path}: {value} is below 0")
 
 
 def limited():
     """Time and memory of this process have a bound."""
     import resource
+
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (BYTES, BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5))
@@ -58,10 +80,19 @@ def stamps(*modules):
 def find_class(transformers, config, wanted):
     """The class of transformers that a config means, its config, and what was assumed."""
     from transformers.models.auto import configuration_auto, modeling_auto
+
     notes, kind = [], config.get("model_type")
     named = ([wanted] if wanted else []) + [each for each in config.get("architectures") or [] if isinstance(each, str)]
-    found = next((getattr(transformers, each) for each in named if each.isidentifier() and isinstance(getattr(transformers, each, None), type)
-                  and hasattr(getattr(transformers, each), "config_class")), None)
+    found = next(
+        (
+            getattr(transformers, each)
+            for each in named
+            if each.isidentifier()
+            and isinstance(getattr(transformers, each, None), type)
+            and hasattr(getattr(transformers, each), "config_class")
+        ),
+        None,
+    )
     if wanted and (found is None or found.__name__ != wanted):
         raise Refused(f"transformers {transformers.__version__} has no class {wanted}")
     config_class = None
@@ -76,12 +107,28 @@ def find_class(transformers, config, wanted):
         said = f"model type \"{kind}\"" if kind else "a config without model_type, and with no class that it knows"
         code = " It names code of its own (auto_map), which is never run here." if config.get("auto_map") else ""
         raise Refused(f"transformers {transformers.__version__} does not know {said}.{code}")
-    plain = {key: value for key, value in config.items() if key not in ("quantization_config", "auto_map", "attn_implementation", "_attn_implementation")}
+    plain = {
+        key: value
+        for key, value in config.items()
+        if key not in ("quantization_config", "auto_map", "attn_implementation", "_attn_implementation")
+    }
     made = config_class.from_dict(plain)
     if found is None:
-        both = ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING") if getattr(made, "is_encoder_decoder", False) else ()
-        for mapping in (*both, "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING", "MODEL_FOR_MASKED_LM_MAPPING", "MODEL_FOR_CAUSAL_LM_MAPPING",
-                        "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING", "MODEL_MAPPING"):
+        both = (
+            ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING")
+            if getattr(made, "is_encoder_decoder", False)
+            else ()
+        )
+        for mapping in (
+            *both,
+            "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
+            "MODEL_FOR_MASKED_LM_MAPPING",
+            "MODEL_FOR_CAUSAL_LM_MAPPING",
+            "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
+            "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING",
+            "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING",
+            "MODEL_MAPPING",
+        ):
             table = getattr(modeling_auto, mapping, None)
             if table is not None and config_class in table:
                 found = table[config_class]
@@ -97,12 +144,18 @@ def find_class(transformers, config, wanted):
 def class_beside(config_class):
     """The first model that stands in the library's own file for this config."""
     import importlib
+
     try:
         module = importlib.import_module(config_class.__module__.replace("configuration_", "modeling_"))
     except ImportError:
         return None
-    fitting = [each for each in vars(module).values() if isinstance(each, type) and getattr(each, "config_class", None) is config_class
-               and not each.__name__.endswith("PreTrainedModel")]
+    fitting = [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type)
+        and getattr(each, "config_class", None) is config_class
+        and not each.__name__.endswith("PreTrainedModel")
+    ]
     return fitting[-1] if fitting else None
 
 
@@ -122,7 +175,11 @@ def build(transformers, found, config, torch):
             return model.to("meta"), implementation
         except (ValueError, ImportError, KeyError) as error:
             problems.append(str(error))
-            if not isinstance(error, KeyError) and "attn" not in str(error).lower() and "attention" not in str(error).lower():
+            if (
+                not isinstance(error, KeyError)
+                and "attn" not in str(error).lower()
+                and "attention" not in str(error).lower()
+            ):
                 break
     raise Refused(f"{found.__name__} cannot be built from this config: {problems[-1][:600]}")
 
@@ -139,6 +196,7 @@ def tensors_in(value, torch, seen=None):
 
 def watch(model, recorder):
     """Modules say where in the model the loop is."""
+
     def leave(*_):
         if recorder.stack:
             recorder.stack.pop()
@@ -148,17 +206,44 @@ def watch(model, recorder):
         module.register_forward_hook(leave, always_call=True)
 
 
-LEARNT = ("logits", "pred", "sample", "boxes", "reconstruct", "spectrogram", "waveform", "scores", "start", "end", "depth", "mask")
-PASSED_ON = ("past_key_values", "hidden_states", "attentions", "cross_attentions", "encoder_", "decoder_hidden", "vision_model_output", "text_model_output")
+LEARNT = (
+    "logits",
+    "pred",
+    "sample",
+    "boxes",
+    "reconstruct",
+    "spectrogram",
+    "waveform",
+    "scores",
+    "start",
+    "end",
+    "depth",
+    "mask",
+)
+PASSED_ON = (
+    "past_key_values",
+    "hidden_states",
+    "attentions",
+    "cross_attentions",
+    "encoder_",
+    "decoder_hidden",
+    "vision_model_output",
+    "text_model_output",
+)
 CACHES = ("past_key_values", "cache_params", "state", "past_buckets_states")
 
 
 def learnt(torch, model, result):
     """The outputs that a loss is made of: all that the class predicts, or its first."""
-    named = list(result.items()) if hasattr(result, "items") else [(str(i), each) for i, each in
-                                                                   enumerate(result if isinstance(result, (tuple, list)) else [result])]
+    named = (
+        list(result.items())
+        if hasattr(result, "items")
+        else [(str(i), each) for i, each in enumerate(result if isinstance(result, (tuple, list)) else [result])]
+    )
     named = [(name, each) for name, each in named if not name.startswith(PASSED_ON)]
-    outputs = [each for name, inner in named if any(word in name for word in LEARNT) for each in tensors_in(inner, torch)]
+    outputs = [
+        each for name, inner in named if any(word in name for word in LEARNT) for each in tensors_in(inner, torch)
+    ]
     outputs = outputs or [each for _, inner in named for each in tensors_in(inner, torch)][:1]
     if not outputs:
         raise Refused(f"{type(model).__name__} gives nothing that could be trained")
@@ -168,6 +253,7 @@ def learnt(torch, model, result):
 def encoded(model, past, given):
     """What the encoder left, as its own class gives it; its last states where it cannot be asked alone."""
     from transformers.modeling_outputs import BaseModelOutput
+
     try:
         return model.get_encoder()(**given)
     except Exception:  # an encoder that wants more than the model's own arguments
@@ -202,7 +288,14 @@ def step(torch, model, request, recorder, inputs, modes_of):
             if name is None:
                 raise Refused(f"{type(model).__name__} has no cache: it cannot decode")
             recorder.on = False
-            before = Inputs(torch, model, request | {"sequence": request["context"], "encoder_sequence": inputs.encoder}, inputs.values, inputs.notes, recorder)
+            before = Inputs(
+                torch,
+                model,
+                request | {"sequence": request["context"], "encoder_sequence": inputs.encoder},
+                inputs.values,
+                inputs.notes,
+                recorder,
+            )
             given, past = before.tried(lambda given: call(given, use_cache=True))
             kept = getattr(past, name, None)
             if kept is None:
@@ -238,16 +331,20 @@ def parameters(torch, model):
 
 def answer(config, request):
     import torch
+
     torch.set_num_threads(1)
     torch.distributions.Distribution.set_default_validate_args(False)
     autocast = torch.autocast.__init__
-    torch.autocast.__init__ = lambda self, kind, *args, **kwargs: autocast(self, "cpu" if kind == "meta" else kind, *args, **kwargs)
+    torch.autocast.__init__ = lambda self, kind, *args, **kwargs: autocast(
+        self, "cpu" if kind == "meta" else kind, *args, **kwargs
+    )
     notes, recorder, values = [], Recorder(torch), Values(torch)
     if isinstance(config.get("_class_name"), str) and "model_type" not in config:
         library, model, inputs = diffusion_model(torch, config, request, values, notes, recorder)
         kind, attention = type(model).__name__, "sdpa"
     else:
         import transformers
+
         transformers.logging.set_verbosity_error()
         library = transformers
         found, made, said = find_class(transformers, config, request.get("architecture"))
@@ -266,16 +363,34 @@ def answer(config, request):
     if "input_ids" in given and "pixel_values" in inputs.taken and "pixel_values" not in given:
         notes.append("no picture: text alone")
     notes.extend(sorted(recorder.assumed))
-    flat = [pair for name, each in given.items() for pair in ([(name, each)] if not isinstance(each, dict) else
-                                                              [(f"{name}.{key}", value) for key, value in each.items()])]
+    flat = [
+        pair
+        for name, each in given.items()
+        for pair in (
+            [(name, each)] if not isinstance(each, dict) else [(f"{name}.{key}", value) for key, value in each.items()]
+        )
+    ]
     shapes = {name: list(each.shape) for name, each in flat if isinstance(each, torch.Tensor)}
     notes.append("its inputs: " + ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items()))
-    notes.append(f"counted by {library.__name__} {library.__version__} on torch {torch.__version__}, from the operators that {type(model).__name__} "
-                 "runs; built without weights, network or code of the config (trust_remote_code is off)")
-    return {"library": library.__name__, "version": library.__version__, "torch": str(torch.__version__), "type": kind,
-            "architecture": type(model).__name__, "parameters": total, "active": active or total, "parts": parts,
-            "tokens": inputs.tokens(given), "notes": notes, "inputs": shapes,
-            "operators": list(recorder.rows.values()), "stamps": stamps(library, torch)}
+    notes.append(
+        f"counted by {library.__name__} {library.__version__} on torch {torch.__version__}, from the operators that {type(model).__name__} "
+        "runs; built without weights, network or code of the config (trust_remote_code is off)"
+    )
+    return {
+        "library": library.__name__,
+        "version": library.__version__,
+        "torch": str(torch.__version__),
+        "type": kind,
+        "architecture": type(model).__name__,
+        "parameters": total,
+        "active": active or total,
+        "parts": parts,
+        "tokens": inputs.tokens(given),
+        "notes": notes,
+        "inputs": shapes,
+        "operators": list(recorder.rows.values()),
+        "stamps": stamps(library, torch),
+    }
 
 
 def overridden(config, changes):
@@ -298,10 +413,22 @@ def active_parameters(config, total, parts):
     if not experts:
         return total
     for each in (config, getattr(config, "text_config", None)):
-        used = next((getattr(each, name) for name in ("num_experts_per_tok", "moe_k", "num_experts_per_token", "moe_topk", "top_k_experts")
-                     if isinstance(getattr(each, name, None), int)), None)
-        held = next((getattr(each, name) for name in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
-                     if isinstance(getattr(each, name, None), int)), None)
+        used = next(
+            (
+                getattr(each, name)
+                for name in ("num_experts_per_tok", "moe_k", "num_experts_per_token", "moe_topk", "top_k_experts")
+                if isinstance(getattr(each, name, None), int)
+            ),
+            None,
+        )
+        held = next(
+            (
+                getattr(each, name)
+                for name in ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
+                if isinstance(getattr(each, name, None), int)
+            ),
+            None,
+        )
         if used and held:
             return total - experts + experts * used // held
     return None
@@ -322,8 +449,12 @@ def main(config_text, request_text):
         said = {"problem": str(problem)}
     except ModuleNotFoundError as problem:
         missing = problem.name in ("torch", "transformers", "diffusers")
-        said = {"missing": problem.name if missing else "", "problem": f"{sys.executable} has no {problem.name}: install it there, or name another Python (--python)" if missing
-                else f"the class needs a package that is not there: {problem.name or str(problem).splitlines()[0][:300]}"}
+        said = {
+            "missing": problem.name if missing else "",
+            "problem": f"{sys.executable} has no {problem.name}: install it there, or name another Python (--python)"
+            if missing
+            else f"the class needs a package that is not there: {problem.name or str(problem).splitlines()[0][:300]}",
+        }
     except MemoryError:
         said = {"problem": f"building it takes more than {BYTES >> 30} GB of memory"}
     except RecursionError:

@@ -31,7 +31,20 @@ def pairs_of(torch, values, query, key, mask, causal):
     return batch * heads * rows * columns, True
 
 
-def fused(torch, recorder, values, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False, bias=None):
+def fused(
+    torch,
+    recorder,
+    values,
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    scale=None,
+    enable_gqa=False,
+    bias=None,
+):
     pairs, known = pairs_of(torch, values, query, key, attn_mask, is_causal)
     if not known:
         recorder.assumed.add("an attention's mask is a tensor whose values are not known: all pairs are counted")
@@ -48,13 +61,17 @@ def fused(torch, recorder, values, query, key, value, attn_mask=None, dropout_p=
         @staticmethod
         def backward(context, gradient):
             recorder.add("attention_backward", [row])
-            return tuple(torch.empty_like(each) if each is not None and each.is_floating_point() else None for each in context.shapes)
+            return tuple(
+                torch.empty_like(each) if each is not None and each.is_floating_point() else None
+                for each in context.shapes
+            )
 
     return Attention.apply(query, key, value, attn_mask, bias)  # a mask may be learnt
 
 
 def area_of(torch, rule, rows, columns, first, offset):
-    """Pairs that a rule lets through, and which, where all were tried. For many, each row is the run of keys around its own."""
+    """Pairs that a rule lets through, and which, where all were tried. For many, each row is the run of keys around its
+    own."""
     zero = torch.zeros((), dtype=torch.long)
 
     def seen(queries, keys):
@@ -63,7 +80,9 @@ def area_of(torch, rule, rows, columns, first, offset):
 
     def counted(picked):
         keys = torch.arange(columns)[None, :] + offset
-        return torch.cat([seen(some[:, None] + first, keys).sum(1) for some in picked.split(max(1, MOST_EVALUATED // columns))])
+        return torch.cat(
+            [seen(some[:, None] + first, keys).sum(1) for some in picked.split(max(1, MOST_EVALUATED // columns))]
+        )
 
     every = torch.arange(rows)
     if rows * columns <= MOST_EVALUATED:
@@ -80,7 +99,11 @@ def area_of(torch, rule, rows, columns, first, offset):
         inside = seen(queries, middle + offset)
         bottom, top = torch.where(inside, middle, bottom), torch.where(inside, top, torch.maximum(middle - 1, bottom))
     runs = torch.where(seen(queries, own + offset), bottom - high + 1, torch.zeros_like(own))
-    tried = torch.unique(torch.cat([torch.linspace(0, rows - 1, 48).long(), torch.arange(min(rows, 8)), torch.arange(max(0, rows - 8), rows)]))
+    tried = torch.unique(
+        torch.cat(
+            [torch.linspace(0, rows - 1, 48).long(), torch.arange(min(rows, 8)), torch.arange(max(0, rows - 8), rows)]
+        )
+    )
     if torch.equal(counted(tried), runs[tried]):
         return int(runs.sum()), None
     return (int(counted(every).sum()) if rows * columns <= 1 << 31 else None), None
@@ -91,6 +114,7 @@ def masks(torch, transformers, recorder, values):
     import inspect
     from transformers import masking_utils
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
     made = inspect.signature(masking_utils.ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
 
     def mask(*args, **kwargs):
@@ -117,7 +141,9 @@ def masks(torch, transformers, recorder, values):
     if hasattr(masking_utils, "find_packed_sequence_indices"):
         masking_utils.find_packed_sequence_indices = lambda *_, **__: None  # no row holds several sequences
 
-    def attention(module, query, key, value, attention_mask=None, scaling=None, is_causal=None, position_bias=None, **_):
+    def attention(
+        module, query, key, value, attention_mask=None, scaling=None, is_causal=None, position_bias=None, **_
+    ):
         causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
         causal = bool(causal) and query.shape[2] > 1 and attention_mask is None
         result = fused(torch, recorder, values, query, key, value, attention_mask, is_causal=causal, bias=position_bias)

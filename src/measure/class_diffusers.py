@@ -1,6 +1,7 @@
 """What a step of a diffusers model brings: part of the script that ask_class.py ends.
 
-Latents, texts and times have their sizes from the config and the question. As with transformers, what a class refuses is tried in
+Latents, texts and times have their sizes from the config and the question. As with transformers, what a class refuses
+is tried in
 another shape, and nothing here names a model."""
 
 PICTURE_TO_LATENT = 8
@@ -9,6 +10,7 @@ PICTURE_TO_LATENT = 8
 def diffusion_model(torch, config, request, values, notes, recorder):
     """The library, its model on the meta device, and what it can be given."""
     import diffusers
+
     name = config["_class_name"]
     found = getattr(diffusers, name, None) if name.isidentifier() else None
     if not isinstance(found, type) or not hasattr(found, "from_config") or not issubclass(found, torch.nn.Module):
@@ -39,11 +41,19 @@ class DiffusionInputs(Inputs):
         self.torch, self.model, self.request, self.values, self.notes = torch, model, request, values, notes
         self.config, self.batch, self.sequence = dict(model.config), request["batch"], request["sequence"]
         self.taken = inspect.signature(model.forward).parameters
-        self.documented = dict(re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE))
+        self.documented = dict(
+            re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE)
+        )
         self.token, self.said = 0, False
-        self.encoder = self.text = request.get("encoder_sequence") or number(self.config, "max_text_seq_length", "text_len", default=77)
+        self.encoder = self.text = request.get("encoder_sequence") or number(
+            self.config, "max_text_seq_length", "text_len", default=77
+        )
         self.frames = request.get("frames") or 1
-        self.coder = any(hasattr(model, each) for each in ("encode", "encoder")) and "timestep" not in self.taken and "timesteps" not in self.taken
+        self.coder = (
+            any(hasattr(model, each) for each in ("encode", "encoder"))
+            and "timestep" not in self.taken
+            and "timesteps" not in self.taken
+        )
         self.size = self.latent_size()
 
     def latent_size(self):
@@ -53,7 +63,9 @@ class DiffusionInputs(Inputs):
         if request.get("latent"):
             return list(request["latent"])
         if request.get("image"):
-            self.say(f"a latent is taken as 1/{PICTURE_TO_LATENT} of the picture in each direction (--latent HxW says otherwise)")
+            self.say(
+                f"a latent is taken as 1/{PICTURE_TO_LATENT} of the picture in each direction (--latent HxW says otherwise)"
+            )
             return [side // PICTURE_TO_LATENT for side in request["image"]]
         if isinstance(config.get("sample_height"), int) and isinstance(config.get("sample_width"), int):
             return [config["sample_height"], config["sample_width"]]
@@ -75,9 +87,14 @@ class DiffusionInputs(Inputs):
         whole_rows = frames * high * wide
         picture = [((batch, channels, high, wide), "float")]
         video = [((batch, channels, frames, high, wide), "float"), ((batch, frames, channels, high, wide), "float")]
-        packed = [((batch, rows, channels), "float"), ((batch, whole_rows, channels), "float"),
-                  ((batch, whole_rows // (patch * patch), channels), "float")]
-        deep = "3D" in type(self.model).__name__ or any(isinstance(each, self.torch.nn.Conv3d) for each in self.model.modules())
+        packed = [
+            ((batch, rows, channels), "float"),
+            ((batch, whole_rows, channels), "float"),
+            ((batch, whole_rows // (patch * patch), channels), "float"),
+        ]
+        deep = "3D" in type(self.model).__name__ or any(
+            isinstance(each, self.torch.nn.Conv3d) for each in self.model.modules()
+        )
         if "num_frames" in self.taken and "height" in self.taken:
             return [packed[1], *video, *packed]
         if any(each in self.taken for each in ("img_ids", "img_shapes", "position_ids")):
@@ -111,9 +128,23 @@ class DiffusionInputs(Inputs):
     def of_encoder_hidden_states(self):
         if self.config.get("encoder_hid_dim"):
             return self.texts("encoder_hid_dim")
-        return self.texts("joint_attention_dim", "caption_channels", "caption_dim", "text_embed_dim", "text_dim", "cross_attention_dim", "cap_feat_dim",
-                          "encoder_hid_dim", "cross_attention_input_dim", "txt_in_features", "in_text_dim", "text_states_dim", "caption_projection_dim",
-                          "pooled_projection_dim", "encoder_hidden_size")
+        return self.texts(
+            "joint_attention_dim",
+            "caption_channels",
+            "caption_dim",
+            "text_embed_dim",
+            "text_dim",
+            "cross_attention_dim",
+            "cap_feat_dim",
+            "encoder_hid_dim",
+            "cross_attention_input_dim",
+            "txt_in_features",
+            "in_text_dim",
+            "text_states_dim",
+            "caption_projection_dim",
+            "pooled_projection_dim",
+            "encoder_hidden_size",
+        )
 
     of_cap_feats = of_encoder_hidden_states
 
@@ -126,7 +157,9 @@ class DiffusionInputs(Inputs):
     def of_encoder_attention_mask(self):
         return [((self.batch, self.text), "one"), ((self.batch, self.text), "float")]
 
-    of_encoder_hidden_states_mask = of_encoder_mask = of_text_embedding_mask = of_text_embedding_mask_t5 = of_encoder_attention_mask
+    of_encoder_hidden_states_mask = of_encoder_mask = of_text_embedding_mask = of_text_embedding_mask_t5 = (
+        of_encoder_attention_mask
+    )
     of_encoder_attention_mask_2 = of_encoder_attention_mask
 
     def of_pooled_projections(self):
@@ -227,13 +260,35 @@ class DiffusionInputs(Inputs):
         config, taken = self.config, self.taken
         main = next((each for each in ("hidden_states", "sample", "latents", "x") if each in taken), None)
         if main is None:
-            raise Refused(f"{type(self.model).__name__} takes {', '.join(taken)}: what that looks like is not known here")
-        wanted = {"timestep": True, "timesteps": True, "t": True, "encoder_hidden_states": True, "cap_feats": True, "pooled_projections": True,
-                  "encoder_hidden_states_t5": True, "img_ids": True, "txt_ids": True, "img_shapes": True, "controlnet_cond": True,
-                  "num_frames": "height" in taken, "height": True, "width": True, "guidance": bool(config.get("guidance_embeds")),
-                  "class_labels": bool(config.get("num_embeds_ada_norm") or config.get("num_class_embeds") or config.get("class_embed_type"))
-                  and not config.get("caption_channels"),
-                  "added_cond_kwargs": bool(config.get("addition_embed_type") or "use_additional_conditions" in config)}
-        required = [name for name, each in taken.items() if each.default is inspect.Parameter.empty and each.kind is each.POSITIONAL_OR_KEYWORD]
+            raise Refused(
+                f"{type(self.model).__name__} takes {', '.join(taken)}: what that looks like is not known here"
+            )
+        wanted = {
+            "timestep": True,
+            "timesteps": True,
+            "t": True,
+            "encoder_hidden_states": True,
+            "cap_feats": True,
+            "pooled_projections": True,
+            "encoder_hidden_states_t5": True,
+            "img_ids": True,
+            "txt_ids": True,
+            "img_shapes": True,
+            "controlnet_cond": True,
+            "num_frames": "height" in taken,
+            "height": True,
+            "width": True,
+            "guidance": bool(config.get("guidance_embeds")),
+            "class_labels": bool(
+                config.get("num_embeds_ada_norm") or config.get("num_class_embeds") or config.get("class_embed_type")
+            )
+            and not config.get("caption_channels"),
+            "added_cond_kwargs": bool(config.get("addition_embed_type") or "use_additional_conditions" in config),
+        }
+        required = [
+            name
+            for name, each in taken.items()
+            if each.default is inspect.Parameter.empty and each.kind is each.POSITIONAL_OR_KEYWORD
+        ]
         names = [main] + [each for each in taken if each != main and (wanted.get(each) or each in required)]
         return [each for each in names if each in required or self.shapes(each)]

@@ -1,6 +1,7 @@
 """What a step of a transformers model brings, found out from its class: part of the script that ask_class.py ends.
 
-Each argument of forward() has one or more shapes that it may have, from the config's sizes. A call that fails says which argument is
+Each argument of forward() has one or more shapes that it may have, from the config's sizes. A call that fails says
+which argument is
 missing, or that a shape is wrong: then the next ones are tried. Nothing here names a model."""
 
 import inspect
@@ -8,7 +9,16 @@ import itertools
 import re
 
 TEXT = ("input_ids", "decoder_input_ids")
-MAIN = ("input_ids", "pixel_values", "pixel_values_videos", "input_features", "input_values", "past_values", "audio_values", "decoder_input_ids")
+MAIN = (
+    "input_ids",
+    "pixel_values",
+    "pixel_values_videos",
+    "input_features",
+    "input_values",
+    "past_values",
+    "audio_values",
+    "decoder_input_ids",
+)
 MOST_TRIED = 24
 
 
@@ -79,7 +89,9 @@ class Inputs:
         self.torch, self.model, self.request, self.values, self.notes = torch, model, request, values, notes
         self.config, self.batch, self.sequence = model.config, request["batch"], request["sequence"]
         self.taken = inspect.signature(model.forward).parameters
-        self.documented = dict(re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE))
+        self.documented = dict(
+            re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE)
+        )
         self.token = plain_token(self.config)
         self.encoder = request.get("encoder_sequence") or self.sequence
         self.kind = model.config.model_type
@@ -87,7 +99,8 @@ class Inputs:
     # -- shapes, by the argument's name
 
     def shapes(self, name):
-        """(sizes, "id" | "float" | "one" | values) of an argument, the likeliest first; none where nothing is known of it."""
+        """(sizes, "id" | "float" | "one" | values) of an argument, the likeliest first; none where nothing is known of
+        it."""
         config, batch, sequence = self.config, self.batch, self.sequence
         made = getattr(self, "of_" + name, None)
         if made is not None:
@@ -104,8 +117,9 @@ class Inputs:
 
     def of_pixel_values(self):
         part = within(self.config, "vision_config", "vision_tower_config", "backbone_config", "encoder")
-        channels = size_in(part, "num_channels", "in_channels", "in_chans", "num_input_channels") or \
-            size_in(self.config, "num_channels", "in_channels", "in_chans", default=3)
+        channels = size_in(part, "num_channels", "in_channels", "in_chans", "num_input_channels") or size_in(
+            self.config, "num_channels", "in_channels", "in_chans", default=3
+        )
         size = picture_size(self.config, self.request)
         named = size is not None
         if size is None:
@@ -116,7 +130,10 @@ class Inputs:
         still = [((batch, channels, *size), "float")]
         moving = [((batch, frames, channels, *size), "float"), ((batch, channels, frames, *size), "float")]
         tiles = size_in(self.config, "max_num_tiles", default=1)
-        video = "video" in str(getattr(self.model, "input_modalities", "")) or size_in(part, "num_frames", "frames_per_clip") is not None
+        video = (
+            "video" in str(getattr(self.model, "input_modalities", ""))
+            or size_in(part, "num_frames", "frames_per_clip") is not None
+        )
         found = [*moving, *still] if video else [*still, ((batch, 1, channels, *size), "float"), *moving[1:]]
         found.append(((batch, 1, tiles, channels, *size), "float"))
         if patch:  # patches laid out as rows
@@ -171,10 +188,21 @@ class Inputs:
         config, batch = self.config, self.batch
         mel = size_in(config, "num_mel_bins", "n_mels", "feature_size")
         frames = size_in(config, "max_length", "spec_size", default=self.encoder)
-        found = [((batch, self.encoder), "float"), ((batch, 1, self.encoder), "float"),
-                 ((batch, size_in(config, "audio_channels", "in_channels", "num_channels", default=1), self.encoder), "float")]
+        found = [
+            ((batch, self.encoder), "float"),
+            ((batch, 1, self.encoder), "float"),
+            (
+                (batch, size_in(config, "audio_channels", "in_channels", "num_channels", default=1), self.encoder),
+                "float",
+            ),
+        ]
         if mel:
-            found = [((batch, frames, mel), "float"), ((batch, mel, frames), "float"), ((batch, self.encoder, mel), "float"), *found]
+            found = [
+                ((batch, frames, mel), "float"),
+                ((batch, mel, frames), "float"),
+                ((batch, self.encoder, mel), "float"),
+                *found,
+            ]
         self.say("--seq counts samples or frames of sound")
         return found
 
@@ -182,22 +210,39 @@ class Inputs:
 
     def of_input_features(self):
         config, batch = within(self.config, "audio_config", "encoder_config", "speech_config"), self.batch
-        widths = [size for size in (size_in(config, "num_mel_bins", "n_mels", "mel_bins"), size_in(config, "feature_size"),
-                                    size_in(config, "input_feat_per_channel", "feature_projection_input_dim", "input_dim", "input_feat_size"),
-                                    size_in(config, "num_codebooks"), size_in(config, "hidden_size")) if size]
+        widths = [
+            size
+            for size in (
+                size_in(config, "num_mel_bins", "n_mels", "mel_bins"),
+                size_in(config, "feature_size"),
+                size_in(
+                    config, "input_feat_per_channel", "feature_projection_input_dim", "input_dim", "input_feat_size"
+                ),
+                size_in(config, "num_codebooks"),
+                size_in(config, "hidden_size"),
+            )
+            if size
+        ]
         lengths = [self.encoder]
         if size_in(config, "max_source_positions"):
             lengths = [2 * size_in(config, "max_source_positions"), self.encoder]
         self.say("--seq counts frames of sound, unless the class has a length of its own")
         square = size_in(config, "spec_size", "image_size")
-        found = [((batch, 1, self.encoder, square), "float"), ((batch, 1, 1024, widths[0] if widths else 64), "float")] if square else []
+        found = (
+            [((batch, 1, self.encoder, square), "float"), ((batch, 1, 1024, widths[0] if widths else 64), "float")]
+            if square
+            else []
+        )
         for length, width in itertools.product(lengths, dict.fromkeys(widths)):
             found += [((batch, width, length), "float"), ((batch, length, width), "float")]
         return sorted(found, key=lambda each: "max_source_positions" not in vars(config)) or None
 
     def of_input_features_mask(self):
         config = within(self.config, "audio_config", "encoder_config")
-        return [((self.batch, 2 * size_in(config, "max_source_positions", default=self.encoder // 2)), "one"), ((self.batch, self.encoder), "one")]
+        return [
+            ((self.batch, 2 * size_in(config, "max_source_positions", default=self.encoder // 2)), "one"),
+            ((self.batch, self.encoder), "one"),
+        ]
 
     of_feature_attention_mask = of_input_features_mask
 
@@ -226,7 +271,16 @@ class Inputs:
         return [((self.batch, length, *sizes[2:]), kind) for sizes, kind in self.of_past_values()]
 
     def of_future_time_features(self):
-        return [((self.batch, size_in(self.config, "prediction_length", default=1), size_in(self.config, "num_time_features", default=0)), "float")]
+        return [
+            (
+                (
+                    self.batch,
+                    size_in(self.config, "prediction_length", default=1),
+                    size_in(self.config, "num_time_features", default=0),
+                ),
+                "float",
+            )
+        ]
 
     # -- whatever the documentation gives a shape to
 
@@ -243,7 +297,13 @@ class Inputs:
                 sizes.append(int(word))
             elif word in ("batch_size", "batch", "bs", "num_images", "batch_size * num_images"):
                 sizes.append(self.batch)
-            elif "target" in word or word in ("sequence_length", "seq_len", "seq_length", "text_sequence_length", "num_tokens"):
+            elif "target" in word or word in (
+                "sequence_length",
+                "seq_len",
+                "seq_length",
+                "text_sequence_length",
+                "num_tokens",
+            ):
                 sizes.append(self.sequence)
             elif word in ("height", "image_height"):
                 sizes.append(picture[0])
@@ -253,7 +313,13 @@ class Inputs:
                 sizes.append(picture[len([each for each in sizes if each in picture]) % 2])
             else:
                 sizes.append(size_in(config, last, default=1))
-        kind = "float" if not name.endswith(("ids", "mask", "labels", "indices", "positions", "timesteps")) else "one" if name.endswith("mask") else "id"
+        kind = (
+            "float"
+            if not name.endswith(("ids", "mask", "labels", "indices", "positions", "timesteps"))
+            else "one"
+            if name.endswith("mask")
+            else "id"
+        )
         return [(tuple(sizes), kind)]
 
     # -- tensors
@@ -280,13 +346,20 @@ class Inputs:
 
     def first(self):
         """Names that a first call gives."""
-        required = [name for name, each in self.taken.items() if each.default is inspect.Parameter.empty
-                    and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and name != "kwargs"]
+        required = [
+            name
+            for name, each in self.taken.items()
+            if each.default is inspect.Parameter.empty
+            and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+            and name != "kwargs"
+        ]
         main = getattr(self.model, "main_input_name", "input_ids")
         if main not in self.taken:
             main = next((each for each in MAIN if each in self.taken), None)
         if main is None and not required:
-            raise Refused(f"{type(self.model).__name__} takes {', '.join(self.taken)}: what that looks like is not known here")
+            raise Refused(
+                f"{type(self.model).__name__} takes {', '.join(self.taken)}: what that looks like is not known here"
+            )
         names = [main] if main else []
         names += [each for each in required if each not in names]
         if "decoder_input_ids" in self.taken and main != "decoder_input_ids":
@@ -298,28 +371,59 @@ class Inputs:
     def missing(self, problem, names):
         """Arguments that a failed call asks for, by its own words."""
         said = str(problem)
-        asked = [each for each in self.taken if each not in names and re.search(rf"\b{each}\b", said)
-                 and not each.endswith(("inputs_embeds", "_outputs", "labels")) and each not in ("past_key_values", "self", "kwargs")]
+        asked = [
+            each
+            for each in self.taken
+            if each not in names
+            and re.search(rf"\b{each}\b", said)
+            and not each.endswith(("inputs_embeds", "_outputs", "labels"))
+            and each not in ("past_key_values", "self", "kwargs")
+        ]
         asked = [each for each in asked if self.shapes(each)]
         if asked or not isinstance(problem, (TypeError, AttributeError, ValueError, AssertionError)):
             return asked
         # It says nothing: what the class takes beside its first input, by its kind.
-        likely = ("encoder_attention_mask", "encoder_hidden_states_mask", "pixel_values", "input_ids", "image_grid_thw", "grid_thw", "bbox",
-                  "input_features", "input_values", "image_sizes", "spatial_shapes", "future_values", "future_time_features")
+        likely = (
+            "encoder_attention_mask",
+            "encoder_hidden_states_mask",
+            "pixel_values",
+            "input_ids",
+            "image_grid_thw",
+            "grid_thw",
+            "bbox",
+            "input_features",
+            "input_values",
+            "image_sizes",
+            "spatial_shapes",
+            "future_values",
+            "future_time_features",
+        )
         masks = [each for each in self.taken if each.endswith("mask")]
-        found = [each for each in (*likely, *masks) if each in self.taken and each not in names and self.shapes(each)][:1]
-        return found or [each for each in self.documented if each in self.taken and each not in names and "embed" not in each
-                         and not each.endswith(("labels", "_outputs", "head_mask")) and self.shapes(each)]
+        found = [each for each in (*likely, *masks) if each in self.taken and each not in names and self.shapes(each)][
+            :1
+        ]
+        return found or [
+            each
+            for each in self.documented
+            if each in self.taken
+            and each not in names
+            and "embed" not in each
+            and not each.endswith(("labels", "_outputs", "head_mask"))
+            and self.shapes(each)
+        ]
 
     def tried(self, call):
-        """Runs call(arguments) with what the class can be given, until it takes it. Where nothing fits, the problem of the try that came
+        """Runs call(arguments) with what the class can be given, until it takes it. Where nothing fits, the problem of
+        the try that came
         farthest is told."""
         names, first, farthest, tries, seen = self.first(), None, -1, 0, set()
         while True:
             unknown = [each for each in names if not self.shapes(each)]
             if unknown:
-                raise Refused(f"{type(self.model).__name__} takes {unknown[0]}: what that looks like is not known here" +
-                              (f" (it said: {brief(first)})" if first is not None else ""))
+                raise Refused(
+                    f"{type(self.model).__name__} takes {unknown[0]}: what that looks like is not known here"
+                    + (f" (it said: {brief(first)})" if first is not None else "")
+                )
             added = []
             for shapes in itertools.product(*(self.shapes(each) for each in names)):
                 given = {name: self.tensor(shape) for name, shape in zip(names, shapes)}

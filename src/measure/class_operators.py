@@ -1,4 +1,5 @@
-"""What a class runs, operator by operator: the first part of the script that ask_class.py ends (measure/class_need.cc joins them)."""
+"""What a class runs, operator by operator: the first part of the script that ask_class.py ends (measure/class_need.cc
+joins them)."""
 
 import json
 import os
@@ -23,10 +24,15 @@ def part_of(name, kind=""):
     words = name.lower().replace("-", "_").split(".")
     whole = ".".join(words)
     for part, needles in PARTS[:4]:
-        if any(needle in words or any(word.endswith(needle) for word in words) or ("." in needle and needle in whole) for needle in needles):
+        if any(
+            needle in words or any(word.endswith(needle) for word in words) or ("." in needle and needle in whole)
+            for needle in needles
+        ):
             return part
     last = words[-1] if words else ""
-    if any(word in ("gate", "wg") for word in words[-2:]) and any("mlp" in word or "moe" in word or "feed_forward" in word for word in words):
+    if any(word in ("gate", "wg") for word in words[-2:]) and any(
+        "mlp" in word or "moe" in word or "feed_forward" in word for word in words
+    ):
         return "router"
     if any("mtp" in word or "nextn" in word for word in words):
         return "mtp"
@@ -46,9 +52,14 @@ def part_of(name, kind=""):
         return "embedding"
     if any("attn" in word or "attention" in word or word in ("attn", "mha") for word in words):
         return "attention_projections"
-    if any("mamba" in word or "ssm" in word or "conv" in word or "mixer" in word or "recurrent" in word for word in words):
+    if any(
+        "mamba" in word or "ssm" in word or "conv" in word or "mixer" in word or "recurrent" in word for word in words
+    ):
         return "ssm"
-    if any(word in ("score", "classifier", "head", "heads", "pooler", "qa_outputs", "cls") or word.endswith("_head") for word in words):
+    if any(
+        word in ("score", "classifier", "head", "heads", "pooler", "qa_outputs", "cls") or word.endswith("_head")
+        for word in words
+    ):
         return "head"
     return "mlp"
 
@@ -136,7 +147,11 @@ def modes(torch, recorder, values):
                     return values.run(func, args, kwargs)
                 recorder.assumed.add("a value that the class reads from its activations is taken as 0")
                 return False
-            if name == "aten::_to_copy" and args[0].device.type == "meta" and torch.device(kwargs.get("device") or "meta").type == "cpu":
+            if (
+                name == "aten::_to_copy"
+                and args[0].device.type == "meta"
+                and torch.device(kwargs.get("device") or "meta").type == "cpu"
+            ):
                 kwargs = dict(kwargs, device=torch.device("cpu" if values.known(args[0]) else "meta"))
                 return func(values.of(args[0]) if values.known(args[0]) else args[0], **kwargs)
             try:
@@ -144,11 +159,16 @@ def modes(torch, recorder, values):
             except (RuntimeError, NotImplementedError) as problem:  # by values, or of two devices
                 result = mixed(func, name, args, kwargs, problem)
             if recorder.on and find_cost(name):
-                listed = [kwargs[a.name] if a.name in kwargs else args[i] if i < len(args) else a.default_value
-                          for i, a in enumerate(func._schema.arguments)]
+                listed = [
+                    kwargs[a.name] if a.name in kwargs else args[i] if i < len(args) else a.default_value
+                    for i, a in enumerate(func._schema.arguments)
+                ]
                 first = result[0] if isinstance(result, (tuple, list)) and result else result
-                recorder.add(name, [recorder.argument(each) for each in listed],
-                             recorder.argument(first) if isinstance(first, torch.Tensor) else None)
+                recorder.add(
+                    name,
+                    [recorder.argument(each) for each in listed],
+                    recorder.argument(first) if isinstance(first, torch.Tensor) else None,
+                )
             elif name not in UNVALUED:
                 values.follow(func, name, args, kwargs, result)
             return result
@@ -156,8 +176,16 @@ def modes(torch, recorder, values):
     def mixed(func, name, args, kwargs, problem):
         both = {each.device.type for each in tensors_of(torch, args)}
         if both == {"cpu", "meta"} and not func._schema.is_mutable:
-            on_meta = lambda each: values.made(each) if isinstance(each, torch.Tensor) and each.device.type == "cpu" else (  # noqa: E731
-                [on_meta(inner) for inner in each] if isinstance(each, (list, tuple)) and any(isinstance(i, torch.Tensor) for i in each) else each)
+            on_meta = lambda each: (
+                values.made(each)
+                if isinstance(each, torch.Tensor) and each.device.type == "cpu"
+                # noqa: E731
+                else (
+                    [on_meta(inner) for inner in each]
+                    if isinstance(each, (list, tuple)) and any(isinstance(i, torch.Tensor) for i in each)
+                    else each
+                )
+            )
             args = tuple(on_meta(each) for each in args)
             try:
                 return func(*args, **kwargs)
@@ -190,11 +218,57 @@ def modes(torch, recorder, values):
     return Operators(), Marks()
 
 
-UNVALUED = {"aten::detach", "aten::view", "aten::t", "aten::transpose", "aten::expand", "aten::_unsafe_view", "aten::permute", "aten::slice",
-            "aten::unsqueeze", "aten::select", "aten::squeeze", "aten::alias", "aten::split", "aten::split_with_sizes", "aten::unbind",
-            "aten::native_layer_norm", "aten::_softmax", "aten::native_dropout", "aten::silu", "aten::gelu", "aten::embedding"}
-PRODUCTS = ("mm", "conv", "attention", "linear", "matmul", "mv", "dot", "solve", "rnn", "lstm", "gru", "einsum", "bilinear", "cdist", "addbmm",
-            "addr", "ger", "outer", "fft", "grid_sampler", "lu", "cholesky", "inv", "svd", "qr", "eig")
+UNVALUED = {
+    "aten::detach",
+    "aten::view",
+    "aten::t",
+    "aten::transpose",
+    "aten::expand",
+    "aten::_unsafe_view",
+    "aten::permute",
+    "aten::slice",
+    "aten::unsqueeze",
+    "aten::select",
+    "aten::squeeze",
+    "aten::alias",
+    "aten::split",
+    "aten::split_with_sizes",
+    "aten::unbind",
+    "aten::native_layer_norm",
+    "aten::_softmax",
+    "aten::native_dropout",
+    "aten::silu",
+    "aten::gelu",
+    "aten::embedding",
+}
+PRODUCTS = (
+    "mm",
+    "conv",
+    "attention",
+    "linear",
+    "matmul",
+    "mv",
+    "dot",
+    "solve",
+    "rnn",
+    "lstm",
+    "gru",
+    "einsum",
+    "bilinear",
+    "cdist",
+    "addbmm",
+    "addr",
+    "ger",
+    "outer",
+    "fft",
+    "grid_sampler",
+    "lu",
+    "cholesky",
+    "inv",
+    "svd",
+    "qr",
+    "eig",
+)
 COSTS = {}
 
 

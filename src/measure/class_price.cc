@@ -145,9 +145,8 @@ void price_operators(const Json& answer, ClassNeed& found) {
   for (const auto& [what, count] : priced.differing) {
     bool more = count.eager > count.exact;
     FlopCount by = more ? count.eager - count.exact : count.exact - count.eager;
-    found.differences.push_back(fmt::format("flopcounter counts {} {} FLOP for {}",
-                                            by.to_string(), more ? "more" : "fewer",
-                                            printable(what, 100)));
+    found.differences.push_back(fmt::format("flopcounter counts {} {} FLOP for {}", by.to_string(),
+                                            more ? "more" : "fewer", printable(what, 100)));
   }
 }
 

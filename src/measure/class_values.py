@@ -1,7 +1,9 @@
 """What is known of values on the meta device: part of the script that ask_class.py ends.
 
-Positions, masks, lengths and grids decide what a class computes, and come from the inputs' shapes. Each meta storage whose
-values are known has a twin in memory. An operator whose inputs are all known runs on the twins too. Views and changes in
+Positions, masks, lengths and grids decide what a class computes, and come from the inputs' shapes. Each meta storage
+whose
+values are known has a twin in memory. An operator whose inputs are all known runs on the twins too. Views and changes
+in
 place need nothing more, since twins lie in memory as their tensors would."""
 
 MOST_KNOWN = 1 << 22  # values of one tensor
@@ -24,7 +26,9 @@ class Values:
         self.torch, self.twins, self.held = torch, {}, 0
 
     def known(self, tensor):
-        return tensor.device.type != "meta" or self.twins.get(tensor.untyped_storage()._cdata, (None, None))[1] is not None
+        return (
+            tensor.device.type != "meta" or self.twins.get(tensor.untyped_storage()._cdata, (None, None))[1] is not None
+        )
 
     def of(self, tensor):
         """A tensor in memory with the values of this one; none where they are not known."""
@@ -65,13 +69,19 @@ class Values:
         return value
 
     def run(self, func, args, kwargs):
-        return func(*[self.swapped(each) for each in args], **{name: self.swapped(each) for name, each in kwargs.items()})
+        return func(
+            *[self.swapped(each) for each in args], **{name: self.swapped(each) for name, each in kwargs.items()}
+        )
 
     def follow(self, func, name, args, kwargs, result):
         """After an operator ran on meta: its result's values, where its inputs' are known."""
         torch = self.torch
         given = list(tensors_of(torch, args)) + list(tensors_of(torch, kwargs.values()))
-        written = [arg for arg, spec in zip(args, func._schema.arguments) if spec.alias_info is not None and spec.alias_info.is_write]
+        written = [
+            arg
+            for arg, spec in zip(args, func._schema.arguments)
+            if spec.alias_info is not None and spec.alias_info.is_write
+        ]
         known = all(self.known(each) for each in given)
         if written:
             if not known or any(word in name for word in RANDOM):
@@ -80,7 +90,11 @@ class Values:
             elif any(each.device.type == "meta" for each in tensors_of(torch, written)):
                 self.run(func, args, kwargs)
             return
-        fresh = [each for each in tensors_of(torch, result if isinstance(result, (tuple, list)) else (result,)) if each.device.type == "meta"]
+        fresh = [
+            each
+            for each in tensors_of(torch, result if isinstance(result, (tuple, list)) else (result,))
+            if each.device.type == "meta"
+        ]
         if not fresh or any(each.numel() > MOST_KNOWN for each in fresh):
             return
         if any(spec.alias_info is not None for spec in func._schema.returns):
@@ -123,11 +137,17 @@ class Values:
             else:
                 return func(args[0], places, *args[2:], **kwargs)
         if name == "aten::masked_select" and self.known(args[1]):
-            return args[0].new_empty(int(self.of(args[1]).expand(torch.broadcast_shapes(args[0].shape, args[1].shape)).sum()))
+            return args[0].new_empty(
+                int(self.of(args[1]).expand(torch.broadcast_shapes(args[0].shape, args[1].shape)).sum())
+            )
         if name in ("aten::repeat_interleave",) and self.known(kwargs.get("repeats", args[0])):
             return None
-        if any(word in name for word in ("nonzero", "masked_select", "unique", "index", "bincount", "repeat_interleave")):
-            raise Refused(f"it picks rows by the values of its activations ({name}): without weights nobody knows how many") from None
+        if any(
+            word in name for word in ("nonzero", "masked_select", "unique", "index", "bincount", "repeat_interleave")
+        ):
+            raise Refused(
+                f"it picks rows by the values of its activations ({name}): without weights nobody knows how many"
+            ) from None
         raise problem
 
     def made(self, real):

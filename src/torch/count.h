@@ -1,8 +1,7 @@
 // From one finished operator to the counters: which pass it was part of, whether checkpointing ran
 // it again, how many samples and tokens went in. Everything here is called from inside an operator
-// of the training loop: nothing throws, locks or allocates after a thread's first call, and one
-// call costs a few dozen instructions: what it does each time is inline, what is rare is behind a
-// call.
+// of the training loop: nothing throws, locks or allocates after a thread's first call. What each
+// call does is inline and costs a few dozen instructions; what is rare is behind a call.
 #pragma once
 
 #include <c10/core/AutogradState.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env -S python3 -IS
-"""Stands in for a Python that has imported torch and transformers already: `forked.py -` hands its script to the process that
+"""Stands in for a Python that has imported torch and transformers already: `forked.py -` hands its script to the
+process that
 tests/models/server.py waits in (MFU_FORKED names its socket), which forks a child for it."""
 
 import os

@@ -1,7 +1,10 @@
-"""What torch's FlopCounterMode counts for a class that is given the same inputs: the other side of tests/models/sweep.py.
+"""What torch's FlopCounterMode counts for a class that is given the same inputs: the other side of
+tests/models/sweep.py.
 
-It runs in a fork that has torch and transformers. Small models run for real on the CPU, large ones on the meta device. Attention is eager
-(or torch's own math), experts are batched products: the ways that FlopCounterMode has formulas for. Nothing of mfu is used."""
+It runs in a fork that has torch and transformers. Small models run for real on the CPU, large ones on the meta device.
+Attention is eager
+(or torch's own math), experts are batched products: the ways that FlopCounterMode has formulas for. Nothing of mfu is
+used."""
 
 import json
 import os
@@ -9,9 +12,30 @@ import random
 
 MOST_REAL = (40_000_000, 3_000_000_000)  # parameters, FLOPs
 MOST_REAL_ELSE = (200_000_000, 20_000_000_000)  # where the meta device cannot run it
-PREDICTED = ("logits", "pred", "sample", "boxes", "reconstruct", "spectrogram", "waveform", "scores", "start", "end", "depth", "mask")
-NOT_PREDICTED = ("past_key_values", "hidden_states", "attentions", "cross_attentions", "encoder_", "decoder_hidden", "vision_model_output",
-                 "text_model_output")
+PREDICTED = (
+    "logits",
+    "pred",
+    "sample",
+    "boxes",
+    "reconstruct",
+    "spectrogram",
+    "waveform",
+    "scores",
+    "start",
+    "end",
+    "depth",
+    "mask",
+)
+NOT_PREDICTED = (
+    "past_key_values",
+    "hidden_states",
+    "attentions",
+    "cross_attentions",
+    "encoder_",
+    "decoder_hidden",
+    "vision_model_output",
+    "text_model_output",
+)
 
 
 def all_configs(config):
@@ -22,18 +46,25 @@ def all_configs(config):
 
 
 def build(torch, asked, device):
+    torch.distributions.Distribution.set_default_validate_args(False)  # it reads values, and meta tensors have none
     if asked["library"] == "diffusers":
         import diffusers
+
         with torch.device(device):
             return getattr(diffusers, asked["architecture"]).from_config(asked["config"]).eval()
     import transformers
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
     transformers.logging.set_verbosity_error()
     found = getattr(transformers, asked["architecture"], None)
     config_class = CONFIG_MAPPING[asked["type"]]
     if found is None:
         import importlib
-        found = getattr(importlib.import_module(config_class.__module__.replace("configuration_", "modeling_")), asked["architecture"])
+
+        found = getattr(
+            importlib.import_module(config_class.__module__.replace("configuration_", "modeling_")),
+            asked["architecture"],
+        )
     problem = None
     for attention in ("eager", "sdpa"):
         config = config_class.from_dict(asked["config"])
@@ -57,8 +88,12 @@ def given_to(torch, asked, model, device):
     for each in configs:
         for name, value in vars(each).items():
             if "token" in name:
-                special.update(one for one in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(one, int))
-    vocabulary = min([each.vocab_size for each in configs if isinstance(getattr(each, "vocab_size", None), int)] or [50])
+                special.update(
+                    one for one in (value if isinstance(value, (list, tuple)) else [value]) if isinstance(one, int)
+                )
+    vocabulary = min(
+        [each.vocab_size for each in configs if isinstance(getattr(each, "vocab_size", None), int)] or [50]
+    )
     plain = [each for each in range(5, min(vocabulary, 900)) if each not in special] or [0]
     made, batch = {}, asked["batch"]
     for name, sizes in asked["tensors"].items():
@@ -69,7 +104,9 @@ def given_to(torch, asked, model, device):
             count = 1
             for size in sizes:
                 count *= size
-            made[name] = torch.tensor([random.choice(plain) if name != "bbox" else 0 for _ in range(count)], dtype=torch.long).reshape(sizes)
+            made[name] = torch.tensor(
+                [random.choice(plain) if name != "bbox" else 0 for _ in range(count)], dtype=torch.long
+            ).reshape(sizes)
         elif name.endswith("mask") and name != "padding_mask":
             made[name] = torch.ones(sizes, dtype=torch.long)
         else:
@@ -94,7 +131,12 @@ def plain_arguments(asked, taken):
     if asked["library"] != "diffusers":
         return {}
     high, wide, frames = asked["latent"]
-    made = {"num_frames": frames, "height": high, "width": wide, "img_shapes": [[(frames, high // 2, wide // 2)]] * asked["batch"]}
+    made = {
+        "num_frames": frames,
+        "height": high,
+        "width": wide,
+        "img_shapes": [[(frames, high // 2, wide // 2)]] * asked["batch"],
+    }
     if "added_cond_kwargs" in taken and not any(name.startswith("added_cond_kwargs") for name in asked["tensors"]):
         made["added_cond_kwargs"] = {"resolution": None, "aspect_ratio": None}
     return {name: each for name, each in made.items() if name in taken and (name != "num_frames" or "height" in taken)}
@@ -109,9 +151,15 @@ def floats_in(torch, value):
 
 
 def predicted(torch, result):
-    named = list(result.items()) if hasattr(result, "items") else list(enumerate(result if isinstance(result, (tuple, list)) else [result]))
+    named = (
+        list(result.items())
+        if hasattr(result, "items")
+        else list(enumerate(result if isinstance(result, (tuple, list)) else [result]))
+    )
     named = [(str(name), each) for name, each in named if not str(name).startswith(NOT_PREDICTED)]
-    found = [each for name, inner in named if any(word in name for word in PREDICTED) for each in floats_in(torch, inner)]
+    found = [
+        each for name, inner in named if any(word in name for word in PREDICTED) for each in floats_in(torch, inner)
+    ]
     return found or [each for _, inner in named for each in floats_in(torch, inner)][:1]
 
 
@@ -145,17 +193,32 @@ def count(torch, asked, device):
                 torch.autograd.backward(outputs, [torch.ones_like(each) for each in outputs])
         elif phase == "decode":
             with torch.no_grad():
-                text = "decoder_input_ids" if "decoder_input_ids" in taken and model.config.is_encoder_decoder else "input_ids"
-                context = {text: torch.full((asked["batch"], asked["context"]), int(given[text].flatten()[0]) if device != "meta" else 0)}
+                text = (
+                    "decoder_input_ids"
+                    if "decoder_input_ids" in taken and model.config.is_encoder_decoder
+                    else "input_ids"
+                )
+                context = {
+                    text: torch.full(
+                        (asked["batch"], asked["context"]), int(given[text].flatten()[0]) if device != "meta" else 0
+                    )
+                }
                 if text == "decoder_input_ids":
                     context |= asked_encoder(torch, asked, model, device)
                 past = model(**context, use_cache=True)
-                name = next(each for each in ("past_key_values", "cache_params", "state", "past_buckets_states") if getattr(past, each, None) is not None)
+                name = next(
+                    each
+                    for each in ("past_key_values", "cache_params", "state", "past_buckets_states")
+                    if getattr(past, each, None) is not None
+                )
                 more[name] = getattr(past, name)
                 if text == "decoder_input_ids":
                     from transformers.modeling_outputs import BaseModelOutput
+
                     try:
-                        more["encoder_outputs"] = model.get_encoder()(**{name: each for name, each in context.items() if name != text})
+                        more["encoder_outputs"] = model.get_encoder()(
+                            **{name: each for name, each in context.items() if name != text}
+                        )
                     except Exception:
                         more["encoder_outputs"] = BaseModelOutput(last_hidden_state=past.encoder_last_hidden_state)
                 with counter:
@@ -164,16 +227,28 @@ def count(torch, asked, device):
             with torch.no_grad(), counter:
                 model(**given, **more)
     kept = set(model.state_dict())
-    router = sum(each.numel() for name, each in model.named_buffers() if name in kept
-                 and name.rsplit(".", 1)[-1] in ("e_score_correction_bias", "expert_bias", "expert_biases"))
-    parameters = model.num_parameters() if hasattr(model, "num_parameters") else sum(each.numel() for each in model.parameters())
-    return {"parameters": parameters, "router_bias": router, "total": counter.get_total_flops(), "how": device,
-            "by": {str(name): value for name, value in counter.get_flop_counts().get("Global", {}).items()}}
+    router = sum(
+        each.numel()
+        for name, each in model.named_buffers()
+        if name in kept and name.rsplit(".", 1)[-1] in ("e_score_correction_bias", "expert_bias", "expert_biases")
+    )
+    parameters = (
+        model.num_parameters() if hasattr(model, "num_parameters") else sum(each.numel() for each in model.parameters())
+    )
+    return {
+        "parameters": parameters,
+        "router_bias": router,
+        "total": counter.get_total_flops(),
+        "how": device,
+        "by": {str(name): value for name, value in counter.get_flop_counts().get("Global", {}).items()},
+    }
 
 
 def asked_encoder(torch, asked, model, device):
     """What the encoder gets: as the class was given it in the answer of prefill."""
-    inner = dict(asked, tensors={name: sizes for name, sizes in asked["encoder"].items() if name != "decoder_input_ids"})
+    inner = dict(
+        asked, tensors={name: sizes for name, sizes in asked["encoder"].items() if name != "decoder_input_ids"}
+    )
     return given_to(torch, inner, model, device)
 
 
@@ -187,15 +262,20 @@ def one(torch, asked):
         try:
             return count(torch, asked, device)
         except Exception as problem:  # of a class that does not run there
-            problems.append(f"{device}: {type(problem).__name__}: {(str(problem).strip().splitlines() or [''])[0][:200]}")
+            problems.append(
+                f"{device}: {type(problem).__name__}: {(str(problem).strip().splitlines() or [''])[0][:200]}"
+            )
     return {"problem": "; ".join(problems)}
 
 
 def main(text):
     import torch
+
     torch.set_num_threads(1)
     random.seed(0)
     autocast = torch.autocast.__init__
-    torch.autocast.__init__ = lambda self, kind, *args, **kwargs: autocast(self, "cpu" if kind == "meta" else kind, *args, **kwargs)
+    torch.autocast.__init__ = lambda self, kind, *args, **kwargs: autocast(
+        self, "cpu" if kind == "meta" else kind, *args, **kwargs
+    )
     print(json.dumps([one(torch, asked) for asked in json.loads(text)]), flush=True)
     os._exit(0)

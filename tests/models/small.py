@@ -1,7 +1,22 @@
 """A small config of any type: its own defaults with few layers, few experts and a short vocabulary."""
 
-LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers", "depth", "num_encoder_layers",
-          "num_decoder_layers", "num_blocks", "n_blocks", "num_attention_layers", "num_conv_layers", "num_transformer_layers", "decoder_num_layers")
+LAYERS = (
+    "num_hidden_layers",
+    "num_layers",
+    "n_layer",
+    "n_layers",
+    "encoder_layers",
+    "decoder_layers",
+    "depth",
+    "num_encoder_layers",
+    "num_decoder_layers",
+    "num_blocks",
+    "n_blocks",
+    "num_attention_layers",
+    "num_conv_layers",
+    "num_transformer_layers",
+    "decoder_num_layers",
+)
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts")
 KEPT = ("num_channels",)
 
@@ -9,7 +24,9 @@ KEPT = ("num_channels",)
 def shrunk(value, name="", layers=2):
     """The same config, smaller. Whether it still is one, the class says."""
     if isinstance(value, dict):
-        counts = [(key, each) for key, each in value.items() if key in LAYERS and isinstance(each, int) and each > layers]
+        counts = [
+            (key, each) for key, each in value.items() if key in LAYERS and isinstance(each, int) and each > layers
+        ]
         made = {key: shrunk(each, key, layers) for key, each in value.items()}
         if isinstance(value.get("vocab_size"), int) and value["vocab_size"] > 1000:
             made["vocab_size"] = 1000
@@ -28,6 +45,12 @@ def shrunk(value, name="", layers=2):
             return 8
         if name in ("num_experts_per_tok", "moe_topk", "top_k_experts") and value > 4:
             return 4
-    if isinstance(value, list) and name in ("depths", "num_blocks", "layers_per_block_list", "encoder_depths", "decoder_depths"):
+    if isinstance(value, list) and name in (
+        "depths",
+        "num_blocks",
+        "layers_per_block_list",
+        "encoder_depths",
+        "decoder_depths",
+    ):
         return [min(each, 2) if isinstance(each, int) else each for each in value]
     return value

@@ -1,9 +1,12 @@
-"""Types of transformers, and models of diffusers, through their class: parameters and FLOPs against the library and torch's counter.
+"""Types of transformers, and models of diffusers, through their class: parameters and FLOPs against the library and
+torch's counter.
 
     python tests/models/sweep.py [NAME…] [--every N] [--docs] [--jobs N] [--kept]
 
-Each type's default config is made small (small.py), answered by `mfu flops --by-class` in each phase, and counted again by
-FlopCounterMode (reference.py). `parameters_total` must be num_parameters() and persistent router biases, the convention `flopcounter` must be
+Each type's default config is made small (small.py), answered by `mfu flops --by-class` in each phase, and counted again
+by
+FlopCounterMode (reference.py). `parameters_total` must be num_parameters() and persistent router biases, the convention
+`flopcounter` must be
 torch's count to the digit, and what `exact` counts otherwise is told by operator. --docs writes docs/models.md."""
 
 import argparse
@@ -43,10 +46,20 @@ print(json.dumps({{"small": shrunk(told(config)), "default": told(config)}}))
 class Sweep:
     def __init__(self, folder):
         self.folder = Path(folder)
-        self.environment = os.environ | {"MFU_FORKED": str(self.folder / "socket"), "MFU_CACHE_DIR": str(self.folder / "cache")}
+        self.environment = os.environ | {
+            "MFU_FORKED": str(self.folder / "socket"),
+            "MFU_CACHE_DIR": str(self.folder / "cache"),
+        }
 
     def python(self, script, seconds=300):
-        run = subprocess.run([str(HERE / "forked.py"), "-"], input=script, capture_output=True, text=True, env=self.environment, timeout=seconds)
+        run = subprocess.run(
+            [str(HERE / "forked.py"), "-"],
+            input=script,
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            timeout=seconds,
+        )
         lines = run.stdout.strip().splitlines()
         try:
             return json.loads(lines[-1])
@@ -54,8 +67,26 @@ class Sweep:
             return {"problem": (run.stderr.strip().splitlines() or ["no answer"])[-1][:300]}
 
     def flops(self, path, *options):
-        run = subprocess.run([MFU, "flops", str(path), "--by-class", "--json", "--convention", "all", "--batch", "2", "--python",
-                              str(HERE / "forked.py"), *options], capture_output=True, text=True, env=self.environment, timeout=600)
+        run = subprocess.run(
+            [
+                MFU,
+                "flops",
+                str(path),
+                "--by-class",
+                "--json",
+                "--convention",
+                "all",
+                "--batch",
+                "2",
+                "--python",
+                str(HERE / "forked.py"),
+                *options,
+            ],
+            capture_output=True,
+            text=True,
+            env=self.environment,
+            timeout=600,
+        )
         try:
             return json.loads(run.stdout)
         except ValueError:
@@ -73,7 +104,9 @@ class Sweep:
 
     def reference(self, asked):
         text = base64.b64encode(json.dumps(asked).encode()).decode()
-        counted = self.python(f"{(HERE / 'reference.py').read_text()}\nimport base64\nmain(base64.b64decode('{text}').decode())\n")
+        counted = self.python(
+            f"{(HERE / 'reference.py').read_text()}\nimport base64\nmain(base64.b64decode('{text}').decode())\n"
+        )
         return counted if isinstance(counted, list) else [counted] * len(asked)
 
     def type(self, kind):
@@ -83,7 +116,11 @@ class Sweep:
             return [{"type": kind, "phase": "config", "verdict": "refused", "why": made["problem"]}]
         rows, path, sequence = [], made["small"], 32
         for phase in PHASES:
-            length = ["--seq", "1", "--context", "32", "--encoder-seq", str(sequence)] if phase == "decode" else ["--seq", str(sequence)]
+            length = (
+                ["--seq", "1", "--context", "32", "--encoder-seq", str(sequence)]
+                if phase == "decode"
+                else ["--seq", str(sequence)]
+            )
             found = self.flops(path, "--phase", phase, *length)
             if phase == "forward" and "message" in found and not any(each in found["message"] for each in HOPELESS):
                 for other, longer in ((made["small"], 4096), (made["default"], 32), (made["default"], 4096)):
@@ -92,7 +129,12 @@ class Sweep:
                         found, path, sequence = again, other, longer
                         break
             taken = path
-            if "message" in found and "cannot decode" not in found["message"] and path == made["small"] and phase != "forward":
+            if (
+                "message" in found
+                and "cannot decode" not in found["message"]
+                and path == made["small"]
+                and phase != "forward"
+            ):
                 again = self.flops(made["default"], "--phase", phase, *length)  # a few layers may lack a kind
                 found, taken = (again, made["default"]) if "message" not in again else (found, path)
             row = {"type": kind, "phase": phase, "config": taken.stem}
@@ -127,19 +169,48 @@ class Sweep:
         return rows
 
     def noted(self, row, found):
-        row |= {"architecture": found["model"]["architecture"], "library": found["model"]["source"],
-                "parameters": found["model"]["parameters_total"], "exact": found["model_flop"],
-                "flopcounter": found["conventions"]["flopcounter"], "inputs": found["input"]["tensors"],
-                "notes": [each for each in found["notes"] if "taken as" in each or "not known" in each or "times and is not counted" in each],
-                "differences": [each.removeprefix("flopcounter counts ") for each in found["notes"] if each.startswith("flopcounter counts")]}
+        row |= {
+            "architecture": found["model"]["architecture"],
+            "library": found["model"]["source"],
+            "parameters": found["model"]["parameters_total"],
+            "exact": found["model_flop"],
+            "flopcounter": found["conventions"]["flopcounter"],
+            "inputs": found["input"]["tensors"],
+            "notes": [
+                each
+                for each in found["notes"]
+                if "taken as" in each or "not known" in each or "times and is not counted" in each
+            ],
+            "differences": [
+                each.removeprefix("flopcounter counts ")
+                for each in found["notes"]
+                if each.startswith("flopcounter counts")
+            ],
+        }
 
     def compare(self, rows, path):
         if not rows:
             return
         config = json.loads(path.read_text())
-        counts = self.reference([{"library": row["library"], "architecture": row["architecture"], "type": row["type"], "config": config,
-                                  "tensors": row["inputs"], "encoder": rows[0]["inputs"], "phase": row["phase"], "context": 32, "batch": 2,
-                                  "latent": [32, 32, 1], "parameters": row["parameters"], "flop": row["exact"]} for row in rows])
+        counts = self.reference(
+            [
+                {
+                    "library": row["library"],
+                    "architecture": row["architecture"],
+                    "type": row["type"],
+                    "config": config,
+                    "tensors": row["inputs"],
+                    "encoder": rows[0]["inputs"],
+                    "phase": row["phase"],
+                    "context": 32,
+                    "batch": 2,
+                    "latent": [32, 32, 1],
+                    "parameters": row["parameters"],
+                    "flop": row["exact"],
+                }
+                for row in rows
+            ]
+        )
         for row, counted in zip(rows, counts):
             if "problem" in counted:
                 row |= {"verdict": "not compared", "why": counted["problem"]}
@@ -147,7 +218,9 @@ class Sweep:
             row["counter"], row["how"] = counted["total"], counted["how"]
             wrong = []
             if row["parameters"] != counted["parameters"] + counted["router_bias"]:
-                wrong.append(f"parameters {row['parameters']}, the library's {counted['parameters']} and {counted['router_bias']}")
+                wrong.append(
+                    f"parameters {row['parameters']}, the library's {counted['parameters']} and {counted['router_bias']}"
+                )
             if row["flopcounter"] != counted["total"]:
                 wrong.append(f"flopcounter {row['flopcounter']}, torch's {counted['total']} ({counted['by']})")
             row |= {"verdict": "differs" if wrong else "equal", "why": "; ".join(wrong)}
@@ -156,23 +229,64 @@ class Sweep:
 # What no other size of the same config would change.
 HOPELESS = ("has no model for", "requires the", "is not known here", "by the values of its activations")
 
-# Models of diffusers, by class, with their default configs: the sizes that FlopCounterMode can count on the meta device.
-DIFFUSION = ("DiTTransformer2DModel", "PixArtTransformer2DModel", "FluxTransformer2DModel", "SD3Transformer2DModel", "WanTransformer3DModel",
-             "CogVideoXTransformer3DModel", "HunyuanVideoTransformer3DModel", "LTXVideoTransformer3DModel", "MochiTransformer3DModel",
-             "AllegroTransformer3DModel", "AuraFlowTransformer2DModel", "SanaTransformer2DModel", "Lumina2Transformer2DModel",
-             "QwenImageTransformer2DModel", "Flux2Transformer2DModel", "ChromaTransformer2DModel", "CogView4Transformer2DModel", "UNet2DModel",
-             "UNet2DConditionModel", "UNet3DConditionModel", "UNetSpatioTemporalConditionModel", "AutoencoderKL", "AutoencoderKLWan", "VQModel",
-             "AutoencoderTiny", "ControlNetModel", "SD3ControlNetModel", "FluxControlNetModel")
-SDXL = {"_class_name": "UNet2DConditionModel", "sample_size": 128, "in_channels": 4, "out_channels": 4, "addition_embed_type": "text_time",
-        "addition_time_embed_dim": 256, "attention_head_dim": [5, 10, 20], "block_out_channels": [320, 640, 1280], "cross_attention_dim": 2048,
-        "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"], "layers_per_block": 2,
-        "projection_class_embeddings_input_dim": 2816, "transformer_layers_per_block": [1, 2, 10], "use_linear_projection": True,
-        "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"]}
+# Models of diffusers, by class, with their default configs: the sizes that FlopCounterMode can count on the meta
+# device.
+DIFFUSION = (
+    "DiTTransformer2DModel",
+    "PixArtTransformer2DModel",
+    "FluxTransformer2DModel",
+    "SD3Transformer2DModel",
+    "WanTransformer3DModel",
+    "CogVideoXTransformer3DModel",
+    "HunyuanVideoTransformer3DModel",
+    "LTXVideoTransformer3DModel",
+    "MochiTransformer3DModel",
+    "AllegroTransformer3DModel",
+    "AuraFlowTransformer2DModel",
+    "SanaTransformer2DModel",
+    "Lumina2Transformer2DModel",
+    "QwenImageTransformer2DModel",
+    "Flux2Transformer2DModel",
+    "ChromaTransformer2DModel",
+    "CogView4Transformer2DModel",
+    "UNet2DModel",
+    "UNet2DConditionModel",
+    "UNet3DConditionModel",
+    "UNetSpatioTemporalConditionModel",
+    "AutoencoderKL",
+    "AutoencoderKLWan",
+    "VQModel",
+    "AutoencoderTiny",
+    "ControlNetModel",
+    "SD3ControlNetModel",
+    "FluxControlNetModel",
+)
+SDXL = {
+    "_class_name": "UNet2DConditionModel",
+    "sample_size": 128,
+    "in_channels": 4,
+    "out_channels": 4,
+    "addition_embed_type": "text_time",
+    "addition_time_embed_dim": 256,
+    "attention_head_dim": [5, 10, 20],
+    "block_out_channels": [320, 640, 1280],
+    "cross_attention_dim": 2048,
+    "down_block_types": ["DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"],
+    "layers_per_block": 2,
+    "projection_class_embeddings_input_dim": 2816,
+    "transformer_layers_per_block": [1, 2, 10],
+    "use_linear_projection": True,
+    "up_block_types": ["CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"],
+}
 
 
 def scripts():
     """What results depend on."""
-    files = [*sorted((ROOT / "src" / "measure").glob("*class*")), *sorted((ROOT / "src" / "ops").glob("*.cc")), *sorted(HERE.glob("*.py"))]
+    files = [
+        *sorted((ROOT / "src" / "measure").glob("*class*")),
+        *sorted((ROOT / "src" / "ops").glob("*.cc")),
+        *sorted(HERE.glob("*.py")),
+    ]
     return hashlib.sha256(b"".join(each.read_bytes() for each in files if each.name != "table.py")).hexdigest()
 
 
@@ -190,17 +304,24 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--every", type=int, default=1, help="each Nth type only")
-    parser.add_argument("--kept", action="store_true", help="take what the last sweep found, where the scripts are the same")
+    parser.add_argument(
+        "--kept", action="store_true", help="take what the last sweep found, where the scripts are the same"
+    )
     parser.add_argument("--docs", action="store_true", help="write docs/models.md")
     parser.add_argument("--output", default=str(ROOT / "build" / "models.json"))
     options = parser.parse_args()
     begun, rows = time.time(), []
     with tempfile.TemporaryDirectory(prefix="mfu-models-") as folder, server.serving(Path(folder) / "socket"):
         sweep = Sweep(folder)
-        types = sweep.python("from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES as names\n"
-                             "import json\nprint(json.dumps(sorted(names)))")
+        types = sweep.python(
+            "from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES as names\n"
+            "import json\nprint(json.dumps(sorted(names)))"
+        )
         # Each third type first, so that a sweep that is stopped has seen all kinds.
-        names = options.names or [*DIFFUSION, "SDXL", *(name for first in range(3) for name in types[first::3])][::options.every]
+        names = (
+            options.names
+            or [*DIFFUSION, "SDXL", *(name for first in range(3) for name in types[first::3])][:: options.every]
+        )
         kept = kept_rows(options.output) if options.kept else {}
         rows = [row for name in names for row in kept.get(name, [])]
         names = [name for name in names if name not in kept]
@@ -208,7 +329,10 @@ def main():
             for some in pool.map(sweep.model, names):
                 rows += some
                 for row in some:
-                    print(f"{row['verdict']:12} {row['type']} {row['phase']} {row.get('architecture', '')} {row.get('why', '')[:400]}", flush=True)
+                    print(
+                        f"{row['verdict']:12} {row['type']} {row['phase']} {row.get('architecture', '')} {row.get('why', '')[:400]}",
+                        flush=True,
+                    )
                 Path(options.output).write_text(json.dumps({"scripts": scripts(), "rows": rows}))
     if options.docs:
         (ROOT / "docs" / "models.md").write_text(table.page(rows))

@@ -20,26 +20,39 @@ def reason(row):
 
 
 def closing(rows):
-    count = {each: sum(row["verdict"] == each for row in rows) for each in ("equal", "differs", "not compared", "refused")}
+    count = {
+        each: sum(row["verdict"] == each for row in rows) for each in ("equal", "differs", "not compared", "refused")
+    }
     types = {each: {row["type"] for row in rows if row["verdict"] == each} for each in count}
     whole = types["equal"] - types["differs"] - types["not compared"]
-    return (f"{len({row['type'] for row in rows})} models: {len(whole)} equal to torch's counter in every phase that they have, "
-            f"{len(types['differs'])} differ, {len(types['not compared'])} not compared, "
-            f"{len(types['refused'] - types['equal'] - types['differs'] - types['not compared'])} refused; "
-            f"{count['equal']} answers equal, {count['differs']} differ, {count['not compared']} not compared, {count['refused']} refused")
+    return (
+        f"{len({row['type'] for row in rows})} models: {len(whole)} equal to torch's counter in every phase that they have, "
+        f"{len(types['differs'])} differ, {len(types['not compared'])} not compared, "
+        f"{len(types['refused'] - types['equal'] - types['differs'] - types['not compared'])} refused; "
+        f"{count['equal']} answers equal, {count['differs']} differ, {count['not compared']} not compared, {count['refused']} refused"
+    )
 
 
 def shortened(text, most=150):
     text = " ".join(text.replace("|", "/").replace("?", " ").split())
-    return text if len(text) <= most else text[:most - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def page(rows):
-    lines = ["# Models counted by their class", "",
-             "`./test --models` made this page. Each type of transformers, and a choice of diffusers, is answered by `mfu flops --by-class` and counted",
-             "again by torch's FlopCounterMode. *Equal* means: parameters are `num_parameters()` and persistent router biases, and the convention",
-             "`flopcounter` is torch's own count, both to the digit, in each phase named. Configs are the type's defaults, mostly with two layers.", "",
-             closing(rows) + ".", "", "## Why `exact` differs from torch's counter", "", "| what | why | types |", "|---|---|---|"]
+    lines = [
+        "# Models counted by their class",
+        "",
+        "`./test --models` made this page. Each type of transformers, and a choice of diffusers, is answered by `mfu flops --by-class` and counted",
+        "again by torch's FlopCounterMode. *Equal* means: parameters are `num_parameters()` and persistent router biases, and the convention",
+        "`flopcounter` is torch's own count, both to the digit, in each phase named. Configs are the type's defaults, mostly with two layers.",
+        "",
+        closing(rows) + ".",
+        "",
+        "## Why `exact` differs from torch's counter",
+        "",
+        "| what | why | types |",
+        "|---|---|---|",
+    ]
     by = {}
     for row in rows:
         for each in row.get("differences", []):
@@ -53,8 +66,13 @@ def page(rows):
         types.setdefault(row["type"], []).append(row)
     for name, some in sorted(types.items()):
         equal = ", ".join(row["phase"] for row in some if row["verdict"] == "equal")
-        other = [f"{row['phase']}: {row['verdict']}: {shortened(reason(row) or row.get('why', ''))}" for row in some
-                 if row["verdict"] != "equal" and "cannot decode" not in row.get("why", "") and "has no cache" not in row.get("why", "")]
+        other = [
+            f"{row['phase']}: {row['verdict']}: {shortened(reason(row) or row.get('why', ''))}"
+            for row in some
+            if row["verdict"] != "equal"
+            and "cannot decode" not in row.get("why", "")
+            and "has no cache" not in row.get("why", "")
+        ]
         if not equal and len(other) > 1:
             other = other[:1]
         found = next((row["architecture"] for row in some if "architecture" in row), "")

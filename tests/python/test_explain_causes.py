@@ -25,8 +25,18 @@ class Drawn:
 
     def add(self, kind, name, start, duration, thread=(100, 1), **args):
         process, lane = thread
-        self.events.append({"ph": "X", "cat": kind, "name": name, "pid": process, "tid": lane, "ts": start,
-                            "dur": duration, **({"args": args} if args else {})})
+        self.events.append(
+            {
+                "ph": "X",
+                "cat": kind,
+                "name": name,
+                "pid": process,
+                "tid": lane,
+                "ts": start,
+                "dur": duration,
+                **({"args": args} if args else {}),
+            }
+        )
 
     def launch(self, call, kind, name, duration, stream=7):
         self.correlation += 1
@@ -37,12 +47,23 @@ class Drawn:
 
     def operator(self, name, kernel, duration, dims=((64, 64),), dtype="c10::BFloat16", host=10.0):
         self.launch("cudaLaunchKernel", "kernel", kernel, duration)
-        self.add("cpu_op", name, self.host, host, **{"Input Dims": [list(each) for each in dims],
-                                                     "Input type": [dtype] * len(dims)})
+        self.add(
+            "cpu_op",
+            name,
+            self.host,
+            host,
+            **{"Input Dims": [list(each) for each in dims], "Input type": [dtype] * len(dims)},
+        )
         self.host += host
 
-    def matmul(self, reached=0.85, peak=A100_BF16, dtype="c10::BFloat16", kernel="ampere_bf16_s16816gemm_bf16_128x128",
-               side=SIDE):
+    def matmul(
+        self,
+        reached=0.85,
+        peak=A100_BF16,
+        dtype="c10::BFloat16",
+        kernel="ampere_bf16_s16816gemm_bf16_128x128",
+        side=SIDE,
+    ):
         seconds = 2 * side**3 / peak / reached
         self.operator("aten::mm", kernel, 1e6 * seconds, ((side, side), (side, side)), dtype)
 
@@ -95,7 +116,9 @@ def values_read(drawn):
 
 def network(drawn):
     fair(drawn)
-    drawn.operator("c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 5000)
+    drawn.operator(
+        "c10d::allreduce_", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 5000
+    )
 
 
 def pageable(drawn):
@@ -121,7 +144,9 @@ def wide_type(drawn):
 def element_wise(drawn):
     fair(drawn)
     for _ in range(10):
-        drawn.operator("aten::gelu", "void at::native::vectorized_elementwise_kernel<4, at::native::GeluFunctor>(int)", 800)
+        drawn.operator(
+            "aten::gelu", "void at::native::vectorized_elementwise_kernel<4, at::native::GeluFunctor>(int)", 800
+        )
 
 
 def poor_matmuls(drawn):
@@ -134,9 +159,23 @@ def explained(tmp_path, step):
     for number in range(3):
         start, place = drawn.host, len(drawn.events)
         step(drawn)
-        drawn.events.insert(place, {"ph": "X", "cat": "user_annotation", "name": f"ProfilerStep#{number}", "pid": 100,
-                                    "tid": 1, "ts": start, "dur": drawn.host - start})
-    trace = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}], "traceEvents": drawn.events}
+        drawn.events.insert(
+            place,
+            {
+                "ph": "X",
+                "cat": "user_annotation",
+                "name": f"ProfilerStep#{number}",
+                "pid": 100,
+                "tid": 1,
+                "ts": start,
+                "dur": drawn.host - start,
+            },
+        )
+    trace = {
+        "schemaVersion": 1,
+        "deviceProperties": [{"id": 0, "name": "NVIDIA A100-SXM4-80GB"}],
+        "traceEvents": drawn.events,
+    }
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(trace))
     done = subprocess.run([MFU, "explain", str(path), "--json"], capture_output=True, text=True, timeout=60)
@@ -144,19 +183,23 @@ def explained(tmp_path, step):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("step, code, cause, fix", [
-    (slow_loader, "data_loading", "data_loading", "start_workers"),
-    (preprocessing, "cpu_operators", "cpu_preprocessing", "preprocess_offline"),
-    (launches, "kernel_launch", "kernel_launch", "launch_less"),
-    (values_read, "synchronization", "synchronization", "read_device_less"),
-    (network, "communication", "communication", "overlap_communication"),
-    (pageable, "copies", "copies", "pin_memory"),
-    (pinned, "copies", "copies", "prefetch_batch"),
-    (within, "copies", "copies", "fewer_device_copies"),
-    (wide_type, "precision", "precision", "use_bf16"),
-    (element_wise, "other_kernels", "implementation", "compile_fuses"),
-    (poor_matmuls, "matmul_below_peak", "implementation", "even_shapes"),
-], ids=lambda each: getattr(each, "__name__", None) or str(each))
+@pytest.mark.parametrize(
+    "step, code, cause, fix",
+    [
+        (slow_loader, "data_loading", "data_loading", "start_workers"),
+        (preprocessing, "cpu_operators", "cpu_preprocessing", "preprocess_offline"),
+        (launches, "kernel_launch", "kernel_launch", "launch_less"),
+        (values_read, "synchronization", "synchronization", "read_device_less"),
+        (network, "communication", "communication", "overlap_communication"),
+        (pageable, "copies", "copies", "pin_memory"),
+        (pinned, "copies", "copies", "prefetch_batch"),
+        (within, "copies", "copies", "fewer_device_copies"),
+        (wide_type, "precision", "precision", "use_bf16"),
+        (element_wise, "other_kernels", "implementation", "compile_fuses"),
+        (poor_matmuls, "matmul_below_peak", "implementation", "even_shapes"),
+    ],
+    ids=lambda each: getattr(each, "__name__", None) or str(each),
+)
 def test_what_a_device_waits_for_is_named_first(tmp_path, step, code, cause, fix):
     first = explained(tmp_path, step)["summary"]["findings"][0]
     assert (first["code"], first["cause"]) == (code, cause) and fix in first["fixes"], first

@@ -16,8 +16,15 @@ import server  # noqa: E402
 import table  # noqa: E402
 
 MFU = os.environ.get("MFU_BINARY") or str(Path(__file__).resolve().parents[2] / "build/release/mfu")
-SMALL = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-         "head_dim": 16, "vocab_size": 100}
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "vocab_size": 100,
+}
 PHASES = (("train", 32, 0), ("forward", 32, 0), ("prefill", 32, 0), ("decode", 1, 32))
 
 
@@ -33,8 +40,12 @@ def flops(folder, config, *options, name="config.json", forked=None, **environme
     path = folder / name
     path.write_text(config if isinstance(config, str) else json.dumps(config))
     python = str(ROOT / "tests" / "models" / "forked.py") if forked else sys.executable
-    run = subprocess.run([MFU, "flops", str(path), "--batch", "2", "--json", *(["--python", python] if python else []), *options],
-                         capture_output=True, text=True, env=os.environ | {"MFU_CACHE_DIR": str(folder / "cache")} | (forked or {}) | environment)
+    run = subprocess.run(
+        [MFU, "flops", str(path), "--batch", "2", "--json", *(["--python", python] if python else []), *options],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"MFU_CACHE_DIR": str(folder / "cache")} | (forked or {}) | environment,
+    )
     return run.returncode, json.loads(run.stdout)
 
 
@@ -42,28 +53,62 @@ def drawn(kind, **more):
     """A random config of a family: sizes that divide each other, some of its switches."""
     pick = random.Random(kind).choice
     head, kv, groups = pick([8, 16]), pick([1, 2]), pick([1, 2, 4])
-    made = {"model_type": kind, "hidden_size": head * kv * groups, "intermediate_size": pick([40, 96, 136]), "num_hidden_layers": pick([2, 3]),
-            "num_attention_heads": kv * groups, "num_key_value_heads": kv, "head_dim": head, "vocab_size": pick([100, 333]), "pad_token_id": 0,
-            "tie_word_embeddings": pick([True, False])}
+    made = {
+        "model_type": kind,
+        "hidden_size": head * kv * groups,
+        "intermediate_size": pick([40, 96, 136]),
+        "num_hidden_layers": pick([2, 3]),
+        "num_attention_heads": kv * groups,
+        "num_key_value_heads": kv,
+        "head_dim": head,
+        "vocab_size": pick([100, 333]),
+        "pad_token_id": 0,
+        "tie_word_embeddings": pick([True, False]),
+    }
     return made | {key: pick(value) if isinstance(value, list) else value for key, value in more.items()}
 
 
-@pytest.mark.parametrize("config", [
-    drawn("llama", architectures=("LlamaForCausalLM",), attention_bias=[True, False], mlp_bias=[True, False]),
-    drawn("mistral", architectures=("MistralForCausalLM",), sliding_window=[5, 12]),
-    drawn("qwen2", architectures=("Qwen2ForCausalLM",)),
-    drawn("qwen3", architectures=("Qwen3ForCausalLM",), attention_bias=[True, False]),
-    drawn("gemma", architectures=("GemmaForCausalLM",)),
-    drawn("gemma2", architectures=("Gemma2ForCausalLM",), sliding_window=[4, 8], tie_word_embeddings=True),
-    drawn("phi3", architectures=("Phi3ForCausalLM",)),
-    drawn("olmo2", architectures=("Olmo2ForCausalLM",)),
-    drawn("granite", architectures=("GraniteForCausalLM",)),
-    drawn("mixtral", architectures=("MixtralForCausalLM",), num_local_experts=[4, 8], num_experts_per_tok=[1, 2]),
-    drawn("qwen3_moe", architectures=("Qwen3MoeForCausalLM",), moe_intermediate_size=[24, 32], num_experts=[4, 8], num_experts_per_tok=[2, 3]),
-    drawn("opt", architectures=("OPTForCausalLM",), ffn_dim=[64, 100], max_position_embeddings=64, word_embed_proj_dim=32, hidden_size=32,
-          num_attention_heads=4),
-    {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64, "vocab_size": 100},
-], ids=lambda config: config["model_type"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        drawn("llama", architectures=("LlamaForCausalLM",), attention_bias=[True, False], mlp_bias=[True, False]),
+        drawn("mistral", architectures=("MistralForCausalLM",), sliding_window=[5, 12]),
+        drawn("qwen2", architectures=("Qwen2ForCausalLM",)),
+        drawn("qwen3", architectures=("Qwen3ForCausalLM",), attention_bias=[True, False]),
+        drawn("gemma", architectures=("GemmaForCausalLM",)),
+        drawn("gemma2", architectures=("Gemma2ForCausalLM",), sliding_window=[4, 8], tie_word_embeddings=True),
+        drawn("phi3", architectures=("Phi3ForCausalLM",)),
+        drawn("olmo2", architectures=("Olmo2ForCausalLM",)),
+        drawn("granite", architectures=("GraniteForCausalLM",)),
+        drawn("mixtral", architectures=("MixtralForCausalLM",), num_local_experts=[4, 8], num_experts_per_tok=[1, 2]),
+        drawn(
+            "qwen3_moe",
+            architectures=("Qwen3MoeForCausalLM",),
+            moe_intermediate_size=[24, 32],
+            num_experts=[4, 8],
+            num_experts_per_tok=[2, 3],
+        ),
+        drawn(
+            "opt",
+            architectures=("OPTForCausalLM",),
+            ffn_dim=[64, 100],
+            max_position_embeddings=64,
+            word_embed_proj_dim=32,
+            hidden_size=32,
+            num_attention_heads=4,
+        ),
+        {
+            "model_type": "gpt2",
+            "architectures": ["GPT2LMHeadModel"],
+            "n_embd": 32,
+            "n_head": 4,
+            "n_layer": 2,
+            "n_positions": 64,
+            "vocab_size": 100,
+        },
+    ],
+    ids=lambda config: config["model_type"],
+)
 def test_the_class_and_the_family_say_the_same_in_every_phase(tmp_path, forked, config):
     for phase, sequence, context in PHASES:
         asked = ["--phase", phase, "--seq", str(sequence), "--context", str(context)]
@@ -76,30 +121,67 @@ def test_the_class_and_the_family_say_the_same_in_every_phase(tmp_path, forked, 
         assert asked_class["model"]["parameters_active"] == family["model"]["parameters_active"]
 
 
-# A dozen kinds of model: text, pictures, sound, series, states, experts, two towers, an encoder beside a decoder. ./test --models tries all types.
-SAMPLE = ("mamba2", "clip", "whisper", "swin", "t5", "qwen3_moe", "wav2vec2", "patchtst", "deberta-v2", "vilt", "gemma3n_text", "falcon_h1")
+# A dozen kinds of model: text, pictures, sound, series, states, experts, two towers, an encoder beside a decoder.
+# ./test --models tries all types.
+SAMPLE = (
+    "mamba2",
+    "clip",
+    "whisper",
+    "swin",
+    "t5",
+    "qwen3_moe",
+    "wav2vec2",
+    "patchtst",
+    "deberta-v2",
+    "vilt",
+    "gemma3n_text",
+    "falcon_h1",
+)
 
 
 def test_a_dozen_kinds_of_model_equal_torchs_counter(tmp_path):
-    run = subprocess.run([sys.executable, str(ROOT / "tests" / "models" / "sweep.py"), *SAMPLE, "UNet2DModel", "--output", str(tmp_path / "rows")],
-                         capture_output=True, text=True, env=os.environ | {"MFU_BINARY": MFU})
+    run = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / "tests" / "models" / "sweep.py"),
+            *SAMPLE,
+            "UNet2DModel",
+            "--output",
+            str(tmp_path / "rows"),
+        ],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"MFU_BINARY": MFU},
+    )
     rows = json.loads((tmp_path / "rows").read_text())["rows"]
     wrong = [row for row in rows if row["verdict"] in ("differs", "not compared") and not table.reason(row)]
     assert not wrong and run.returncode == 0, (wrong, run.stderr[-2000:])
     for kind in (*SAMPLE, "UNet2DModel"):
-        assert {"forward", "train"} <= {row["phase"] for row in rows if row["type"] == kind and row["verdict"] == "equal"}, (kind, rows)
+        assert {"forward", "train"} <= {
+            row["phase"] for row in rows if row["type"] == kind and row["verdict"] == "equal"
+        }, (kind, rows)
 
 
 def test_attention_of_long_sequences_has_its_true_area(tmp_path, forked):
     config = {"model_type": "mistral", "architectures": ["MistralForCausalLM"], **SMALL, "sliding_window": 1000}
     asked = ["--phase", "forward", "--seq", "30000"]
-    assert flops(tmp_path, config, *asked, "--by-class", forked=forked)[1]["model_flop"] == flops(tmp_path, config, *asked)[1]["model_flop"]
+    assert (
+        flops(tmp_path, config, *asked, "--by-class", forked=forked)[1]["model_flop"]
+        == flops(tmp_path, config, *asked)[1]["model_flop"]
+    )
 
 
 def test_a_type_without_a_family_is_counted_by_its_class(tmp_path):
     import torch
     import transformers
-    config = {"model_type": "mllama_text_model", "architectures": ["MllamaForCausalLM"], **SMALL, "cross_attention_layers": [], "pad_token_id": 0}
+
+    config = {
+        "model_type": "mllama_text_model",
+        "architectures": ["MllamaForCausalLM"],
+        **SMALL,
+        "cross_attention_layers": [],
+        "pad_token_id": 0,
+    }
     status, found = flops(tmp_path, config, "--seq", "16", "--phase", "forward")
     assert status == 0, found
     with torch.device("meta"):
@@ -120,23 +202,49 @@ def test_a_type_without_a_family_is_counted_by_its_class(tmp_path):
     assert flops(tmp_path, config, "--seq", "16", "--phase", "forward")[1]["model"]["type"] == "mllama_text_model"
 
 
-@pytest.mark.parametrize("config,said", [
-    ({"model_type": "mllama_text_model", **SMALL, "num_hidden_layers": 10 ** 9}, "num_hidden_layers: 1000000000"),
-    ({"model_type": "mllama_text_model", **SMALL, "hidden_size": -64}, "hidden_size"),
-    ({"model_type": "no_such_model", "auto_map": {"AutoModel": "evil.Model"}}, "never run here"),
-    ({"model_type": "__import__('os').system('touch evil')"}, "does not know"),
-    ({"architectures": ["NoSuchClass"]}, "does not know"),
-    ({"model_type": "mllama_text_model", "hidden_size": "\"); import os; os.abort()  #"}, "refuses it"),
-    ({"model_type": "mllama_text_model", **SMALL, "hidden_size": 10 ** 30}, "hidden_size"),
-    ({"model_type": "mllama_text_model", **SMALL, "num_attention_heads": 0}, "refuses it"),
-    ({"model_type": "mllama_text_model", **SMALL, "num_hidden_layers": None}, "refuses it"),
-    ({"model_type": "mllama_text_model", **SMALL, "rope_parameters": {"rope_type": "no_such_rope"}}, "refuses it"),
-    ({"model_type": "dinov2", "image_size": 10 ** 9, "num_hidden_layers": 1}, ""),
-    ({"model_type": "mllama_text_model", "quantization_config": {"quant_method": "os.system"}, **SMALL, "hidden_size": -1}, "hidden_size"),
-    ("[" * 100_000, ""),
-    ('{"model_type": "mllama_text_model", "a": ' + '{"a": ' * 40 + "1" + "}" * 41, ""),
-], ids=["layers", "negative", "remote code", "code as a type", "unknown class", "code as a size", "a size beyond 2^64", "no heads", "no layers",
-        "unknown rope", "a picture of 10^18", "quantization", "brackets", "nested"])
+@pytest.mark.parametrize(
+    "config,said",
+    [
+        ({"model_type": "mllama_text_model", **SMALL, "num_hidden_layers": 10**9}, "num_hidden_layers: 1000000000"),
+        ({"model_type": "mllama_text_model", **SMALL, "hidden_size": -64}, "hidden_size"),
+        ({"model_type": "no_such_model", "auto_map": {"AutoModel": "evil.Model"}}, "never run here"),
+        ({"model_type": "__import__('os').system('touch evil')"}, "does not know"),
+        ({"architectures": ["NoSuchClass"]}, "does not know"),
+        ({"model_type": "mllama_text_model", "hidden_size": "\"); import os; os.abort()  #"}, "refuses it"),
+        ({"model_type": "mllama_text_model", **SMALL, "hidden_size": 10**30}, "hidden_size"),
+        ({"model_type": "mllama_text_model", **SMALL, "num_attention_heads": 0}, "refuses it"),
+        ({"model_type": "mllama_text_model", **SMALL, "num_hidden_layers": None}, "refuses it"),
+        ({"model_type": "mllama_text_model", **SMALL, "rope_parameters": {"rope_type": "no_such_rope"}}, "refuses it"),
+        ({"model_type": "dinov2", "image_size": 10**9, "num_hidden_layers": 1}, ""),
+        (
+            {
+                "model_type": "mllama_text_model",
+                "quantization_config": {"quant_method": "os.system"},
+                **SMALL,
+                "hidden_size": -1,
+            },
+            "refuses it",
+        ),
+        ("[" * 100_000, ""),
+        ('{"model_type": "mllama_text_model", "a": ' + '{"a": ' * 40 + "1" + "}" * 41, ""),
+    ],
+    ids=[
+        "layers",
+        "negative",
+        "remote code",
+        "code as a type",
+        "unknown class",
+        "code as a size",
+        "a size beyond 2^64",
+        "no heads",
+        "no layers",
+        "unknown rope",
+        "a picture of 10^18",
+        "quantization",
+        "brackets",
+        "nested",
+    ],
+)
 def test_a_bad_config_is_refused_with_a_reason(tmp_path, forked, config, said):
     status, found = flops(tmp_path, config, "--seq", "16", "--by-class", forked=forked)
     assert status == 2 and said in found["message"], found
@@ -147,35 +255,77 @@ def test_configs_as_they_are_found(tmp_path):
     plain = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL}
     _, known = flops(tmp_path, plain, "--seq", "16")
     _, unnamed = flops(tmp_path, {key: value for key, value in plain.items() if key != "model_type"}, "--seq", "16")
-    assert unnamed["model_flop"] == known["model_flop"] and any("no model_type" in note for note in unnamed["assumptions"])
+    assert unnamed["model_flop"] == known["model_flop"] and any(
+        "no model_type" in note for note in unnamed["assumptions"]
+    )
     _, assumed = flops(tmp_path, plain | {"model_type": "my_llama"}, "--seq", "16", "--assume", "llama")
     assert assumed["model_flop"] == known["model_flop"] and any("--assume" in note for note in assumed["assumptions"])
-    params = {"dim": 4096, "n_layers": 32, "n_heads": 32, "n_kv_heads": 8, "vocab_size": 128256, "multiple_of": 1024,
-              "ffn_dim_multiplier": 1.3, "norm_eps": 1e-05}
+    params = {
+        "dim": 4096,
+        "n_layers": 32,
+        "n_heads": 32,
+        "n_kv_heads": 8,
+        "vocab_size": 128256,
+        "multiple_of": 1024,
+        "ffn_dim_multiplier": 1.3,
+        "norm_eps": 1e-05,
+    }
     _, meta = flops(tmp_path, params, "--seq", "16", name="params.json")
     assert meta["model"]["parameters_total"] == 8_030_261_248
 
 
 def test_a_diffusers_model_is_counted_at_the_size_asked_for(tmp_path):
     pytest.importorskip("diffusers")
-    config = {"_class_name": "UNet2DConditionModel", "sample_size": 8, "in_channels": 4, "out_channels": 4, "cross_attention_dim": 32,
-              "block_out_channels": [32, 64], "layers_per_block": 1, "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
-              "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"], "attention_head_dim": 8, "norm_num_groups": 8}
+    config = {
+        "_class_name": "UNet2DConditionModel",
+        "sample_size": 8,
+        "in_channels": 4,
+        "out_channels": 4,
+        "cross_attention_dim": 32,
+        "block_out_channels": [32, 64],
+        "layers_per_block": 1,
+        "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"],
+        "attention_head_dim": 8,
+        "norm_num_groups": 8,
+    }
     _, small = flops(tmp_path, config, "--phase", "forward", "--image", "64x64")
     _, latent = flops(tmp_path, config, "--phase", "forward", "--latent", "8x8")
     _, large = flops(tmp_path, config, "--phase", "forward", "--latent", "16x16")
     assert small["model"]["source"] == "diffusers" and small["model_flop"] == latent["model_flop"]
     assert large["model_flop"] > 4 * latent["model_flop"] > 0
-    _, moving = flops(tmp_path, {"_class_name": "UNet3DConditionModel", "block_out_channels": [32, 64], "layers_per_block": 1, "norm_num_groups": 8,
-                                 "cross_attention_dim": 32, "attention_head_dim": 8, "down_block_types": ["CrossAttnDownBlock3D", "DownBlock3D"],
-                                 "up_block_types": ["UpBlock3D", "CrossAttnUpBlock3D"]}, "--phase", "forward", "--latent", "8x8", "--frames", "4")
+    _, moving = flops(
+        tmp_path,
+        {
+            "_class_name": "UNet3DConditionModel",
+            "block_out_channels": [32, 64],
+            "layers_per_block": 1,
+            "norm_num_groups": 8,
+            "cross_attention_dim": 32,
+            "attention_head_dim": 8,
+            "down_block_types": ["CrossAttnDownBlock3D", "DownBlock3D"],
+            "up_block_types": ["UpBlock3D", "CrossAttnUpBlock3D"],
+        },
+        "--phase",
+        "forward",
+        "--latent",
+        "8x8",
+        "--frames",
+        "4",
+    )
     assert moving["input"]["tensors"]["sample"] == [2, 4, 4, 8, 8]
 
 
 def test_python_takes_the_same_way(tmp_path, monkeypatch):
     mfu = pytest.importorskip("mfu")
     monkeypatch.setenv("MFU_CACHE_DIR", str(tmp_path / "cache"))
-    config = {"model_type": "mllama_text_model", "architectures": ["MllamaForCausalLM"], **SMALL, "cross_attention_layers": [], "pad_token_id": 0}
+    config = {
+        "model_type": "mllama_text_model",
+        "architectures": ["MllamaForCausalLM"],
+        **SMALL,
+        "cross_attention_layers": [],
+        "pad_token_id": 0,
+    }
     _, told = flops(tmp_path, config, "--seq", "16")
     for source in (config, tmp_path / "config.json", str(tmp_path)):
         found = mfu.flops(source, batch=2, seq=16)
@@ -187,16 +337,31 @@ def test_python_takes_the_same_way(tmp_path, monkeypatch):
 
 def test_the_active_environment_is_asked(tmp_path):
     """Without --python: the environment that is active, then the Python that runs mfu."""
-    config = {"model_type": "mllama_text_model", "architectures": ["MllamaForCausalLM"], **SMALL, "cross_attention_layers": [], "pad_token_id": 0}
+    config = {
+        "model_type": "mllama_text_model",
+        "architectures": ["MllamaForCausalLM"],
+        **SMALL,
+        "cross_attention_layers": [],
+        "pad_token_id": 0,
+    }
     (tmp_path / "config.json").write_text(json.dumps(config))
-    bare = {key: value for key, value in os.environ.items() if key not in ("MFU_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX", "MFU_OWN_PYTHON")}
+    bare = {
+        key: value
+        for key, value in os.environ.items()
+        if key not in ("MFU_PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX", "MFU_OWN_PYTHON")
+    }
     bare |= {"MFU_CACHE_DIR": str(tmp_path / "cache")}
     empty = tmp_path / "empty" / "bin"
     empty.mkdir(parents=True)
     (empty / "python").write_text("#!/bin/sh\nexec /usr/bin/env -i /usr/bin/python3 -IS \"$@\"\n")
     (empty / "python").chmod(0o755)
-    ask = lambda **more: subprocess.run([MFU, "flops", str(tmp_path), "--seq", "16", "--json"], capture_output=True, text=True, env=bare | more)  # noqa: E731
+    ask = lambda **more: subprocess.run(
+        [MFU, "flops", str(tmp_path), "--seq", "16", "--json"], capture_output=True, text=True, env=bare | more
+    )  # noqa: E731
     prefix = str(Path(sys.executable).parents[1])
     assert json.loads(ask(VIRTUAL_ENV=prefix).stdout)["model"]["source"] == "transformers"
     assert "has no torch" in ask(VIRTUAL_ENV=str(tmp_path / "empty")).stdout
-    assert json.loads(ask(VIRTUAL_ENV=str(tmp_path / "empty"), MFU_OWN_PYTHON=sys.executable).stdout)["model"]["source"] == "transformers"
+    assert (
+        json.loads(ask(VIRTUAL_ENV=str(tmp_path / "empty"), MFU_OWN_PYTHON=sys.executable).stdout)["model"]["source"]
+        == "transformers"
+    )

@@ -6,8 +6,10 @@
     ...
     _observer.totals() - before
 
-The library counts; Python only tells it what torch knows in Python alone: checkpoints (checkpoint.py), custom Functions and models (passes.py), compiled graphs (compiled.py), optimizer steps,
-skipped steps and saving (boundaries.py). Nothing here raises into the program: what cannot be watched is noted and left alone.
+The library counts; Python only tells it what torch knows in Python alone: checkpoints (checkpoint.py), custom Functions
+and models (passes.py), compiled graphs (compiled.py), optimizer steps,
+skipped steps and saving (boundaries.py). Nothing here raises into the program: what cannot be watched is noted and left
+alone.
 """
 
 import os
@@ -76,20 +78,34 @@ def _install(torch, loaded):
 
     devices.install(torch, loaded)
     for name, install in (
-        ("multiprocessing.util", boundaries.install_goodbye), ("torch.utils.checkpoint", checkpoint.install),
-        ("torch.autograd.function", passes.install_functions), ("torch.nn.modules.module", passes.install_modules),
-        ("torch.autograd.graph", checkpoint.install_engine), ("torch.optim.optimizer", boundaries.install_optimizer),
-        ("torch.amp.grad_scaler", boundaries.install_scaler), ("torch.serialization", boundaries.install_save), ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
-        ("torch._inductor.output_code", _later("compiled", "install_graphs")), ("torch._inductor.codecache", _later("compiled", "install_graphs")),
-        ("torch._inductor.package", _later("packages", "install")), ("torch.distributed.distributed_c10d", boundaries.install_ranks),
-        ("torch.autograd.profiler", windows.install), ("torch.profiler.profiler", windows.install_profile),
+        ("multiprocessing.util", boundaries.install_goodbye),
+        ("torch.utils.checkpoint", checkpoint.install),
+        ("torch.autograd.function", passes.install_functions),
+        ("torch.nn.modules.module", passes.install_modules),
+        ("torch.autograd.graph", checkpoint.install_engine),
+        ("torch.optim.optimizer", boundaries.install_optimizer),
+        ("torch.amp.grad_scaler", boundaries.install_scaler),
+        ("torch.serialization", boundaries.install_save),
+        ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
+        ("torch._inductor.output_code", _later("compiled", "install_graphs")),
+        ("torch._inductor.codecache", _later("compiled", "install_graphs")),
+        ("torch._inductor.package", _later("packages", "install")),
+        ("torch.distributed.distributed_c10d", boundaries.install_ranks),
+        ("torch.autograd.profiler", windows.install),
+        ("torch.profiler.profiler", windows.install_profile),
         ("torch.autograd.profiler_legacy", windows.install_legacy),
-        ("torch.library", _watch_definitions), ("torch.cuda", _later("graphs", "install")), ("torch.xpu", _later("graphs", "install")),
-        ("tqdm.std", _later("drawing", "install_tqdm")), ("rich.live", _later("drawing", "install_rich")), ("curses", _later("drawing", "install_curses")),
+        ("torch.library", _watch_definitions),
+        ("torch.cuda", _later("graphs", "install")),
+        ("torch.xpu", _later("graphs", "install")),
+        ("tqdm.std", _later("drawing", "install_tqdm")),
+        ("rich.live", _later("drawing", "install_rich")),
+        ("curses", _later("drawing", "install_curses")),
     ):
         imports.when_imported(name, _guarded(name, install, loaded))
     _libraries(loaded)
-    imports.while_imported("torch._dynamo.variables.torch_function", loaded.pause)  # tries every operator on a tensor (torch 2.6): no work of the program's
+    imports.while_imported(
+        "torch._dynamo.variables.torch_function", loaded.pause
+    )  # tries every operator on a tensor (torch 2.6): no work of the program's
 
 
 def _watch_definitions(module, loaded):
@@ -144,7 +160,17 @@ def _guarded(name, install, loaded):
 class Totals:
     """Counts of the process so far; subtract two for what lies between."""
 
-    FIELDS = ("hardware_flop", "model_flop", "recomputed_flop", "calls", "uncounted_calls", "tokens", "token_rows", "samples", "steps")
+    FIELDS = (
+        "hardware_flop",
+        "model_flop",
+        "recomputed_flop",
+        "calls",
+        "uncounted_calls",
+        "tokens",
+        "token_rows",
+        "samples",
+        "steps",
+    )
 
     def __init__(self, values, rows):
         self.values, self.rows = values, rows
@@ -174,7 +200,11 @@ class Totals:
         return found
 
     def uncounted(self):
-        return [{"operator": name, "calls": row["calls"], "reason": reason} for (name, _, reason), row in self.rows.items() if reason]
+        return [
+            {"operator": name, "calls": row["calls"], "reason": reason}
+            for (name, _, reason), row in self.rows.items()
+            if reason
+        ]
 
 
 def settle_lengths():
@@ -192,7 +222,9 @@ def totals():
     loaded = library()
     given = types.Totals()
     loaded.read_totals(given)
-    values = {name: getattr(given, name) for name in ("calls", "uncounted_calls", "tokens", "token_rows", "samples", "steps")}
+    values = {
+        name: getattr(given, name) for name in ("calls", "uncounted_calls", "tokens", "token_rows", "samples", "steps")
+    }
     for name in ("hardware_flop", "model_flop", "recomputed_flop"):
         values[name] = getattr(given, name + "_high") << 64 | getattr(given, name + "_low")
     capacity = 256
@@ -205,14 +237,18 @@ def totals():
     table = {}
     for row in rows[:count]:
         table[row.name.decode(), row.type.decode(), row.reason.decode()] = {
-            "calls": row.calls, "bytes": row.bytes, "hardware_flop": row.hardware_flop_high << 64 | row.hardware_flop_low,
-            "model_flop": row.model_flop_high << 64 | row.model_flop_low, "recomputed_flop": row.recomputed_flop_high << 64 | row.recomputed_flop_low,
+            "calls": row.calls,
+            "bytes": row.bytes,
+            "hardware_flop": row.hardware_flop_high << 64 | row.hardware_flop_low,
+            "model_flop": row.model_flop_high << 64 | row.model_flop_low,
+            "recomputed_flop": row.recomputed_flop_high << 64 | row.recomputed_flop_low,
         }
     return Totals(values, table)
 
 
 def phases(settle=False):
-    """What passes were for, by (phase, number of the model); settle: those that wait for what follows them are decided as if nothing followed."""
+    """What passes were for, by (phase, number of the model); settle: those that wait for what follows them are decided
+    as if nothing followed."""
     from . import binding as types
 
     loaded = library()
@@ -220,8 +256,14 @@ def phases(settle=False):
     count = loaded.read_phases(int(settle), rows, 64)
     return {
         (row.phase.decode(), row.model_number): {
-            "model": row.model.decode(), "passes": row.passes, "tokens": row.tokens, "padded_tokens": row.padded_tokens, "samples": row.samples, "time_ns": row.time_ns,
-            "model_flop": row.model_flop_high << 64 | row.model_flop_low, "hardware_flop": row.hardware_flop_high << 64 | row.hardware_flop_low,
+            "model": row.model.decode(),
+            "passes": row.passes,
+            "tokens": row.tokens,
+            "padded_tokens": row.padded_tokens,
+            "samples": row.samples,
+            "time_ns": row.time_ns,
+            "model_flop": row.model_flop_high << 64 | row.model_flop_low,
+            "hardware_flop": row.hardware_flop_high << 64 | row.hardware_flop_low,
         }
         for row in rows[:count]
     }

@@ -1,12 +1,25 @@
 """libmfu_torch.so through ctypes: found, checked against the torch of this process, and its functions typed.
 
-include/mfu/observer.h describes the functions. Quick ones keep the interpreter's lock (PyDLL), which is faster and never waits.
+include/mfu/observer.h describes the functions. Quick ones keep the interpreter's lock (PyDLL), which is faster and
+never waits.
 """
 
 import ctypes
 import os
 import re
-from ctypes import POINTER, Structure, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from pathlib import Path
 
 ABI = 3
@@ -18,8 +31,18 @@ class Totals(Structure):
     _fields_ = [
         (name, c_uint64)
         for name in (
-            "hardware_flop_low", "hardware_flop_high", "model_flop_low", "model_flop_high", "recomputed_flop_low", "recomputed_flop_high",
-            "calls", "uncounted_calls", "tokens", "token_rows", "samples", "steps",
+            "hardware_flop_low",
+            "hardware_flop_high",
+            "model_flop_low",
+            "model_flop_high",
+            "recomputed_flop_low",
+            "recomputed_flop_high",
+            "calls",
+            "uncounted_calls",
+            "tokens",
+            "token_rows",
+            "samples",
+            "steps",
         )
     ]
 
@@ -27,7 +50,16 @@ class Totals(Structure):
 class Row(Structure):
     _fields_ = [(name, c_char_p) for name in ("name", "type", "reason")] + [
         (name, c_uint64)
-        for name in ("calls", "hardware_flop_low", "hardware_flop_high", "model_flop_low", "model_flop_high", "recomputed_flop_low", "recomputed_flop_high", "bytes")
+        for name in (
+            "calls",
+            "hardware_flop_low",
+            "hardware_flop_high",
+            "model_flop_low",
+            "model_flop_high",
+            "recomputed_flop_low",
+            "recomputed_flop_high",
+            "bytes",
+        )
     ]
 
 
@@ -35,7 +67,16 @@ class Phase(Structure):
     _fields_ = [("phase", c_char_p), ("model", c_char_p)] + [
         (name, c_uint64)
         for name in (
-            "model_number", "passes", "tokens", "padded_tokens", "samples", "time_ns", "model_flop_low", "model_flop_high", "hardware_flop_low", "hardware_flop_high",
+            "model_number",
+            "passes",
+            "tokens",
+            "padded_tokens",
+            "samples",
+            "time_ns",
+            "model_flop_low",
+            "model_flop_high",
+            "hardware_flop_low",
+            "hardware_flop_high",
         )
     ]
 
@@ -50,8 +91,14 @@ class Change(Structure):
 
 class GraphRow(Structure):
     _fields_ = [
-        ("operator_id", c_uint32), ("type_id", c_uint32), ("calls", c_uint64), ("hardware_flop", c_uint64),
-        ("model_flop", c_uint64), ("recomputed_flop", c_uint64), ("leading", c_int64), ("device", c_int64),
+        ("operator_id", c_uint32),
+        ("type_id", c_uint32),
+        ("calls", c_uint64),
+        ("hardware_flop", c_uint64),
+        ("model_flop", c_uint64),
+        ("recomputed_flop", c_uint64),
+        ("leading", c_int64),
+        ("device", c_int64),
     ]
 
 
@@ -59,11 +106,23 @@ THREAD_STATE = 194
 
 
 class Argument(Structure):
-    _fields_ = [("kind", c_int), ("type", c_char_p), ("integers", POINTER(c_int64)), ("integers_count", c_size_t), ("number", c_double)]
+    _fields_ = [
+        ("kind", c_int),
+        ("type", c_char_p),
+        ("integers", POINTER(c_int64)),
+        ("integers_count", c_size_t),
+        ("number", c_double),
+    ]
 
 
 class Cost(Structure):
-    _fields_ = [("hardware_flop", c_uint64), ("model_flop", c_uint64), ("name", c_char_p), ("type", c_char_p), ("reason", c_char_p)]
+    _fields_ = [
+        ("hardware_flop", c_uint64),
+        ("model_flop", c_uint64),
+        ("name", c_char_p),
+        ("type", c_char_p),
+        ("reason", c_char_p),
+    ]
 
 
 # Called from inside an operator, with the interpreter's lock given back: it is taken again.
@@ -75,25 +134,61 @@ DEVICE_SEEN = ctypes.CFUNCTYPE(None, c_char_p)
 FORMULA_CALL = ctypes.CFUNCTYPE(c_int64, c_char_p, POINTER(Argument), c_size_t, POINTER(Argument))
 
 SIGNATURES = {
-    "abi": (c_int, []), "torch": (c_char_p, []), "start": (c_int, [c_char_p, c_char_p]), "stop": (None, []), "active": (c_int, []), "counting": (c_int, []), "problem": (c_char_p, []),
-    "read_totals": (None, [POINTER(Totals)]), "read_rows": (c_size_t, [POINTER(Row), c_size_t]), "read_thread": (None, [POINTER(Thread)]), "read_phases": (c_size_t, [c_int, POINTER(Phase), c_size_t]),
-    "thread_changes": (c_size_t, [POINTER(c_uint64), POINTER(Change), c_size_t]), "operator_name": (c_char_p, [c_uint32]),
-    "goodbye": (None, []), "last_step": (None, []), "pause": (None, [c_int]), "recompute": (None, [c_int]), "function": (None, [c_int]),
-    "models": (None, [MODEL_SEEN]), "calls": (None, [SAME_CALL]), "name_model": (None, [c_uint32, c_char_p, c_int]), "devices": (None, [DEVICE_SEEN]), "name_device": (None, [c_char_p, c_char_p]),
-    "owners": (None, [OWNER_ASKED]), "join_models": (None, [c_uint32, c_uint32]), "split_model": (c_uint32, [c_uint32]),
-    "create_graph": (None, [c_int]), "accumulate": (None, [c_int]),
-    "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]), "add_uncounted": (None, [c_char_p, c_char_p]),
+    "abi": (c_int, []),
+    "torch": (c_char_p, []),
+    "start": (c_int, [c_char_p, c_char_p]),
+    "stop": (None, []),
+    "active": (c_int, []),
+    "counting": (c_int, []),
+    "problem": (c_char_p, []),
+    "read_totals": (None, [POINTER(Totals)]),
+    "read_rows": (c_size_t, [POINTER(Row), c_size_t]),
+    "read_thread": (None, [POINTER(Thread)]),
+    "read_phases": (c_size_t, [c_int, POINTER(Phase), c_size_t]),
+    "thread_changes": (c_size_t, [POINTER(c_uint64), POINTER(Change), c_size_t]),
+    "operator_name": (c_char_p, [c_uint32]),
+    "goodbye": (None, []),
+    "last_step": (None, []),
+    "pause": (None, [c_int]),
+    "recompute": (None, [c_int]),
+    "function": (None, [c_int]),
+    "models": (None, [MODEL_SEEN]),
+    "calls": (None, [SAME_CALL]),
+    "name_model": (None, [c_uint32, c_char_p, c_int]),
+    "devices": (None, [DEVICE_SEEN]),
+    "name_device": (None, [c_char_p, c_char_p]),
+    "owners": (None, [OWNER_ASKED]),
+    "join_models": (None, [c_uint32, c_uint32]),
+    "split_model": (c_uint32, [c_uint32]),
+    "create_graph": (None, [c_int]),
+    "accumulate": (None, [c_int]),
+    "add": (None, [c_char_p, c_char_p, c_uint64, c_uint64, c_uint64]),
+    "add_uncounted": (None, [c_char_p, c_char_p]),
     "count": (None, [c_uint32, c_uint32, c_uint64, c_uint64, c_int64, c_int64, c_uint64]),
-    "may_ask": (c_int, [c_int64]), "settle_lengths": (None, []), "runs_again": (c_int, []),
-    "capture_begin": (None, [c_int]), "capture_end": (c_size_t, [c_void_p, c_size_t]),
-    "replay": (None, [c_void_p, c_size_t]), "refresh": (None, []),
-    "formula": (c_char_p, [c_char_p] * 4), "formula_by": (c_char_p, [c_char_p, c_char_p, FORMULA_CALL]),
-    "add_lookup": (None, [c_uint64] * 5), "optimizer_step": (None, [c_int]), "mark_step": (None, [c_int64]),
+    "may_ask": (c_int, [c_int64]),
+    "settle_lengths": (None, []),
+    "runs_again": (c_int, []),
+    "capture_begin": (None, [c_int]),
+    "capture_end": (c_size_t, [c_void_p, c_size_t]),
+    "replay": (None, [c_void_p, c_size_t]),
+    "refresh": (None, []),
+    "formula": (c_char_p, [c_char_p] * 4),
+    "formula_by": (c_char_p, [c_char_p, c_char_p, FORMULA_CALL]),
+    "add_lookup": (None, [c_uint64] * 5),
+    "optimizer_step": (None, [c_int]),
+    "mark_step": (None, [c_int64]),
     "optimizer_made": (None, []),
-    "add_checkpoint_ns": (None, [c_uint64]), "fact": (None, [c_char_p, c_char_p]), "set_rank": (None, [c_int32, c_int32, c_int32]),
-    "operator_id": (c_uint32, [c_char_p]), "type_id": (c_uint32, [c_char_p]), "leave_graph": (None, [c_void_p, c_size_t]),
-    "explain": (None, [c_char_p, c_char_p]), "windows": (None, [WINDOW_SEEN]), "other_profiler": (None, []),
-    "end_window": (None, [c_int]), "stopping": (c_int, []),
+    "add_checkpoint_ns": (None, [c_uint64]),
+    "fact": (None, [c_char_p, c_char_p]),
+    "set_rank": (None, [c_int32, c_int32, c_int32]),
+    "operator_id": (c_uint32, [c_char_p]),
+    "type_id": (c_uint32, [c_char_p]),
+    "leave_graph": (None, [c_void_p, c_size_t]),
+    "explain": (None, [c_char_p, c_char_p]),
+    "windows": (None, [WINDOW_SEEN]),
+    "other_profiler": (None, []),
+    "end_window": (None, [c_int]),
+    "stopping": (c_int, []),
     "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
 }
 # Those that may wait for a lock of torch's or run for long.
@@ -119,19 +214,26 @@ class Library:
             raise LibraryError(f"{path} does not load into this torch ({torch_version}): {error}") from None
         if self.abi() != ABI:
             raise LibraryError(f"{path} has ABI {self.abi()}, this mfu needs {ABI}: remove it, it will be built again")
-        # What was compiled for this torch saw its headers, which say no more than 2.8.0 of 2.8.0a0+5228986c39.nv25.06. Whether it fits, the self-check says.
+        # What was compiled for this torch saw its headers, which say no more than 2.8.0 of 2.8.0a0+5228986c39.nv25.06.
+        # Whether it fits, the self-check says.
         same = numbers if built_for_it else minor
         if same(self.torch().decode()) != same(str(torch_version)):
             raise LibraryError(f"{path} is for torch {self.torch().decode()}, this is {torch_version}")
         self._quick = quick
 
     def watch_shims(self, torch_folder):
-        """The functions of libtorch_cpu that generated C++ calls past the dispatcher. Global, so that they are found before torch's own; alone in a library
+        """The functions of libtorch_cpu that generated C++ calls past the dispatcher. Global, so that they are found
+        before torch's own; alone in a library
         of their own, so that nothing else of torch becomes global."""
         torch_cpu = ctypes.CDLL(str(torch_folder / "lib" / "libtorch_cpu.so"))
-        beside, shared = self.path.with_name(SHIMS), self.path.parent.parent / SHIMS  # a wheel has one for all its observers
+        beside, shared = (
+            self.path.with_name(SHIMS),
+            self.path.parent.parent / SHIMS,
+        )  # a wheel has one for all its observers
         shims = ctypes.PyDLL(str(beside if beside.is_file() else shared), mode=ctypes.RTLD_GLOBAL)
-        done, pause = (ctypes.cast(getattr(self._quick, f"mfu_observer_{name}"), c_void_p) for name in ("shim_done", "pause"))
+        done, pause = (
+            ctypes.cast(getattr(self._quick, f"mfu_observer_{name}"), c_void_p) for name in ("shim_done", "pause")
+        )
         shims.mfu_shims_connect.argtypes = [c_void_p] * 3
         shims.mfu_shims_connect(torch_cpu._handle, done, pause)
 
@@ -149,13 +251,20 @@ def numbers(version):
 
 
 def is_release(version):
-    """2.8.0, 2.8.1+cu128, 2.6.0+debian. Not a vendor's build (2.8.0a0+5228986c39.nv25.06), a nightly, a candidate, conda's 2.8.0.post301 or a
+    """2.8.0, 2.8.1+cu128, 2.6.0+debian. Not a vendor's build (2.8.0a0+5228986c39.nv25.06), a nightly, a candidate,
+    conda's 2.8.0.post301 or a
     build from source: they may differ from the release of that number, and are compiled for."""
-    return re.fullmatch(r"\d+\.\d+(\.\d+)?(\+(cpu|cu\d+|rocm[\d.]+|xpu|debian)(\.cxx11\.abi|\.with\.pypi\.cudnn)?)?", version) is not None
+    return (
+        re.fullmatch(
+            r"\d+\.\d+(\.\d+)?(\+(cpu|cu\d+|rocm[\d.]+|xpu|debian)(\.cxx11\.abi|\.with\.pypi\.cudnn)?)?", version
+        )
+        is not None
+    )
 
 
 def serves(mark, version, abi):
-    """Whether a library marked `2.8.0 abi1` is for that torch. Releases of one minor version share their C++ ABI; of anything else only the very same build
+    """Whether a library marked `2.8.0 abi1` is for that torch. Releases of one minor version share their C++ ABI; of
+    anything else only the very same build
     is known to fit."""
     built, _, built_abi = mark.strip().partition(" ")
     if built_abi != f"abi{abi}":
@@ -164,7 +273,8 @@ def serves(mark, version, abi):
 
 
 def prebuilt(version, abi):
-    """Libraries for that torch that came with the package or were built beside the checkout; each has a mark beside it that says for which torch."""
+    """Libraries for that torch that came with the package or were built beside the checkout; each has a mark beside it
+    that says for which torch."""
     here = Path(__file__).resolve().parent
     for path in (*sorted(here.glob(f"lib/*/{NAME}")), here.parent.parent.parent / "build" / "release" / "torch" / NAME):
         mark = path.with_suffix(".torch")
@@ -187,7 +297,9 @@ def load(torch, may_build=True):
     folder = Path(torch.__file__).parent
     try:
         if not may_build and not (build.cache_folder(folder) / NAME).is_file():
-            raise LibraryError(f"the observer is not built for torch {torch.__version__} yet: python -m mfu._observer.build")
+            raise LibraryError(
+                f"the observer is not built for torch {torch.__version__} yet: python -m mfu._observer.build"
+            )
         return Library(build.cached(folder), torch.__version__, built_for_it=True)
     except (build.BuildError, OSError) as error:
         raise LibraryError(str(error)) from None

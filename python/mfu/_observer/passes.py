@@ -1,4 +1,5 @@
-"""What the library cannot see of a pass: that a custom autograd Function runs it, which model it is of, and whether that is in training mode."""
+"""What the library cannot see of a pass: that a custom autograd Function runs it, which model it is of, and whether
+that is in training mode."""
 
 import functools
 import sys
@@ -15,7 +16,8 @@ _kept = []  # callbacks live as long as the library may call them
 
 
 def install_functions(module, library):
-    """torch.autograd.function: the forward of a custom Function runs without grad, and is kept for the backward all the same."""
+    """torch.autograd.function: the forward of a custom Function runs without grad, and is kept for the backward all the
+    same."""
     function = module.Function
     apply = function.__dict__["apply"].__func__
     enter = library.function

@@ -136,7 +136,8 @@ def _look(node, library):
 
 
 def _asker(node):
-    """How a hook gets at its node without holding it: a node that a backward never reaches would keep its whole graph."""
+    """How a hook gets at its node without holding it: a node that a backward never reaches would keep its whole
+    graph."""
     try:
         return weakref.ref(node)
     except TypeError:  # one that C++ made

@@ -1,4 +1,5 @@
-"""Windows of profiled steps, as far as Python has a part in them: the program's own profilers go first, and what torch asks
+"""Windows of profiled steps, as far as Python has a part in them: the program's own profilers go first, and what torch
+asks
 Python whether a profiler runs is answered. The window itself is the library's (src/torch/window.cc)."""
 
 import atexit

@@ -1,5 +1,6 @@
 """flash-attn's operators of packed sequences, with the signatures of flash_attn/flash_attn_interface.py of
-Dao-AILab/flash-attention (2.7 on), on the test device and on the CPU: they return zeros. And a program that trains with them
+Dao-AILab/flash-attention (2.7 on), on the test device and on the CPU: they return zeros. And a program that trains with
+them
 (python packed.py), for `mfu run`."""
 
 import sys

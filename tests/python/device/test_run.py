@@ -19,9 +19,24 @@ PEAKS = {H100: 66.9e12, A100: 19.5e12}
 def run(late, tmp_path):
     def ran(name, *options, names=f"{H100},{A100}", **environment):
         made = subprocess.run(
-            [MFU, "run", "--json-file", tmp_path / "run.json", "--dir", tmp_path / "run", *options,
-             "--", sys.executable, HERE / "programs.py", name],
-            capture_output=True, text=True, timeout=300, env={**os.environ, "LATE_NAMES": names, **environment})
+            [
+                MFU,
+                "run",
+                "--json-file",
+                tmp_path / "run.json",
+                "--dir",
+                tmp_path / "run",
+                *options,
+                "--",
+                sys.executable,
+                HERE / "programs.py",
+                name,
+            ],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            env={**os.environ, "LATE_NAMES": names, **environment},
+        )
         assert made.returncode == 0, made.stderr
         report = json.loads((tmp_path / "run.json").read_text())
         report["text"] = made.stderr + made.stdout
@@ -49,7 +64,9 @@ def test_two_devices_of_one_process_have_flops_and_peaks_of_their_own(run):
     devices = by_index(report)
     assert devices[0]["model_flop"] == STEPS * 2 * FORWARD and devices[1]["model_flop"] == STEPS * 3 * FORWARD
     assert [devices[i]["peak_flop_per_s"] for i in (0, 1)] == [PEAKS[H100], PEAKS[A100]]
-    assert report["devices"] == 2 and report["mfu"] == pytest.approx((devices[0]["mfu"] + devices[1]["mfu"]) / 2, rel=1e-6)
+    assert report["devices"] == 2 and report["mfu"] == pytest.approx(
+        (devices[0]["mfu"] + devices[1]["mfu"]) / 2, rel=1e-6
+    )
     assert f"{A100} (1)" in report["text"]
 
 

@@ -1,4 +1,5 @@
-"""The ctypes mirror of include/mfu/observer.h says what the header says, and one import hook serves the whole package."""
+"""The ctypes mirror of include/mfu/observer.h says what the header says, and one import hook serves the whole
+package."""
 
 import ctypes
 import re
@@ -7,11 +8,28 @@ from pathlib import Path
 from mfu._observer import binding, compiled
 
 ROOT = Path(__file__).resolve().parents[3]
-PLAIN = {"int": ctypes.c_int, "size_t": ctypes.c_size_t, "double": ctypes.c_double, "uint64_t": ctypes.c_uint64, "uint32_t": ctypes.c_uint32,
-         "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "char *": ctypes.c_char_p, "void": None}
+PLAIN = {
+    "int": ctypes.c_int,
+    "size_t": ctypes.c_size_t,
+    "double": ctypes.c_double,
+    "uint64_t": ctypes.c_uint64,
+    "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64,
+    "int32_t": ctypes.c_int32,
+    "char *": ctypes.c_char_p,
+    "void": None,
+}
 # What the mirror calls a structure of the header.
-NAMES = {"totals": binding.Totals, "row": binding.Row, "phase": binding.Phase, "thread": binding.Thread, "change": binding.Change,
-         "argument": binding.Argument, "cost": binding.Cost, "graph_row": compiled._Rows}
+NAMES = {
+    "totals": binding.Totals,
+    "row": binding.Row,
+    "phase": binding.Phase,
+    "thread": binding.Thread,
+    "change": binding.Change,
+    "argument": binding.Argument,
+    "cost": binding.Cost,
+    "graph_row": compiled._Rows,
+}
 
 
 def header():
@@ -25,7 +43,7 @@ def mirrored(words, structures):
     kind = re.sub(r"const |struct ", "", kind)
     if kind == "char" and stars:
         return ctypes.c_char_p, name
-    plain = structures[kind[len("mfu_observer_"):]] if kind.startswith("mfu_observer_") else PLAIN[kind]
+    plain = structures[kind[len("mfu_observer_") :]] if kind.startswith("mfu_observer_") else PLAIN[kind]
     return (ctypes.POINTER(plain) if stars else plain), name
 
 
@@ -51,7 +69,10 @@ def argument(words):
     """Of a function: a callback is told by what it gets."""
     callback = re.fullmatch(r"CALLBACK\[(.*)\]", words.strip())
     if callback:
-        return ("callback", [mirrored(each, NAMES)[0] for each in callback.group(1).split(";")])
+        return (
+            "callback",
+            [mirrored(each, NAMES)[0] for each in callback.group(1).split(";") if each.strip() != "void"],
+        )
     return mirrored(words, NAMES)[0]
 
 
@@ -83,5 +104,9 @@ def test_the_numbers_of_the_header_are_the_mirrors():
 
 
 def test_one_file_of_the_package_hooks_into_imports():
-    hooks = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "python").rglob("*.py")) if re.search(r"meta_path\.|path_hooks\.", path.read_text())]
+    hooks = [
+        path.relative_to(ROOT).as_posix()
+        for path in sorted((ROOT / "python").rglob("*.py"))
+        if re.search(r"meta_path\.|path_hooks\.", path.read_text())
+    ]
     assert hooks == ["python/mfu/_observer/imports.py"]

@@ -8,7 +8,8 @@ from torch import nn
 
 @pytest.fixture
 def phases(observer):
-    """phases(function) → {(phase, model's class): numbers} of what it did; their sums are checked against the totals."""
+    """phases(function) → {(phase, model's class): numbers} of what it did; their sums are checked against the
+    totals."""
 
     def told(function):
         observer.phases(settle=True)
@@ -101,7 +102,9 @@ def test_matmuls_of_a_custom_function_are_training(phases):
         def forward(self, x):
             return Linear.apply(torch.relu(Linear.apply(x, self.first)), self.second)
 
-    assert set(phases(lambda: train(Net(), make=lambda net: net(torch.randn(4, 8)).sum().backward()))) == {("train", "Net")}
+    assert set(phases(lambda: train(Net(), make=lambda net: net(torch.randn(4, 8)).sum().backward()))) == {
+        ("train", "Net")
+    }
 
 
 def test_a_loss_whose_gradient_is_made_in_its_forward_is_training(phases):
@@ -125,7 +128,9 @@ def test_a_loss_whose_gradient_is_made_in_its_forward_is_training(phases):
 
 
 def test_a_teacher_is_a_forward_and_its_student_trains(phases):
-    teacher, student = (nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 4)) for _ in range(2))
+    teacher, student = (
+        nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 4)) for _ in range(2)
+    )
 
     def step(net):
         x = torch.randn(4, 8)
@@ -139,7 +144,9 @@ def test_a_teacher_is_a_forward_and_its_student_trains(phases):
 
 
 def test_a_teacher_after_its_student_is_a_forward_too(phases):
-    teacher, student = (nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 4)) for _ in range(2))
+    teacher, student = (
+        nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 4)) for _ in range(2)
+    )
 
     def step(net):
         x = torch.randn(4, 8)
@@ -148,7 +155,9 @@ def test_a_teacher_after_its_student_is_a_forward_too(phases):
             target = teacher(x)
         nn.functional.mse_loss(got, target).backward()
 
-    assert phases(lambda: train(student, make=step))["forward", "Sequential"]["hardware_flop"] == 3 * 2 * 4 * (64 + 32 + 16)
+    assert phases(lambda: train(student, make=step))["forward", "Sequential"]["hardware_flop"] == 3 * 2 * 4 * (
+        64 + 32 + 16
+    )
 
 
 def test_rollouts_that_a_later_backward_uses_are_training(phases):
@@ -186,7 +195,10 @@ def test_inference_with_grad_mode_on_is_no_training(phases):
 
 
 def test_both_networks_of_a_gan_train(phases):
-    maker, judge = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6)), nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1))
+    maker, judge = (
+        nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 6)),
+        nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 1)),
+    )
     first, second = (torch.optim.SGD(net.parameters(), lr=0.1) for net in (judge, maker))
 
     def program():
@@ -204,7 +216,11 @@ def test_both_networks_of_a_gan_train(phases):
 
 
 def test_spectral_norm_is_part_of_the_pass(phases):
-    net = nn.Sequential(nn.utils.parametrizations.spectral_norm(nn.Linear(8, 16)), nn.ReLU(), nn.utils.parametrizations.spectral_norm(nn.Linear(16, 4)))
+    net = nn.Sequential(
+        nn.utils.parametrizations.spectral_norm(nn.Linear(8, 16)),
+        nn.ReLU(),
+        nn.utils.parametrizations.spectral_norm(nn.Linear(16, 4)),
+    )
     found = phases(lambda: train(net, make=lambda net: net(torch.randn(5, 8)).sum().backward()))
     assert {phase for phase, _ in found} == {"train"} and sum(row["samples"] for row in found.values()) == 15
 
@@ -243,7 +259,7 @@ def test_a_function_that_calls_its_model_often_is_one_pass_of_training(phases):
 
         @staticmethod
         def backward(ctx, grad):
-            x, = ctx.saved_tensors
+            (x,) = ctx.saved_tensors
             with torch.enable_grad():
                 y = net(x.detach().requires_grad_())
             return (None, *torch.autograd.grad(y, list(net.parameters()), grad))

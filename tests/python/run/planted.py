@@ -52,7 +52,9 @@ def slow_loader():
 
 def preprocessing():
     """Each row is computed in Python."""
-    rows = Rows(lambda index: torch.tensor([float(sum(range(400)) % 7 + i) for i in range(256)]) if sum(range(60000)) else None)
+    rows = Rows(
+        lambda index: torch.tensor([float(sum(range(400)) % 7 + i) for i in range(256)]) if sum(range(60000)) else None
+    )
     loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=16))
 
 
@@ -69,6 +71,7 @@ def optimizer():
 
 def tiny():
     """Hundreds of operators on a handful of numbers."""
+
     class Tiny(nn.Module):
         def __init__(self):
             super().__init__()
@@ -100,6 +103,7 @@ def checkpointing():
 
 def items():
     """Values read one by one in each step."""
+
     def each(model, value):
         weights = model[0].weight.detach()[:8, :50]
         sum(float(weights[i, j]) for i in range(8) for j in range(50))
@@ -154,7 +158,11 @@ def ranks():
     torch.set_num_threads(1)
     model = nn.parallel.DistributedDataParallel(wide(256, 2))
     slow = torch.distributed.get_rank() == 1
-    loop(model, endless(256, 256), each=lambda m, v: [torch.randn(400, 400) @ torch.randn(400, 400) for _ in range(40)] if slow else None)
+    loop(
+        model,
+        endless(256, 256),
+        each=lambda m, v: [torch.randn(400, 400) @ torch.randn(400, 400) for _ in range(40)] if slow else None,
+    )
     torch.distributed.destroy_process_group()
     time.sleep(0.5)  # torch's gloo thread drops its last work late: the process would abort, without mfu too
 
