@@ -121,7 +121,7 @@ def test_the_class_and_the_family_say_the_same_in_every_phase(tmp_path, forked, 
         assert asked_class["model"]["parameters_active"] == family["model"]["parameters_active"]
 
 
-# A dozen kinds of model: text, pictures, sound, series, states, experts, two towers, an encoder beside a decoder.
+# Eleven kinds of model and a UNet: text, pictures, sound, series, states, experts, two towers, an encoder beside a decoder.
 # ./test --models tries all types.
 SAMPLE = (
     "mamba2",
@@ -133,7 +133,6 @@ SAMPLE = (
     "wav2vec2",
     "patchtst",
     "deberta-v2",
-    "vilt",
     "gemma3n_text",
     "falcon_h1",
 )
