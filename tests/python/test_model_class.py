@@ -121,7 +121,7 @@ def test_the_class_and_the_family_say_the_same_in_every_phase(tmp_path, forked, 
         assert asked_class["model"]["parameters_active"] == family["model"]["parameters_active"]
 
 
-# Eleven kinds of model and a UNet: text, pictures, sound, series, states, experts, two towers, an encoder beside a decoder.
+# Eleven kinds of model and a UNet: text, pictures, sound, series, states, experts, two towers, encoder and decoder.
 # ./test --models tries all types.
 SAMPLE = (
     "mamba2",
