@@ -75,7 +75,12 @@ def program_eager(torch, device):
         optimizer.zero_grad()
     _synchronize(torch, device)
     times = sorted(_seconds(a, b) for a, b in zip(ends[1:], ends[2:]))
-    return {"model_flop": STEPS * 2 * PRODUCT, "step_ns": times[len(times) // 2] * 1e9}
+    return {
+        "model_flop": STEPS * 2 * PRODUCT,
+        "step_ns": times[len(times) // 2] * 1e9,
+        "shortest_step_ns": times[0] * 1e9,
+        "longest_step_ns": times[-1] * 1e9,
+    }
 
 
 def program_compiled(torch, device):
@@ -263,14 +268,16 @@ def check_triton(machine):
 def check_steps(machine):
     report, facts = machine.run("eager")
     seen = report["step_ns"]["median"]
-    low, high = 0.5 * facts["step_ns"], 2 * facts["step_ns"] + 2e6
+    # Both see the same steps. On a busy machine a few steps take many times as long as the others, and two medians
+    # of so few may lie apart. The median that mfu says lies between the program's shortest and longest step.
+    low, high = 0.5 * facts["shortest_step_ns"], 2 * facts["longest_step_ns"] + 2e6
     if machine.device != "cpu" and report["timing"] != "device":
         return report["timing"], "device", False, "the device's events were not asked"
     return (
         seen,
         int(facts["step_ns"]),
         seen is not None and low <= seen <= high,
-        "ns of a step (median), by the program's own events; within a factor of 2",
+        "ns of a step (median), by the program's own events; from half its shortest to twice its longest step",
     )
 
 

@@ -41,8 +41,9 @@ def whole(tmp_path, status, **environment):
         timeout=600,
         env={**os.environ, "MFU_PYTHON": sys.executable, **environment},
     )
-    assert made.returncode == status, made.stdout + made.stderr
+    assert made.returncode in (0, 1), made.stdout + made.stderr
     report = json.loads(made.stdout)
+    assert made.returncode == status, [check for check in report["checks"] if check["verdict"] == "failed"]
     assert report == json.loads((tmp_path / "selftest.json").read_text()) and report["schema"] == "mfu.selftest/1"
     return report, {check["name"]: check for check in report["checks"]}
 
@@ -107,6 +108,8 @@ class Machine:
             "kernel": "kernel",
             "calls": 3,
             "step_ns": 50e6,
+            "shortest_step_ns": 45e6,
+            "longest_step_ns": 60e6,
             "flop_per_s": 0.9e12,
             "trace": "t",
             **(facts or {}),
