@@ -27,6 +27,7 @@ PACKAGES = {
         "python3-venv",
         "libpython3-dev",
     ),
+    "bookworm": ("python3-venv",),
     "trixie": ("python3-venv", "libpython3-dev"),
 }
 
