@@ -178,7 +178,7 @@ Result<int> launch(Context& context, const RunOptions& options) {
     if (stopper) stopper->look(drainer.recent());
     carry_requests(directory, drainer);
   });
-  RunEnd end = command.finish([&watch] { watch.pause(); });
+  RunEnd end = command.finish([&watch](int number) { watch.terminal_signal(number); });
   std::optional<RunRecord> record = watch.stop();
   if (!record) {
     context.warn(fmt::format("{}: the disk does not answer. What was counted is still in {}",

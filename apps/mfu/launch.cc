@@ -60,11 +60,13 @@ bool sent_to_us(const siginfo_t& info) {
 }
 
 void hand_on(int child, GroupEar& ear, const siginfo_t& info,
-             const std::function<void()>& before_stop) {
+             const std::function<void(int)>& told) {
+  if (info.si_signo == SIGWINCH) told(SIGWINCH);
   if (sent_to_us(info) && !ear.heard(info)) kill(child, info.si_signo);
   if (info.si_signo != SIGTSTP) return;
-  before_stop();
+  told(SIGTSTP);
   raise(SIGSTOP);  // so that the shell sees us stop too
+  told(SIGCONT);
 }
 
 }  // namespace
@@ -107,7 +109,7 @@ std::optional<NotStarted> Launch::start(const std::vector<std::string>& command,
   return NotStarted{126, fmt::format("cannot run {}: {}", command[0], std::strerror(error))};
 }
 
-RunEnd Launch::finish(const std::function<void()>& before_stop) {
+RunEnd Launch::finish(const std::function<void(int)>& told) {
   sigset_t watched = watched_signals();
   while (true) {
     int status = 0;
@@ -118,7 +120,7 @@ RunEnd Launch::finish(const std::function<void()>& before_stop) {
     }
     siginfo_t info = {};
     if (sigwaitinfo(&watched, &info) > 0 && info.si_signo != SIGCHLD) {
-      hand_on(child_, *ear_, info, before_stop);
+      hand_on(child_, *ear_, info, told);
     }
   }
 }

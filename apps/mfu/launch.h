@@ -38,9 +38,10 @@ class Launch {
                                   const Environment& environment);
 
   // Waits until the command ends and passes on the signals that are sent to us alone. Signals from
-  // the terminal or to our whole group reach the command without us. `before_stop` is called before
-  // Ctrl-Z stops this process.
-  RunEnd finish(const std::function<void()>& before_stop);
+  // the terminal or to our whole group reach the command without us. `told` is called with SIGTSTP
+  // before Ctrl-Z stops this process, with SIGCONT when it runs again, and with SIGWINCH when the
+  // terminal has another size.
+  RunEnd finish(const std::function<void(int)>& told);
 
   int pid() const { return child_; }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <fstream>
 #include <mutex>
 #include <thread>
@@ -175,8 +176,10 @@ void RunWatch::each_round(std::function<void(Drainer&)> look) {
   state_->look = std::move(look);
 }
 
-void RunWatch::pause() {
-  state_->line.clear();
+void RunWatch::terminal_signal(int number) {
+  if (number == SIGTSTP) state_->line.pause();
+  if (number == SIGCONT) state_->line.resume();
+  if (number == SIGWINCH) state_->line.refresh();
 }
 
 std::optional<RunRecord> RunWatch::stop() {

@@ -8,8 +8,11 @@ import fcntl
 import os
 import pty
 import select
+import shlex
+import shutil
 import signal
 import struct
+import subprocess
 import sys
 import termios
 import time
@@ -43,13 +46,115 @@ step = 0
 """
 
 
+# Prints as many lines as it is told to, while it trains.
+TALK = """
+import os, termios, threading
+mode = termios.tcgetattr(0)
+mode[3] &= ~termios.ECHO
+termios.tcsetattr(0, termios.TCSANOW, mode)
+layer = torch.nn.Linear(8, 8)
+def talk():
+    number = 0
+    while True:
+        for word in os.read(0, 100).split():
+            if word == b"end": os._exit(0)
+            for _ in range(int(word)):
+                print(f"said {number} whole", flush=True)
+                number += 1
+threading.Thread(target=talk, daemon=True).start()
+while True:
+    layer(torch.randn(2, 8)).sum().backward()
+    optimizer.step()
+    time.sleep(0.05)
+"""
+
+# (rows, columns, lines that are printed then): fuller and emptier screens, smaller and larger ones.
+SIZES = [(30, 80, 2), (40, 100, 3), (24, 100, 60), (12, 80, 3), (6, 40, 9), (24, 80, 4), (23, 80, 1), (24, 80, 1)]
+SIZES += [(40, 80, 2), (15, 120, 30)]
+
+
+class Window(pyte.Screen):
+    """A screen that is resized as tmux, xterm and VTE do it: the scroll region is whole again, a smaller one loses
+    the rows below the cursor first and then those at the top, a larger one gets back what left at the top."""
+
+    def __init__(self, columns, lines):
+        self.history = []
+        super().__init__(columns, lines)
+
+    def index(self):
+        bottom = self.margins.bottom if self.margins else self.lines - 1
+        if self.cursor.y == bottom and not (self.margins and self.margins.top):
+            self.history.append(self.buffer[0].copy())
+        super().index()
+
+    def resize(self, lines=None, columns=None):
+        rows = [self.buffer[y].copy() for y in range(self.lines)]
+        less = self.lines - lines
+        if less > 0:
+            below = min(less, self.lines - 1 - self.cursor.y)
+            rows = rows[: self.lines - below]
+            self.history += rows[: less - below]
+            self.cursor.y -= less - below
+            rows = rows[less - below :]
+        while len(rows) < lines and self.history:
+            rows.insert(0, self.history.pop())
+            self.cursor.y += 1
+        self.lines, self.columns, self.margins = lines, columns, None
+        self.buffer.clear()
+        for y, row in enumerate(rows):
+            self.buffer[y].update(row)
+        self.cursor.x = min(self.cursor.x, columns - 1)
+        self.dirty.update(range(lines))
+
+    def everything(self):
+        """What one sees after scrolling up."""
+        before = ["".join(row[x].data for x in range(max(row, default=-1) + 1)) for row in self.history]
+        return [row.rstrip() for row in before + self.display]
+
+
+class Tmux:
+    """The same in a real terminal."""
+
+    def __init__(self, command, folder):
+        settings = folder / "tmux.conf"
+        settings.write_text("set -g history-limit 10000\nset -g remain-on-exit on\n")
+        self.server = ["tmux", "-S", str(folder / "tmux"), "-f", str(settings)]
+        self.run("new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), shlex.join(command))
+
+    def run(self, *arguments):
+        return subprocess.run([*self.server, *arguments], capture_output=True, text=True, check=True, timeout=60).stdout
+
+    def resize(self, rows, columns):
+        self.run("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def say(self, word):
+        self.run("send-keys", "-l", word + "\r")
+
+    def display(self):
+        return self.run("capture-pane", "-p").split("\n")[:-1]
+
+    def line_is_shown(self, rows):
+        """The region ends above the last row. After a resize it ends in the last one until the line is drawn anew."""
+        lower, height = self.run("display-message", "-p", "#{scroll_region_lower} #{pane_height}").split()
+        return int(lower) == rows - 2 and int(height) == rows and self.display()[-1].startswith("step ")
+
+    def everything(self):
+        return [row.rstrip() for row in self.run("capture-pane", "-p", "-J", "-S", "-").split("\n")]
+
+    def wait(self, until, seconds=90):
+        end = time.monotonic() + seconds
+        while not until():
+            assert time.monotonic() < end, "\n".join(self.display())
+            time.sleep(0.05)
+
+
 class Terminal:
     """A program on a terminal of its own, as its session's leader."""
 
     def __init__(self, program, folder, **environment):
         path = folder / "program.py"
         path.write_text(TRAIN + program)
-        self.screen = pyte.Screen(COLUMNS, ROWS)
+        self.screen = Window(COLUMNS, ROWS)
         self.stream = pyte.ByteStream(self.screen)
         self.shown, self.raw = set(), b""
         self.pid, self.terminal = pty.fork()
@@ -129,6 +234,73 @@ def test_it_moves_with_the_window(tmp_path):
                              and terminal.screen.margins.bottom == rows - 2)
     assert sum(row.startswith("step ") for row in terminal.screen.display) == 1
     assert terminal.end() == 0 and terminal.is_given_back()
+
+
+def said(everything):
+    return [row for row in everything if "said" in row]
+
+
+def test_no_line_of_the_program_is_lost_or_mixed_when_the_window_is_resized(tmp_path):
+    terminal, lines = Terminal(TALK, tmp_path), 0
+    assert terminal.read(terminal.line_is_shown)
+    for rows, columns, more in SIZES:
+        terminal.resize(rows, columns)
+        assert terminal.read(lambda: terminal.line_is_shown() and terminal.screen.margins is not None
+                             and terminal.screen.margins.bottom == rows - 2)
+        os.write(terminal.terminal, b"%d\n" % more)
+        lines += more
+        whole = [f"said {number} whole" for number in range(lines)]
+        assert terminal.read(lambda: whole[-1] in terminal.screen.everything())
+        assert said(terminal.screen.everything()) == whole
+        assert sum(row.startswith("step ") for row in terminal.screen.everything()) == 1
+    os.write(terminal.terminal, b"end\n")
+    assert terminal.end() == 0 and terminal.is_given_back()
+
+
+def test_a_resize_right_before_the_end_erases_our_line_and_no_other(tmp_path):
+    terminal = Terminal(TALK, tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    os.write(terminal.terminal, b"60\n")
+    assert terminal.read(lambda: "said 59 whole" in terminal.screen.everything())
+    os.kill(terminal.pid, signal.SIGSTOP)  # it does not hear of the new size
+    terminal.resize(30, 90)
+    os.write(terminal.terminal, b"end\n")
+    time.sleep(1)  # the program is gone when it goes on
+    os.kill(terminal.pid, signal.SIGCONT)
+    assert terminal.end() == 0 and terminal.is_given_back()
+    assert said(terminal.screen.everything()) == [f"said {number} whole" for number in range(60)]
+
+
+def test_in_a_real_terminal_no_line_is_lost_or_mixed_when_it_is_resized(tmp_path):
+    if shutil.which("tmux") is None:
+        pytest.skip("tmux is not installed")
+    program = tmp_path / "program.py"
+    program.write_text(TRAIN + TALK)
+    environment = ["env", "OMP_NUM_THREADS=1", "LANG=C.UTF-8"]
+    command = [MFU, "run", "--dir", str(tmp_path / "run"), "--peak", "1e12", "--", sys.executable, str(program)]
+    terminal, lines = Tmux(environment + command, tmp_path), 0
+    try:
+        terminal.wait(lambda: terminal.line_is_shown(ROWS))
+        for rows, columns, more in SIZES:
+            terminal.resize(rows, columns)
+            terminal.wait(lambda: terminal.line_is_shown(rows))
+            lines += more
+            terminal.say(str(more))
+            whole = [f"said {number} whole" for number in range(lines)]
+            terminal.wait(lambda: whole[-1] in terminal.everything())
+            assert said(terminal.everything()) == whole
+        terminal.run("split-window", "-d", "-l", "4", "sleep 1000")  # two windows in one, and a border
+        terminal.wait(lambda: terminal.line_is_shown(SIZES[-1][0] - 5))
+        terminal.say("30")
+        whole = [f"said {number} whole" for number in range(lines + 30)]
+        terminal.wait(lambda: whole[-1] in terminal.everything())
+        assert said(terminal.everything()) == whole
+        terminal.say("end")
+        terminal.wait(lambda: any(row.startswith("Pane is dead") for row in terminal.everything()))
+        assert said(terminal.everything()) == whole
+        assert not any(row.startswith("step ") for row in terminal.everything())
+    finally:
+        terminal.run("kill-server")
 
 
 @pytest.mark.parametrize(
