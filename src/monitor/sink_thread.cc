@@ -1,40 +1,84 @@
 #include "monitor/sink_thread.h"
 
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <fstream>
+
 #include "base/fork.h"
 
 namespace mfu {
 
-SinkThread::SinkThread(SinkFeeder feeder, const Clock& clock)
-    : feeder_(std::move(feeder)), clock_(clock), thread_(quiet_thread([this] { run(); })) {}
+namespace {
+
+constexpr int kSilentTurns = 5;
+
+}  // namespace
+
+SinkThread::SinkThread(SinkFeeder feeder, const Clock& clock, std::chrono::milliseconds stall)
+    : feeder_(std::move(feeder)),
+      clock_(clock),
+      stall_(stall),
+      thread_(quiet_thread([this] { run(); })) {}
 
 SinkThread::~SinkThread() {
   stop();
   thread_.join();
 }
 
-void SinkThread::await_room(std::size_t reports, const std::function<void()>& meanwhile) {
-  using SteadyClock = std::chrono::steady_clock;
+// Whether the thread has a processor or waits for one. On a busy machine that takes a while.
+bool SinkThread::is_runnable() const {
+  std::ifstream file(fmt::format("/proc/self/task/{}/stat", number_.load()));
+  std::string text;
+  std::getline(file, text);
+  std::size_t name_end = text.rfind(')');  // "17 (name) R ..."
+  return name_end != text.npos && text.compare(name_end, 3, ") R") == 0;
+}
+
+std::chrono::nanoseconds SinkThread::processor_time() {
+  clockid_t clock = {};
+  timespec time = {};
+  if (::pthread_getcpuclockid(thread_.native_handle(), &clock) != 0) return {};
+  if (::clock_gettime(clock, &time) != 0) return {};
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+// A sink makes progress if it has written a report, has used the processor (it formats a batch, or
+// part of its bytes were taken), or wants the processor. A turn in which we ourselves were held up
+// says nothing: who reads from the sink may have been held up as well.
+bool SinkThread::await_room(std::size_t reports, const std::function<void()>& meanwhile) {
+  using std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   auto room = [&] { return inbox_.size() + reports <= SinkFeeder::kMostWaiting; };
-  std::uint64_t written = feeder_.written();
-  if (room() || stalled_ == written) return;
+  if (room()) return true;
+  if (stalled_ == feeder_.written()) return false;
   stalled_.reset();
-  SteadyClock::time_point moved = SteadyClock::now();
-  while (!room()) {
+  auto progress = [&] { return std::pair(feeder_.written(), processor_time()); };
+  const std::chrono::nanoseconds turn = std::chrono::nanoseconds(stall_) / kSilentTurns;
+  auto seen = progress();
+  for (int silent = 0; silent < kSilentTurns;) {
     nudged_ = true;
     wake_.notify_one();
-    if (done_.wait_for(lock, kStall / 5, room)) return;
+    steady_clock::time_point began = steady_clock::now();
+    if (done_.wait_for(lock, turn, room)) return true;
+    bool held_up = steady_clock::now() - began > 2 * turn;
     lock.unlock();
     meanwhile();
+    auto now = progress();
+    bool works = now != seen || is_runnable();
     lock.lock();
-    if (std::uint64_t now = feeder_.written(); now != written) {
-      written = now;
-      moved = SteadyClock::now();
-    } else if (SteadyClock::now() - moved > kStall) {
-      stalled_ = written;
-      return;
+    if (works) {
+      silent = 0;
+    } else if (!held_up) {
+      ++silent;
     }
+    seen = now;
   }
+  if (room()) return true;
+  stalled_ = feeder_.written();
+  return false;
 }
 
 void SinkThread::offer(std::span<const StepReport> reports) {
@@ -96,6 +140,7 @@ std::uint64_t SinkThread::lost() const {
 }
 
 void SinkThread::run() {
+  number_ = static_cast<int>(::gettid());
   std::unique_lock lock(mutex_);
   while (!ended_) {
     wake_.wait(lock, [&] { return stop_ || nudged_ || asked_ > answered_; });

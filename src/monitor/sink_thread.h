@@ -16,19 +16,19 @@ namespace mfu {
 
 class SinkThread {
  public:
-  explicit SinkThread(SinkFeeder feeder, const Clock& clock);
+  // A sink that does nothing for this long, although it could, counts as stalled.
+  static constexpr std::chrono::milliseconds kStall{250};
+
+  SinkThread(SinkFeeder feeder, const Clock& clock, std::chrono::milliseconds stall = kStall);
   // Contract: the thread has ended. If it hangs, this object must not be destroyed.
   ~SinkThread();
   SinkThread(const SinkThread&) = delete;
   SinkThread& operator=(const SinkThread&) = delete;
 
-  // A sink that has written nothing for this long counts as stalled.
-  static constexpr std::chrono::milliseconds kStall{250};
-
   // Waits until there is room for that many reports, as long as the sink makes progress.
-  // `meanwhile` is called now and then. A stalled sink is not waited for until it has made progress
-  // again.
-  void await_room(std::size_t reports, const std::function<void()>& meanwhile);
+  // `meanwhile` is called now and then. A stalled sink is not waited for until it has written
+  // something again. Returns whether there is room.
+  bool await_room(std::size_t reports, const std::function<void()>& meanwhile);
   // Adds reports. If there is no room, the oldest are lost.
   void offer(std::span<const StepReport> reports);
   // Call it now and then. It wakes the thread if something is due.
@@ -49,9 +49,12 @@ class SinkThread {
 
  private:
   void run();
+  bool is_runnable() const;
+  std::chrono::nanoseconds processor_time();
 
   SinkFeeder feeder_;  // used by the thread only
   const Clock& clock_;
+  const std::chrono::milliseconds stall_;
   mutable std::mutex mutex_;
   std::condition_variable wake_, done_;
   std::deque<StepReport> inbox_;
@@ -60,6 +63,7 @@ class SinkThread {
   std::uint64_t asked_ = 0, answered_ = 0;
   std::uint64_t inbox_lost_ = 0, feeder_lost_ = 0, in_hand_ = 0;
   std::chrono::nanoseconds next_{};
+  std::atomic<int> number_ = 0;  // the kernel's number of the thread
   std::thread thread_;  // the last member, because it uses the others
 };
 
