@@ -216,6 +216,7 @@ int Cli::dispatch(CLI::App& root, int argc, char** argv) {
 }
 
 int Cli::run(int argc, char** argv) {
+  hold_standard_descriptors();
   set_signal_manners();
   CLI::App root(kTagline, "mfu");
   root.fallthrough();

@@ -1,5 +1,6 @@
 #include "terminal.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -66,6 +67,10 @@ void on_interrupt(int number) {
   ::raise(number);
 }
 
+// A write beyond the limit of file sizes (ulimit -f) then fails like one to a full disk. The command
+// of mfu run gets the signal as it was, because exec forgets handlers.
+void on_file_too_large(int) {}
+
 }  // namespace
 
 TextStyle terminal_style(const std::string& color, int descriptor) {
@@ -76,9 +81,20 @@ bool stderr_is_terminal() {
   return ::isatty(STDERR_FILENO) == 1;
 }
 
+void hold_standard_descriptors() {
+  for (int each : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(each, F_GETFD) >= 0) continue;
+    // A descriptor that we open gets the lowest free number, which is this one.
+    [[maybe_unused]] int opened =
+        ::open("/dev/null", (each == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+  }
+}
+
 void set_signal_manners() {
   ::signal(SIGABRT, on_abort);
   struct sigaction action = {};
+  ::sigaction(SIGXFSZ, nullptr, &action);
+  if (action.sa_handler == SIG_DFL) ::signal(SIGXFSZ, on_file_too_large);
   ::sigaction(SIGINT, nullptr, &action);
   if (action.sa_handler == SIG_IGN) return;  // started in the background: keep ignoring it
   action = {};

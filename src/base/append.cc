@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/fork.h"
 
 namespace mfu {
 
@@ -68,7 +69,8 @@ Result<AppendFile> AppendFile::open(const std::string& path, bool lines) {
   MFU_TRY(make_folder_of(path));
   AppendFile opened;
   opened.path_ = path;
-  opened.file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  opened.file_ =
+      beyond_standard(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (opened.file_ < 0) {
     return fail(ErrorCode::io, fmt::format("cannot write {}: {}", path, reason(errno)));
   }

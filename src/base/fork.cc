@@ -1,6 +1,9 @@
 #include "base/fork.h"
 
+#include <fcntl.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 namespace mfu {
 
@@ -39,6 +42,24 @@ void forget_descriptor(int descriptor) {
     int watched = descriptor + 1;
     if (each.compare_exchange_strong(watched, 0)) return;
   }
+}
+
+void hold_standard_descriptors() {
+  for (int each = STDIN_FILENO; each <= STDERR_FILENO; ++each) {
+    if (::fcntl(each, F_GETFD) >= 0) continue;
+    int mode = each == STDIN_FILENO ? O_WRONLY : O_RDONLY;
+    int opened = ::open("/dev/null", mode | O_CLOEXEC);
+    if (opened >= 0 && opened != each) ::close(opened);  // another thread was faster
+  }
+}
+
+int beyond_standard(int descriptor) {
+  if (descriptor < 0 || descriptor > STDERR_FILENO) return descriptor;
+  int moved = ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  int error = errno;
+  ::close(descriptor);
+  errno = error;
+  return moved;
 }
 
 }  // namespace mfu

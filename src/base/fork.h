@@ -1,6 +1,7 @@
 // Closes descriptors in forked children. A child must not keep its parent's locks, ports and
-// connections: they must end with the process that opened them. Also starts threads that take no
-// signals, so that the program's own threads get them.
+// connections: they must end with the process that opened them. Also keeps our files away from the
+// standard descriptors, and starts threads that take no signals, so that the program's own threads
+// get them.
 #pragma once
 
 #include <pthread.h>
@@ -25,6 +26,15 @@ void watch_forks();
 // watched; a further one stays open.
 void close_in_children(int descriptor);
 void forget_descriptor(int descriptor);
+
+// Where standard input, output or error is closed, the next file that is opened gets its number, and
+// what the program prints goes into that file. This opens /dev/null there, in the way in which the
+// program's reads and writes fail as before. Programs that are started do not get it.
+void hold_standard_descriptors();
+
+// The same for one descriptor: returns it, or a copy beyond the standard ones in its place. -1 and
+// errno if there is none.
+int beyond_standard(int descriptor);
 
 // Starts a thread that takes no signals.
 template <typename Function>

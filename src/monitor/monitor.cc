@@ -100,6 +100,7 @@ Monitor::Monitor(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<Monitor>> Monitor::open(MonitorOptions options, const Clock& clock) {
   watch_forks();
+  hold_standard_descriptors();
   std::chrono::milliseconds patience = options.close_patience;
   std::unique_ptr<Worker> worker = MFU_TRY(Worker::create(std::move(options), clock));
   auto state = std::make_unique<State>(std::move(worker), clock);

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -158,6 +159,32 @@ assert len(monitor.warnings) >= 3
     for filters in ("always", "error"):
         done = subprocess.run([sys.executable, "-c", program, filters], stdout=subprocess.PIPE, timeout=120)
         assert done.returncode == 0
+
+
+@pytest.mark.parametrize("closed", ["2>&-", "0<&- 1>&- 2>&-"])
+def test_what_a_program_prints_where_its_output_is_closed_reaches_no_file(tmp_path, closed):
+    program = f"""import os, mfu
+monitor = mfu.Monitor(output_dir={str(tmp_path)!r}, csv={str(tmp_path / "a.csv")!r}, wandb=False)
+monitor.log_step(0, loss=1.0)
+monitor.flush()
+for number in (1, 2):
+    try:
+        os.write(number, b"a library complains" * 100)
+    except OSError:
+        pass
+os.close(2)  # now as well, and a file that is opened later
+other = mfu.Monitor(output_dir={str(tmp_path / "other")!r}, wandb=False)
+other.log_step(0)
+other.close()
+monitor.log_step(1, loss=2.0)
+monitor.close()
+"""
+    command = shlex.join([sys.executable, "-c", program])
+    assert subprocess.run(["sh", "-c", f"{command} {closed}"], timeout=120, capture_output=True).returncode == 0
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files and not any(b"complains" in path.read_bytes() for path in files)
+    lines = (tmp_path / "training_log.json").read_text().splitlines()
+    assert [json.loads(line)["loss"] for line in lines] == [1.0, 2.0]
 
 
 def test_fork_while_threads_log_tensors_hangs_no_child(tmp_path):

@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -50,6 +51,42 @@ def test_output_is_untouched_and_input_passed_on(run):
     done = run("sh", "-c", "cat; echo error >&2", input="line one\nline two")
     assert done.stdout == "line one\nline two"
     assert done.stderr.startswith("error\n")
+
+
+@pytest.mark.parametrize("closed, numbers", [("2>&-", [2]), ("0<&- 1>&- 2>&-", [0, 1, 2])])
+def test_where_output_is_closed_the_summary_goes_into_no_file(tmp_path, closed, numbers):
+    pytest.importorskip("torch")
+    program = """
+import os, sys, torch
+def is_closed(number):
+    try:
+        os.fstat(number)
+    except OSError:
+        return True
+closed = [number for number in range(3) if is_closed(number)]
+open("closed", "w").write(repr(closed))
+layer = torch.nn.Linear(4, 4)
+optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+for _ in range(3):
+    layer(torch.randn(2, 4)).sum().backward()
+    optimizer.step()
+"""
+    command = shlex.join([MFU, "run", "--dir", "run", "--peak", "1e12", "--", sys.executable, "-c", program])
+    done = subprocess.run(["sh", "-c", f"{command} {closed}"], cwd=tmp_path, capture_output=True, timeout=120)
+    assert done.returncode == 0
+    assert (tmp_path / "closed").read_text() == repr(numbers)  # as without us
+    files = list((tmp_path / "run").iterdir())
+    assert any(path.suffix == ".steps" for path in files)
+    assert not any(b"very low" in path.read_bytes() for path in files)
+
+
+def test_a_limit_of_file_sizes_ends_neither_the_command_nor_us(tmp_path):
+    program = f"open({str(tmp_path / 'ran')!r}, 'w').write('yes')"
+    command = shlex.join([MFU, "run", "--dir", "run", "--", sys.executable, "-c", program])
+    limited = f"ulimit -f 1; {command}; echo $? > status"
+    done = subprocess.run(["sh", "-c", limited], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert (tmp_path / "ran").read_text() == "yes"
+    assert (tmp_path / "status").read_text() == "0\n", done.stderr
 
 
 def test_json_is_the_last_line_and_alone_in_its_file(run, tmp_path):
