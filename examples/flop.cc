@@ -4,7 +4,7 @@
 #include <cstdio>
 
 int main() {
-  // Llama-3.1-8B by its shape; mfu::read_model("config.json", {}, diagnostics) reads a config.
+  // Llama-3.1-8B by its shape; mfu::read_model("config.json", {}) reads a config.
   mfu::Result<mfu::ModelSpec> model = mfu::model_of_shape({.layers = 32,
                                                            .hidden = 4096,
                                                            .heads = 32,

@@ -29,9 +29,8 @@ Result<int> run(Context& context, const ConvertOptions& options) {
         ErrorCode::invalid_argument,
         "which model? Name a config.json, or give a shape: --layers 32 --hidden 4096 --heads 32 …");
   }
-  Diagnostics diagnostics;
-  ModelSpec model = MFU_TRY(
-      options.model.load(options.model.paths.empty() ? "" : options.model.paths[0], diagnostics));
+  ModelSpec model =
+      MFU_TRY(options.model.load(options.model.paths.empty() ? "" : options.model.paths[0]));
   Workload work = MFU_TRY(options.step.workload());
   ConversionReport report = MFU_TRY(report_conversion(model, work, mfu, from, to));
   context.print(context.json() ? to_json(report) : to_text(report, context.style()));

@@ -33,7 +33,7 @@ Result<StepStream> counted_steps(Context& context, const ExportOptions& options)
     ended.dropped += each.steps_dropped;
     stream.ranks.insert(each.rank);
   }
-  for (const std::string& note : question.device.notes) ended.notes.push_back(note);
+  for (const Note& note : question.device.notes) ended.notes.push_back(words_of(note));
   stream.read = [run, question, ended](const TakeSteps& take) -> Result<RecordedSteps> {
     MFU_TRY(report_run_steps(run, question, take));
     return ended;

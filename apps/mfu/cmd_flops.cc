@@ -164,8 +164,7 @@ Result<NeedReport> answer_of_class(Context& context, const NeedOptions& options,
     if (other.has_value() || other.error().code != ErrorCode::not_found) need = std::move(other);
   }
   if (need.has_value()) return report_need(*need, question);
-  Diagnostics unused;
-  Result<ModelSpec> family = read_model(path, config, unused);
+  Result<ModelSpec> family = read_model(path, config);
   if (family.has_value()) return Failure{need.error()};
   return fail(need.error().code, fmt::format("{}. Its class was asked too: {}",
                                              family.error().message, need.error().message));
@@ -173,20 +172,14 @@ Result<NeedReport> answer_of_class(Context& context, const NeedOptions& options,
 
 Result<NeedReport> answer(Context& context, const NeedOptions& options, const std::string& path,
                           const std::optional<Workload>& work = {}) {
-  Diagnostics diagnostics;
   NeedQuestion question = MFU_TRY(question_of(options, work));
   ModelSpec model;
   NeedReport report;
   if (MFU_TRY(asks_class(options, path))) {
     report = MFU_TRY(answer_of_class(context, options, question, path));
   } else {
-    model = MFU_TRY(options.model.load(path, diagnostics));
+    model = MFU_TRY(options.model.load(path));
     report = MFU_TRY(report_need(model, question));
-  }
-  for (const std::string& warning : diagnostics.warnings()) {
-    bool said = std::find(report.assumptions.begin(), report.assumptions.end(), warning) !=
-                report.assumptions.end();
-    if (!said) report.notes.push_back(warning);
   }
   bool timed = !options.step_seconds.empty() || !options.tokens_per_second.empty();
   if (!timed && !options.device.given()) {

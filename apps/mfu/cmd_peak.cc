@@ -65,7 +65,7 @@ std::vector<std::optional<Ceiling>> measure_all(const Context& context, const Ma
   } else {
     for (auto& ceiling : ceilings) {
       if (ceiling)
-        ceiling->notes.push_back("not measured through PyTorch: " + torch.error().message);
+        ceiling->notes.push_back({"torch_not_measured", {{"why", torch.error().message}}});
     }
   }
   for (const auto& ceiling : ceilings) {

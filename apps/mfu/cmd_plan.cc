@@ -36,9 +36,8 @@ Result<Fraction> expected_mfu(const PlanOptions& options, FlopRate peak,
         "--known-rate needs the model that it was measured on. Name a config.json or give a shape");
   }
   double rate = MFU_TRY(parse_amount(options.known_rate, "--known-rate"));
-  Diagnostics diagnostics;
-  ModelSpec model = MFU_TRY(
-      options.model.load(options.model.paths.empty() ? "" : options.model.paths[0], diagnostics));
+  ModelSpec model =
+      MFU_TRY(options.model.load(options.model.paths.empty() ? "" : options.model.paths[0]));
   Workload work = MFU_TRY(options.step.workload());
   FlopNeed need = MFU_TRY(flop_per_step(model, work));
   double flop_per_token = need.model_flop.to_double() / static_cast<double>(need.tokens);
@@ -74,9 +73,8 @@ Result<FlopCount> total_of(const PlanOptions& options, PlanInput& input,
         ErrorCode::invalid_argument,
         "say what to train: a config.json or a shape with --tokens, or the FLOPs with --flop");
   }
-  Diagnostics diagnostics;
-  ModelSpec model = MFU_TRY(
-      options.model.load(options.model.paths.empty() ? "" : options.model.paths[0], diagnostics));
+  ModelSpec model =
+      MFU_TRY(options.model.load(options.model.paths.empty() ? "" : options.model.paths[0]));
   Workload work = MFU_TRY(options.step.workload());
   FlopNeed need = MFU_TRY(flop_per_step(model, work));
   std::uint64_t tokens = MFU_TRY(parse_whole_amount(options.tokens, "--tokens", 1e18));

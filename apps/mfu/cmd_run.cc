@@ -66,9 +66,8 @@ Result<Prepared> prepare(Context& context, const RunOptions& options) {
     prepared.question.warmup = 0;
   }
   if (!options.model.empty()) {
-    Diagnostics diagnostics;
-    prepared.question.model = MFU_TRY(ModelOptions{}.load(options.model, diagnostics));
-    context.warn(diagnostics);
+    prepared.question.model = MFU_TRY(ModelOptions{}.load(options.model));
+    for (const Note& note : prepared.question.model->notes) context.warn(words_of(note));
   }
   return prepared;
 }

@@ -90,9 +90,7 @@ Result<AttributionOptions> ExplainOptions::attribution(Context& context) const {
   }
   if (!model.empty()) {
     double count = static_cast<double>(MFU_TRY(parse_whole_amount(tokens, "--tokens", 1e15)));
-    Diagnostics diagnostics;
-    ModelOptions config;
-    ModelSpec spec = MFU_TRY(config.load(model, diagnostics));
+    ModelSpec spec = MFU_TRY(ModelOptions{}.load(model));
     NeedQuestion question;
     question.work.phase = MFU_TRY(parse_phase(phase));
     question.work.sequence = sequence;

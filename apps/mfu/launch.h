@@ -2,7 +2,6 @@
 // status.
 #pragma once
 
-#include <mfu/record.h>
 #include <mfu/result.h>
 
 #include <functional>
@@ -11,6 +10,8 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "record/drain.h"
 
 namespace mfu::app {
 

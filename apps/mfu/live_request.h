@@ -7,6 +7,8 @@
 #include <chrono>
 #include <string>
 
+#include "record/drain.h"
+
 namespace mfu::app {
 
 // The launcher's side: takes the questions in the directory, asks the processes, and writes down

@@ -132,13 +132,13 @@ void ModelOptions::add_to(CLI::App& app, bool several) {
       ->type_name("N");
 }
 
-Result<ModelSpec> ModelOptions::load(const std::string& path, Diagnostics& diagnostics) const {
+Result<ModelSpec> ModelOptions::load(const std::string& path) const {
   if (path.empty()) {
     ModelShape wanted = shape;
     wanted.gated = mlp == "gated";
     return model_of_shape(wanted);
   }
-  return read_model(path, MFU_TRY(config()), diagnostics);
+  return read_model(path, MFU_TRY(config()));
 }
 
 Result<ConfigOptions> ModelOptions::config() const {

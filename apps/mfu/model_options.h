@@ -25,7 +25,7 @@ struct ModelOptions {
 
   void add_to(CLI::App& app, bool several);
   bool by_shape() const { return shape.layers > 0 || shape.hidden > 0 || shape.heads > 0; }
-  Result<ModelSpec> load(const std::string& path, Diagnostics& diagnostics) const;
+  Result<ModelSpec> load(const std::string& path) const;
   Result<ConfigOptions> config() const;
   Result<std::optional<std::uint64_t>> published_parameters() const;
 };

@@ -10,6 +10,8 @@
 #include <thread>
 #include <tuple>
 
+#include "record/drain.h"
+
 namespace mfu::app {
 
 namespace {

@@ -1,13 +1,14 @@
 // Watches a running command: stores its counts in the run directory and shows a line on a terminal.
 #pragma once
 
-#include <mfu/record.h>
 #include <mfu/run.h>
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include "record/drain.h"
 
 namespace mfu::app {
 

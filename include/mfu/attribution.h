@@ -20,10 +20,10 @@
 #include <vector>
 
 #include "mfu/hardware.h"
+#include "mfu/record.h"
 #include "mfu/result.h"
 #include "mfu/trace.h"
 #include "mfu/units.h"
-#include "mfu/window.h"
 
 namespace mfu {
 

@@ -58,7 +58,7 @@ struct Device {
   std::optional<std::uint32_t> units;  // SMs, CUs or cores; a slice has some of them
   std::optional<double> clock_hz;      // behind the published peak
   std::vector<Peak> peaks;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
 
   // The peak that counts for a matmul of this type: the one with the wider accumulation, which
   // frameworks use. Dense unless `sparse`. Null if the device has none.

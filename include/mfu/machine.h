@@ -33,9 +33,9 @@ struct FoundDevice {
   std::optional<double> clock_hz;       // at the moment
   std::optional<double> clock_most_hz;  // highest clock it may reach
   std::optional<double> power_limit_w;  // power cap in force
-  std::string partition;           // MIG profile or compute partition; empty for a whole device
-  std::optional<Device> device;    // its entry in the catalogue; none means that it has no peak
-  std::vector<std::string> notes;  // why it has none, and what to do
+  std::string partition;         // MIG profile or compute partition; empty for a whole device
+  std::optional<Device> device;  // its entry in the catalogue; none means that it has no peak
+  std::vector<Note> notes;       // why it has none
 };
 
 // What one part of detection found out, for `mfu doctor`.
@@ -87,7 +87,7 @@ struct Ceiling {
   std::vector<Measured> measured;     // matrix multiplies
   std::optional<ByteRate> bandwidth;  // best triad
   std::string bandwidth_method;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
 };
 
 struct MeasureOptions {

@@ -217,7 +217,7 @@ struct ClassNeed {
   ParameterCount parameters;
   FlopNeed need;
   FlopCount flopcounter, flopcounter_fused;  // as these conventions count
-  std::vector<std::string> differences;      // of the first to `need`, by operator
+  std::vector<Note> differences;             // of the first to `need`, by operator
   std::vector<std::pair<std::string, std::vector<std::uint64_t>>> inputs;  // shapes by name
 };
 // The first answer takes as long as importing the library. It is kept in cache_directory() and used

@@ -8,7 +8,6 @@
 
 #include "mfu/attribution.h"
 #include "mfu/hardware.h"
-#include "mfu/launcher.h"
 #include "mfu/machine.h"
 #include "mfu/measure.h"
 #include "mfu/model.h"
@@ -23,5 +22,4 @@
 #include "mfu/trace.h"
 #include "mfu/units.h"
 #include "mfu/utilization.h"
-#include "mfu/window.h"
 #include "mfu/workload.h"

@@ -2,8 +2,7 @@
 // Parameters are counted here; FLOPs, bytes and every convention (mfu/workload.h) come from the
 // same list. Nothing here knows a device or a clock.
 //
-//   mfu::Diagnostics diagnostics;
-//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}, diagnostics));
+//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}));
 //   mfu::ParameterCount count = mfu::count_parameters(model);
 //   std::printf("%lu parameters, %lu used by a token\n", count.total, count.active);
 #pragma once
@@ -197,7 +196,7 @@ struct ModelSpec {
   std::optional<std::uint64_t> weight_bytes;  // known if tensor headers were read
   bool lower_bound = false;                   // made from tensor shapes alone: there may be more
   std::vector<Stage> stages;                  // in the order of the forward pass
-  std::vector<std::string> notes;             // what was assumed
+  std::vector<Note> notes;                    // what was assumed
 };
 
 struct ParameterCount {
@@ -226,10 +225,9 @@ bool has_family(const ConfigText& config, const ConfigOptions& options);
 // read, never tensor data, and no path that stands inside a file is followed. Fails with
 // `malformed`, naming file and field, or with `unsupported` for an unknown type of model, naming
 // missing fields.
-Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& options,
-                             Diagnostics& diagnostics);
+Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& options);
 Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
-                              const ConfigOptions& options, Diagnostics& diagnostics);
+                              const ConfigOptions& options);
 std::vector<std::string> known_model_types();
 
 // The shape of a dense or mixture-of-experts decoder. Zero means not given: kv_heads is then heads,

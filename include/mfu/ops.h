@@ -156,8 +156,8 @@ enum class Assumption : std::uint8_t {
   gradients_all    // convolution backward: both gradients, because the mask was not recorded
 };
 
-// A sentence for a note. Empty for `none`.
-std::string_view describe(Assumption assumption);
+// The code of a note: "mask_is_tensor". Empty for `none`.
+std::string_view name_of(Assumption assumption);
 
 struct OperatorCost {
   FlopCount model_flop;  // needed; without the scores that fused attention computes a second time

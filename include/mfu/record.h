@@ -5,7 +5,7 @@
 //   mfu::RunRecord run = MFU_TRY(mfu::read_run("mfu-runs/gpt2"));
 //   for (const mfu::ProcessRecord& each : run.processes) std::printf("%zu\n", each.steps.size());
 //
-// Observed processes write to memory (mfu/observer.h); a Drainer copies that to the directory.
+// Observed processes write to memory (mfu/observer.h); `mfu run` copies that to the directory.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,6 @@
 #include <string_view>
 #include <vector>
 
-#include "mfu/launcher.h"
 #include "mfu/result.h"
 #include "mfu/units.h"
 
@@ -155,10 +154,17 @@ struct ProcessRecord {
   const std::string* fact(std::string_view key) const;
 };
 
-// How a command ended.
-struct RunEnd {
-  int status = 0;             // exit status; 128 + n if signal n ended it
-  std::optional<int> signal;  // the signal that ended it
+// One launcher of a run: `mfu run` on a node, or as one task of srun or mpirun.
+struct Launcher {
+  std::string host;
+  std::uint64_t pid = 0;
+  std::uint32_t attempt = 0;                 // of the run, from 0
+  std::optional<std::uint32_t> task, tasks;  // its number and how many there are, as its job says
+  std::optional<std::chrono::nanoseconds> started, ended;
+  std::optional<int> exit_status, signal;
+  std::string file, region_folder, spare_folder;  // its file's name; where its processes write
+  bool over = false;                              // it ended, or was killed on this machine
+  bool superseded = false;                        // a later attempt took its place
 };
 
 // What the launcher wrote when the run began and ended.
@@ -191,6 +197,32 @@ struct RunSteps {
 };
 Result<RunSteps> open_run(const std::string& directory);
 
+// The launchers of a run, as their files say now.
+std::vector<Launcher> launchers_of(const std::string& directory);
+
+// Profiled steps: where their trace is, and what the observer counted in the very same steps
+// (docs/formats/window.md).
+struct ProfiledWindow {
+  std::string trace;  // path of the trace, in the run directory
+  std::optional<std::int64_t> rank;
+  std::uint64_t pid = 0, number = 1;  // of the process's windows
+  std::uint64_t wanted_steps = 0, steps = 0, first_step = 0;
+  bool on_device = false;  // it computed on another device than the processor
+  std::uint64_t cores_available = 0, threads = 0;
+  std::chrono::nanoseconds wall{}, cpu{};             // the process, all its threads
+  std::chrono::nanoseconds waited{};                  // the loop's thread, for a core
+  std::chrono::nanoseconds loading{}, loading_cpu{};  // the loop in its loader, and its own work
+  std::uint64_t children = 0;                         // processes it had started: loader workers
+  std::chrono::nanoseconds children_cpu{};
+  std::vector<OperatorTotal> operators;  // with `reason`: those that were not counted
+  std::string problem;                   // why there is no trace; empty: there is one
+
+  CountedFlop flop() const;
+};
+
+// By rank, then by number. A file that is not whole is passed over.
+std::vector<ProfiledWindow> read_windows(const std::string& directory);
+
 // Where a run is kept: its directory, and the folder in memory that its processes write to.
 struct RunPlaces {
   std::string directory;           // MFU_RUN_DIR
@@ -209,40 +241,5 @@ struct RunPlaces {
 // use is joined; a killed or failed run goes on as its next attempt; a finished one is moved aside.
 // If a place cannot be written, one under $TMPDIR is used; fails with `io` if none is left.
 Result<RunPlaces> create_run(const std::string& directory, const std::vector<std::string>& command);
-
-// Copies what the processes of this machine count from memory to the run directory. It runs in a
-// separate process (`mfu run`). If the disk is slow, full or gone, it keeps the newest in memory.
-class Drainer {
- public:
-  explicit Drainer(RunPlaces places);
-  ~Drainer();
-  Drainer(const Drainer&) = delete;
-  Drainer& operator=(const Drainer&) = delete;
-
-  // Copies what is new. Returns whether some observed process is alive.
-  bool drain();
-  // Copies the rest, with totals. Removes the regions of dead processes once they are on the disk.
-  void finish();
-  // Everything so far, of all machines, including what could not be written to the disk.
-  RunRecord record() const;
-  // The last steps (at most 64 per process) of this machine's processes, for a live view.
-  RunRecord recent() const;
-  // What could not be written, and why. Empty if everything was.
-  std::vector<std::string> problems() const;
-  // Asks the processes of the first eight ranks that take steps to profile that many steps, all
-  // beginning with the same step. Returns the pids of the processes that were asked.
-  std::vector<std::uint32_t> ask_profile(std::uint64_t steps);
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
-};
-
-// Writes the end of the run into run.json; without RunEnd, no exit status is known.
-Result<void> close_run(const RunPlaces& places, const RunEnd& end);
-Result<void> close_run(const RunPlaces& places);
-
-// Adds to `mine` what only `others` has.
-void join_records(RunRecord& mine, RunRecord others);
 
 }  // namespace mfu

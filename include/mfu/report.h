@@ -1,8 +1,7 @@
 // Reports: plain values with every ratio computed and every assumption listed. Sinks (mfu/sink.h)
 // only format them. The report of a run is in run.h, the reports of its steps are in steps.h.
 //
-//   mfu::Diagnostics diagnostics;
-//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}, diagnostics));
+//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}));
 //   mfu::NeedQuestion question{.work = {.batch = 8, .sequence = 4096}};
 //   mfu::NeedReport need = MFU_TRY(mfu::report_need(model, question));
 //   if (need.model_flop) std::puts(need.model_flop->to_string().c_str());
@@ -33,12 +32,11 @@ struct DeviceReport {
   std::vector<MeasuredReport> measured;
   std::optional<ByteRate> measured_bandwidth;
   std::string measured_at;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
 };
 
 struct PeakReport {
   std::vector<DeviceReport> devices;
-  std::vector<std::string> notes;
 };
 
 // Reports devices of the catalogue.
@@ -106,7 +104,7 @@ struct NeedReport {
   std::optional<RlReport> rl;          // only if asked for
   // Shapes of the tensors that a class was given, by name.
   std::vector<std::pair<std::string, std::vector<std::uint64_t>>> tensors;
-  std::vector<std::string> assumptions, notes;
+  std::vector<Note> assumptions, notes;
 };
 
 struct NeedQuestion {

@@ -87,9 +87,7 @@ struct Note {
   Note(std::string code_, NoteValues values_)  // NOLINT: two strings would be one too many
       : code(std::move(code_)), values(std::move(values_)) {}
   // A text from elsewhere, kept word for word: from a trace's reader or from a process of the run.
-  Note(std::string text)  // NOLINT(google-explicit-constructor)
-      : code("said"), values{{"text", std::move(text)}} {}
-  Note(const char* text) : Note(std::string(text)) {}  // NOLINT(google-explicit-constructor)
+  static Note said(std::string text) { return {"said", {{"text", std::move(text)}}}; }
   bool operator==(const Note&) const = default;
 
   std::string code;

@@ -39,7 +39,7 @@ struct RunDevice {
   std::optional<Device> device;  // if none, there is no MFU; `notes` say why
   std::optional<Ceiling> ceiling;
   std::uint64_t devices = 1;  // how many the run used
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
   std::vector<UsedDevice> used{};  // each compared with its own peak; others with that of `device`
 };
 

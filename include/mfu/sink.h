@@ -49,7 +49,7 @@ std::string live_line(const RunReport& report);
 enum class Voice : std::uint8_t { command_line, python };
 
 // Each is one line, without the newline.
-std::string to_json(const PeakReport& report);                                     // mfu.peak/1
+std::string to_json(const PeakReport& report, Voice voice = Voice::command_line);  // mfu.peak/1
 std::string to_json(const DoctorReport& report);                                   // mfu.doctor/1
 std::string to_json(const Error& error);                                           // mfu.error/1
 std::string to_json(const NeedReport& report, Voice voice = Voice::command_line);  // mfu.flops/1
@@ -71,7 +71,7 @@ std::string to_markdown(const ExplainReport& report);
 // Ledger lines, operators and kernels as rows of one table.
 std::string to_csv(const ExplainReport& report);
 // One page that works offline. It shows RankAttribution::timeline if there is one.
-std::string to_html(const ExplainReport& report);
+std::string to_html(const ExplainReport& report, Voice voice = Voice::command_line);
 
 // Wraps text for people (help, manual pages, scripts) into JSON of the schema mfu.text/1.
 std::string text_to_json(std::string_view text);
@@ -88,6 +88,8 @@ std::string bytes_text(Bytes bytes);
 // "284 ms", "12.3 µs".
 std::string duration_text(double ns);
 
+// An error or a warning with its options as that reader types them: peak= instead of --peak.
+std::string in_voice(std::string_view text, Voice voice);
 // Notes and findings as sentences.
 std::string words_of(const Note& note, Voice voice = Voice::command_line);
 struct FindingWords {

@@ -152,7 +152,7 @@ struct ComparisonReport {
   std::vector<std::size_t> less, more;  // rows that take clearly less or more time, most first
   std::optional<double> fail_over{};    // it has failed if it is slower by more than this
   bool failed = false;
-  std::vector<std::string> notes{};
+  std::vector<Note> notes{};
 
   double slower_fraction() const { return 1 / (1 + gain_fraction) - 1; }  // added time / old time
 };

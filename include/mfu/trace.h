@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,29 @@ struct ReadOptions {
   std::function<void(const ReadProgress&)> progress = {};
   const std::atomic<bool>* cancel = nullptr;  // set it to true to end reading with an error
   std::string name = {};  // of a single file: stands for its path in reports and messages
+};
+
+// Which part of a trace is accounted for.
+enum class WindowPolicy : std::uint8_t { all, steps, range };
+std::string_view name_of(WindowPolicy policy);
+
+struct WindowQuestion {
+  // None: steps where the trace marks them, else all.
+  std::optional<WindowPolicy> policy{};
+  // Of `range`: on the trace's clock, or after the first device event; none: as far as it goes.
+  std::optional<std::int64_t> from_ns{}, to_ns{};
+  bool from_relative = false, to_relative = false;
+  bool whole_steps = false;  // of a CPU: steps from mark to mark, also where nothing runs
+};
+// "all", "steps", "FROM:TO". A bare number is nanoseconds of the trace's clock, one with a unit
+// (ns, us, ms, s) is after the first device event; either side may be empty.
+Result<WindowQuestion> parse_window(std::string_view text);
+
+struct Window {
+  WindowPolicy policy = WindowPolicy::all;
+  std::int64_t start_ns = 0, end_ns = 0;
+  std::uint64_t steps = 0;
+  std::int64_t duration_ns() const { return end_ns - start_ns; }
 };
 
 class Trace;  // the events of one file; not part of the public interface

@@ -2,12 +2,11 @@
 // which weights are trained. From both come the step's FLOPs and bytes, and what other systems
 // would count for the same step: each of these conventions has a name. Builds on model.h.
 //
-//   mfu::Diagnostics diagnostics;
-//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}, diagnostics));
+//   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}));
 //   mfu::Workload work{.phase = mfu::Phase::train, .batch = 8, .sequence = 4096};
 //   mfu::FlopNeed need = MFU_TRY(mfu::flop_per_step(model, work));
 //   auto palm = MFU_TRY(mfu::flop_by_convention(model, work, mfu::Convention::palm, {}));
-//   if (!palm.model_flop) std::puts(palm.note.c_str());  // not defined for such a model
+//   if (!palm.model_flop) std::puts(palm.why.c_str());  // "vision_model"
 #pragma once
 
 #include <cstdint>
@@ -65,7 +64,7 @@ struct FlopNeed {
   std::uint64_t tokens = 0;
   std::uint64_t image_tokens = 0;  // how many of the tokens come from images
   ByPart<FlopCount> by_part;       // adds up to model_flop
-  std::vector<std::string> notes;  // what was approximated or assumed: a mask, an image size, …
+  std::vector<Note> notes;         // what was approximated or assumed: a mask, an image size, …
 };
 
 // Which weights are trained. Patterns are globs over weight names ("model.layers.1?.mlp.*").
@@ -167,9 +166,9 @@ struct ConventionOptions {
 struct ConventionCount {
   std::optional<FlopCount> model_flop;
   std::optional<FlopCount> hardware_flop;
-  std::string note;  // why there is no count, or what it leaves out
+  std::string why;  // why there is no count, or what it leaves out, as a code; else empty
 };
-// The FLOPs of the step as that convention counts them; none, with a note, if the convention does
+// The FLOPs of the step as that convention counts them; none, and why, if the convention does
 // not define them. Fails only if flop_per_step() does.
 Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workload& work,
                                            Convention convention, const ConventionOptions& options);

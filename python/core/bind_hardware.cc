@@ -20,7 +20,7 @@ std::string devices_json(const std::string& name, const std::string& catalog_pat
   Catalog catalog = value_or_raise(catalog_of(catalog_path));
   std::vector<Device> devices = name.empty() ? catalog.devices() : match_devices(catalog, name);
   if (devices.empty()) value_or_raise(find_device(catalog, name));
-  return to_json(report_devices(devices));
+  return to_json(report_devices(devices), Voice::python);
 }
 
 // Drivers may take seconds to answer: other Python threads run meanwhile.
@@ -35,7 +35,8 @@ std::pair<std::string, std::vector<std::string>> machine_json(const std::string&
     if (ceilings.back() && found.device && found.device->kind == "cpu")
       found.device = with_measured_peak(*found.device, *ceilings.back());
   }
-  return {to_json(report_machine(machine, ceilings)), diagnostics.warnings()};
+  return {to_json(report_machine(machine, ceilings), Voice::python),
+          in_python(diagnostics.warnings())};
 }
 
 std::chrono::nanoseconds nanoseconds_of(double seconds) {

@@ -21,19 +21,13 @@ namespace {
 using Overrides = std::vector<std::pair<std::string, std::string>>;
 using Lengths = std::vector<std::uint64_t>;
 
-Spec read_spec(const std::string& path, std::string architecture, Overrides overrides) {
-  Diagnostics diagnostics;
-  ModelSpec model = value_or_raise(
-      read_model(path, {std::move(architecture), std::move(overrides)}, diagnostics));
-  return {std::move(model), diagnostics.warnings()};
+ModelSpec read_spec(const std::string& path, std::string architecture, Overrides overrides) {
+  return value_or_raise(read_model(path, {std::move(architecture), std::move(overrides)}));
 }
 
-Spec parse_spec(const std::string& json, const std::string& name, std::string architecture,
-                Overrides overrides) {
-  Diagnostics diagnostics;
-  ModelSpec model = value_or_raise(
-      parse_model(json, name, {std::move(architecture), std::move(overrides)}, diagnostics));
-  return {std::move(model), diagnostics.warnings()};
+ModelSpec parse_spec(const std::string& json, const std::string& name, std::string architecture,
+                     Overrides overrides) {
+  return value_or_raise(parse_model(json, name, {std::move(architecture), std::move(overrides)}));
 }
 
 // What the step is, as keyword arguments; None where not given.
@@ -103,16 +97,16 @@ Result<std::optional<std::chrono::nanoseconds>> duration_of(const Timing& timing
       std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(seconds * 1e9))));
 }
 
-Result<void> add_use(NeedReport& report, const Spec& spec, const PeakAsked& asked,
+Result<void> add_use(NeedReport& report, const ModelSpec& model, const PeakAsked& asked,
                      const Timing& timing) {
   auto duration = MFU_TRY(duration_of(timing, report.tokens));
   if (!duration && !asked.device && !asked.flop_per_s) return {};
   Against found = MFU_TRY(against(asked));
-  return add_utilization(report, spec.model,
+  return add_utilization(report, model,
                          {duration, timing.devices, found.peak, found.device.bandwidth});
 }
 
-std::string need_json(const Spec& spec, const Step& step, const std::string& convention,
+std::string need_json(const ModelSpec& model, const Step& step, const std::string& convention,
                       const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
                       std::vector<std::string> frozen, std::optional<std::uint64_t> parameters,
                       bool tree, const PeakAsked& asked, const Timing& timing) {
@@ -128,12 +122,8 @@ std::string need_json(const Spec& spec, const Step& step, const std::string& con
     question.training.lora_rank = lora->first;
     question.training.lora_targets = lora->second;
   }
-  NeedReport report = value_or_raise(report_need(spec.model, question));
-  for (const std::string& warning : spec.warnings) {
-    const auto& said = report.assumptions;
-    if (std::find(said.begin(), said.end(), warning) == said.end()) report.notes.push_back(warning);
-  }
-  value_or_raise(add_use(report, spec, asked, timing));
+  NeedReport report = value_or_raise(report_need(model, question));
+  value_or_raise(add_use(report, model, asked, timing));
   return to_json(report, Voice::python);
 }
 
@@ -173,18 +163,18 @@ std::string class_json(const std::tuple<std::string, std::string, std::string>& 
   return to_json(report, Voice::python);
 }
 
-std::string conversion_json(const Spec& spec, const Step& step, double mfu, const std::string& from,
-                            const std::string& to) {
+std::string conversion_json(const ModelSpec& model, const Step& step, double mfu,
+                            const std::string& from, const std::string& to) {
   if (!(mfu > 0 && mfu <= 1))
     raise({ErrorCode::invalid_argument, "mfu: a fraction above 0 and up to 1 was expected"});
   Workload work = value_or_raise(workload_of(step));
   Convention source = value_or_raise(parse_convention(from));
   Convention target = value_or_raise(parse_convention(to));
-  return to_json(value_or_raise(report_conversion(spec.model, work, {mfu}, source, target)));
+  return to_json(value_or_raise(report_conversion(model, work, {mfu}, source, target)));
 }
 
-nb::dict parameters_of(const Spec& spec) {
-  ParameterCount count = count_parameters(spec.model);
+nb::dict parameters_of(const ModelSpec& model) {
+  ParameterCount count = count_parameters(model);
   nb::dict parts;
   for (std::size_t i = 0; i < kPartCount; ++i) {
     Part part = static_cast<Part>(i);
@@ -200,7 +190,7 @@ nb::dict parameters_of(const Spec& spec) {
 }
 
 void bind_spec(nb::module_& module) {
-  nb::class_<Spec>(module, "Spec", "A model as the library holds it.")
+  nb::class_<ModelSpec>(module, "Spec", "A model as the library holds it.")
       .def_static("read", &read_spec, "path"_a, "architecture"_a, "overrides"_a)
       .def_static("parse", &parse_spec, "json"_a, "name"_a, "architecture"_a, "overrides"_a)
       .def_static(
@@ -208,18 +198,22 @@ void bind_spec(nb::module_& module) {
           [](std::uint64_t layers, std::uint64_t hidden, std::uint64_t heads,
              std::uint64_t kv_heads, std::uint64_t head_dim, std::uint64_t ffn, std::uint64_t vocab,
              std::uint64_t experts, std::uint64_t experts_per_token, bool gated, bool tied) {
-            return Spec{
-                value_or_raise(model_of_shape({layers, hidden, heads, kv_heads, head_dim, ffn,
-                                               vocab, experts, experts_per_token, gated, tied})),
-                {}};
+            return value_or_raise(model_of_shape({layers, hidden, heads, kv_heads, head_dim, ffn,
+                                                  vocab, experts, experts_per_token, gated, tied}));
           },
           "layers"_a, "hidden"_a, "heads"_a, "kv_heads"_a, "head_dim"_a, "ffn"_a, "vocab"_a,
           "experts"_a, "experts_per_token"_a, "gated"_a, "tied"_a)
-      .def_prop_ro("name", [](const Spec& spec) { return spec.model.name; })
-      .def_prop_ro("type", [](const Spec& spec) { return spec.model.type; })
-      .def_prop_ro("architecture", [](const Spec& spec) { return spec.model.architecture; })
-      .def_prop_ro("notes", [](const Spec& spec) { return spec.model.notes; })
-      .def_prop_ro("warnings", [](const Spec& spec) { return spec.warnings; })
+      .def_prop_ro("name", [](const ModelSpec& model) { return model.name; })
+      .def_prop_ro("type", [](const ModelSpec& model) { return model.type; })
+      .def_prop_ro("architecture", [](const ModelSpec& model) { return model.architecture; })
+      .def_prop_ro("notes",
+                   [](const ModelSpec& model) {
+                     std::vector<std::string> words;
+                     for (const Note& each : model.notes) {
+                       words.push_back(words_of(each, Voice::python));
+                     }
+                     return words;
+                   })
       .def("parameters", &parameters_of);
 }
 
@@ -254,13 +248,13 @@ void bind_model(nb::module_& module) {
   bind_step(module);
   module.def(
       "flops",
-      [](const Spec& spec, const Step& step, const std::string& convention,
+      [](const ModelSpec& model, const Step& step, const std::string& convention,
          const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
          std::vector<std::string> frozen, std::optional<std::uint64_t> parameters, bool tree,
          std::optional<std::string> device, std::string dtype, std::optional<double> peak,
          std::string catalog, std::optional<double> step_seconds,
          std::optional<double> tokens_per_second, std::uint64_t devices) {
-        return need_json(spec, step, convention, lora, std::move(frozen), parameters, tree,
+        return need_json(model, step, convention, lora, std::move(frozen), parameters, tree,
                          {std::move(device), std::move(dtype), peak, std::move(catalog)},
                          {step_seconds, tokens_per_second, devices});
       },

@@ -64,7 +64,7 @@ struct Opened {
 MonitorOptions options_of(Opened& given, LoopMonitor& self) {
   MonitorOptions options;
   options.model_json = given.text("model_json");
-  if (auto spec = given.maybe<Spec>("spec")) options.model = std::move(spec->model);
+  if (auto spec = given.maybe<ModelSpec>("spec")) options.model = *std::move(spec);
   options.flop_per_token = given.maybe<double>("flop_per_token");
   options.rank = given.maybe<std::uint32_t>("rank");
   options.config = of_rank(self.settings.config, options.rank.value_or(0));
@@ -122,7 +122,7 @@ void bind_answers(nb::class_<LoopMonitor>& monitor) {
              return to_json(*report);
            })
       .def("calibration", [](LoopMonitor& self) { return dict_of(self.monitor->calibration()); })
-      .def("warnings", [](LoopMonitor& self) { return self.monitor->warnings(); })
+      .def("warnings", [](LoopMonitor& self) { return in_python(self.monitor->warnings()); })
       .def("status",
            [](LoopMonitor& self) {
              MonitorStatus status = self.monitor->status();

@@ -64,7 +64,8 @@ Result<Told> answer(const Question& question, const std::atomic<bool>& cancel) {
   reading.cancel = &cancel;
   Parts parts = MFU_TRY(gather(question.paths, options, reading));
   ExplainReport report = report_explanation(MFU_TRY(attribute(parts, options)));
-  return Told{to_json(report, Voice::python), question.page ? to_html(report) : std::string()};
+  return Told{to_json(report, Voice::python),
+              question.page ? to_html(report, Voice::python) : std::string()};
 }
 
 // On another thread, so that Ctrl-C ends it at once: signals reach Python only between its own

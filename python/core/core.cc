@@ -1,5 +1,7 @@
 #include "core.h"
 
+#include <nanobind/stl/string.h>
+
 #include <cmath>
 
 namespace mfu::python {
@@ -10,9 +12,14 @@ void raise(const Error& error) {
   nb::object exception =
       nb::module_::import_("mfu._errors")
           .attr("exception_of")(nb::str(std::string(name_of(error.code)).c_str()),
-                                nb::str(error.message.c_str()));
+                                nb::str(in_voice(error.message, Voice::python).c_str()));
   PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
   throw nb::python_error();
+}
+
+std::vector<std::string> in_python(std::vector<std::string> texts) {
+  for (std::string& each : texts) each = in_voice(each, Voice::python);
+  return texts;
 }
 
 FlopCount count_of(const nb::int_& number, const char* what) {
@@ -78,6 +85,8 @@ Result<Against> against(const PeakAsked& asked) {
 NB_MODULE(_core, module) {
   nanobind::set_leak_warnings(false);
   module.doc() = "The C++ library behind the package mfu. Use mfu itself: names here may change.";
+  module.def("in_voice",
+             [](const std::string& text) { return mfu::in_voice(text, mfu::Voice::python); });
   mfu::python::bind_model(module);
   mfu::python::bind_hardware(module);
   mfu::python::bind_record(module);

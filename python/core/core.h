@@ -24,6 +24,9 @@ T value_or_raise(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(result).value();
 }
 
+// What the library says, with options as Python's users type them.
+std::vector<std::string> in_python(std::vector<std::string> texts);
+
 // `what` names the argument in the message of an OverflowError.
 FlopCount count_of(const nanobind::int_& number, const char* what);
 nanobind::object integer_of(FlopCount count);
@@ -42,12 +45,6 @@ struct Against {
 Result<Against> against(const PeakAsked& asked);
 Result<Precision> precision_of(const std::string& name);
 Result<Catalog> catalog_of(const std::string& path);
-
-// A model as mfu._core.Spec holds it.
-struct Spec {
-  ModelSpec model;
-  std::vector<std::string> warnings;
-};
 
 void bind_model(nanobind::module_& module);
 void bind_hardware(nanobind::module_& module);

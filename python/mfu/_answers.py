@@ -38,6 +38,8 @@ class NeedAnswer(Answer):
     utilization: "Answer | None"
     assumptions: List[str]
     notes: List[str]
+    assumption_codes: List[Answer]  # the same as codes and values
+    note_codes: List[Answer]
 
 
 class DeviceAnswer(Answer):
@@ -47,6 +49,7 @@ class DeviceAnswer(Answer):
     peaks: List[Answer]
     measured: List[Answer]
     notes: List[str]
+    note_codes: List[Answer]
 
     def __missing__(self, key: str) -> Any:
         for row in self["peaks"]:

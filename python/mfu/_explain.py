@@ -118,7 +118,7 @@ def explain(
                 html is not None,
             )
         except _engines.EngineError as error:
-            raise file_error(exception_of(error.code, error.message)) from None
+            raise file_error(exception_of(error.code, _core.in_voice(error.message))) from None
         except Error as error:
             raise file_error(error) from None
     if html is not None:

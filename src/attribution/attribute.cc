@@ -189,7 +189,7 @@ void note_faster_than_peak(const RankPart& part, Peaks& peaks, RankAttribution& 
 
 void add_notes(const TraceOutline& trace, const RankPart& part, Peaks& peaks,
                RankAttribution& rank) {
-  for (const std::string& each : part.assumptions) rank.notes.emplace_back(each);
+  for (const std::string& code : part.assumptions) rank.notes.emplace_back(code, NoteValues{});
   note_unknown_flop(rank);
   if (rank.mfu && *rank.mfu > 1) {
     rank.notes.push_back(
@@ -212,7 +212,7 @@ void add_notes(const TraceOutline& trace, const RankPart& part, Peaks& peaks,
                              {"reason", gap->reason}}});
     }
   }
-  for (const std::string& note : trace.notes) rank.notes.emplace_back(note);
+  for (const std::string& note : trace.notes) rank.notes.push_back(Note::said(note));
 }
 
 LedgerLine line_of(const PartLaneSpan& span, Peaks& peaks) {
@@ -279,7 +279,7 @@ RankAttribution attribute_rank(const TraceOutline& trace, RankPart part,
                .precision = options.precision});
   note_device(rank.device || options.peak, rank);
   rank.window = part.window;
-  rank.notes.insert(rank.notes.end(), part.window_notes.begin(), part.window_notes.end());
+  for (const std::string& code : part.window_notes) rank.notes.emplace_back(code, NoteValues{});
   rank.intervals = part.intervals;
   write_ledger(others.waits, part, peaks, rank);
   rank.idle = std::move(part.idle);
@@ -355,7 +355,9 @@ Result<Attribution> attribute(std::span<const TraceOutline* const> traces, const
                             traces.empty() ? "no trace" : traces.front()->path));
   }
   RankWaits matching = waits_of(traces);
-  whole.so_far().notes.assign(matching.notes.begin(), matching.notes.end());
+  for (std::string& note : matching.notes) {
+    whole.so_far().notes.push_back(Note::said(std::move(note)));
+  }
   for (std::size_t i = 0; i < traces.size(); ++i) {
     std::vector<RankPart> parts = MFU_TRY(ranks_of(i));
     for (RankPart& part : parts) {

@@ -162,7 +162,7 @@ void sum_flop(const Works& works, RankPart& part) {
     std::rotate(same, same + 1, part.flop.end());
   }
   for (Assumption each : assumed) {
-    if (!describe(each).empty()) part.assumptions.emplace_back(describe(each));
+    if (each != Assumption::none) part.assumptions.emplace_back(name_of(each));
   }
 }
 

@@ -106,7 +106,7 @@ struct RankPart {  // one device of the trace
   std::optional<std::uint64_t> memory_bytes;
   bool cpu = false;
   Window window;
-  std::vector<std::string> window_notes, assumptions;
+  std::vector<std::string> window_notes, assumptions;  // codes of notes that have no values
   bool steps_marked = false;
   std::vector<StepLedger> steps;  // their idle lines; one of the whole window where none is marked
   Intervals intervals;

@@ -195,8 +195,7 @@ Result<WindowPlan> plan_window(const Trace& trace, const Works& works, const Win
     }
     plan.steps = steps_in(trace, bounds, plan.window);
   } else if (policy == WindowPolicy::steps) {
-    plan.notes.push_back(
-        "no step is marked (profiler.step() marks them): the window is the whole trace");
+    plan.notes.emplace_back("no_step_marked");
   }
   for (const Bounds& each : bounds) plan.window.steps += each.first_ns != INT64_MAX ? 1 : 0;
   return plan;

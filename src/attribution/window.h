@@ -14,8 +14,8 @@ namespace mfu {
 
 struct WindowPlan {
   Window window;
-  std::vector<StepLedger> steps;  // back to back, filling the window; empty: none marked in it
-  std::vector<std::string> notes;
+  std::vector<StepLedger> steps;   // back to back, filling the window; empty: none marked in it
+  std::vector<std::string> notes;  // codes of notes that have no values
 };
 
 // `invalid_argument` where the window holds no time.

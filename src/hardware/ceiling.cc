@@ -257,9 +257,8 @@ Device with_measured_peak(const Device& cpu, const Ceiling& ceiling) {
     set_cpu_peaks(measured, identity, clock);
     measured.clock_hz = clock.all_cores_hz / clock.cores;
     if (ceiling.bandwidth) measured.bandwidth = ceiling.bandwidth;
-    std::erase_if(measured.notes, [](const std::string& note) {
-      return note.find("--measure") != std::string::npos;
-    });
+    std::erase_if(measured.notes,
+                  [](const Note& note) { return note.code == "bandwidth_not_measured"; });
     return measured;
   }
   return cpu;

@@ -12,7 +12,7 @@ namespace {
 
 TEST(Cpu, this_processor_has_cores_a_clock_and_a_peak) {
   FoundDevice cpu = detect_cpu();
-  ASSERT_TRUE(cpu.device.has_value()) << cpu.notes.at(0);
+  ASSERT_TRUE(cpu.device.has_value()) << cpu.notes.at(0).code;
   EXPECT_GT(cpu.clock_hz.value(), 2e8);
   EXPECT_LT(cpu.clock_hz.value(), 1e10);
   const Peak* single = cpu.device->peak(Precision::fp32);

@@ -13,7 +13,7 @@ namespace {
 void look_up(const Catalog& catalog, FoundDevice& found) {
   if (found.driver_name.empty()) {
     found.driver_name = "a device without a name";
-    found.notes.push_back("the driver gives no name, so no peak is known; give one with --peak");
+    found.notes.push_back({"driver_gives_no_name", {}});
     return;
   }
   std::string name = found.driver_name;
@@ -24,7 +24,7 @@ void look_up(const Catalog& catalog, FoundDevice& found) {
   if (device.has_value()) {
     found.device = device.value();
   } else {
-    found.notes.push_back("no peak: " + device.error().message);
+    found.notes.push_back({"no_peak_because", {{"why", device.error().message}}});
   }
 }
 
@@ -60,7 +60,7 @@ Machine detect_machine(const Catalog& catalog, Diagnostics& diagnostics) {
   machine.devices.push_back(detect_cpu());
   const FoundDevice& cpu = machine.devices.back();
   machine.probes.push_back({"processor", cpu.device.has_value(), cpu.driver_name,
-                            cpu.device ? "" : join(cpu.notes, "; ")});
+                            cpu.device ? "" : "its instruction set is not known: give its peak"});
   return machine;
 }
 

@@ -125,19 +125,18 @@ FoundDevice detect_cpu(const std::vector<std::uint32_t>& cpus) {
   device.clock_hz = found.clock_hz;
   set_cpu_peaks(device, cpu, clock);
   if (device.peaks.empty()) {
-    found.notes.push_back(
-        "no peak: this processor has no instruction set that we know; give one with --peak");
+    found.notes.push_back({"processor_not_known", {}});
     return found;
   }
   if (share.core_limit > 0 && share.core_limit < static_cast<double>(share.core_units.size())) {
-    device.notes.push_back(fmt::format("the cgroup grants {:g} of {} cores", share.core_limit,
-                                       share.core_units.size()));
+    device.notes.push_back({"cgroup_cores",
+                            {{"cores", share.core_limit},
+                             {"all", static_cast<std::int64_t>(share.core_units.size())}}});
   }
   if (device.peak(Precision::bf16) == nullptr) {
-    device.notes.push_back(
-        "no bf16 or fp16 unit: such matmuls are computed in fp32, against its peak");
+    device.notes.push_back({"no_half_unit", {}});
   }
-  device.notes.push_back("memory bandwidth is not known until it is measured: mfu peak --measure");
+  device.notes.push_back({"bandwidth_not_measured", {}});
   found.device = std::move(device);
   return found;
 }

@@ -102,9 +102,8 @@ bool describe_slices(const Nvml& nvml, Handle gpu, unsigned index, JsonWriter& a
                               : gpu_name.substr(0, gpu_name.find(" MIG ")) + " MIG " + profile);
     answer.member("partition", profile);
     if (guessed && !profile.empty()) {
-      answer.member("note", fmt::format("the driver names no profile: {} is a guess from its {} "
-                                        "slices and {} MB; give --peak if it is another",
-                                        profile, attributes.gpu_slices, attributes.memory_mb));
+      answer.member("guessed_slices", static_cast<double>(attributes.gpu_slices));
+      answer.member("guessed_megabytes", static_cast<double>(attributes.memory_mb));
     }
     describe(nvml, device, answer);
     answer.end_object();

@@ -59,7 +59,8 @@ TEST(Detect, a_slice_that_the_driver_does_not_name_is_said_to_be_a_guess) {
   ASSERT_EQ(fake.machine.devices.size(), 3u);
   EXPECT_EQ(fake.first().partition, "1g.5gb");
   ASSERT_FALSE(fake.first().notes.empty());
-  EXPECT_NE(fake.first().notes[0].find("a guess"), std::string::npos);
+  EXPECT_EQ(fake.first().notes[0].code, "profile_guessed");
+  EXPECT_EQ(fake.first().notes[0].values[0].second, NoteValue("1g.5gb"));
 }
 
 TEST(Detect, a_driver_that_crashes_hangs_or_fails_costs_one_line_and_no_time) {
@@ -84,7 +85,7 @@ TEST(Detect, a_driver_that_lies_is_not_believed) {
   EXPECT_FALSE(garbage.first().device.has_value());
   FakeDrivers unknown("unknown");
   EXPECT_FALSE(unknown.first().device.has_value());
-  EXPECT_NE(unknown.first().notes.at(0).find("--peak"), std::string::npos);
+  EXPECT_EQ(unknown.first().notes.at(0).code, "no_peak_because");
 }
 
 TEST(Detect, amd_smi_names_partitions_and_its_word_counts_before_rocm_smi) {

@@ -57,7 +57,13 @@ FoundDevice device_of(const Json& entry, const Driver& driver) {
   found.clock_most_hz = known_number(entry, "clock_most_hz");
   found.power_limit_w = known_number(entry, "power_limit_w");
   found.partition = name_in(entry, "partition");
-  if (std::string note = name_in(entry, "note"); !note.empty()) found.notes.push_back(note);
+  if (auto slices = known_number(entry, "guessed_slices")) {
+    double megabytes = known_number(entry, "guessed_megabytes").value_or(0);
+    found.notes.push_back({"profile_guessed",
+                           {{"profile", found.partition},
+                            {"slices", static_cast<std::int64_t>(*slices)},
+                            {"megabytes", static_cast<std::int64_t>(std::min(megabytes, 1e15))}}});
+  }
   return found;
 }
 

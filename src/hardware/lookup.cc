@@ -149,9 +149,12 @@ std::optional<Device> compute_instance(const Catalog& catalog, const Device& dev
   }
   Device part = slice_of(device, fmt::format("{} {}", device.name, profile), slices * slice_units);
   part.memory = whole->memory;
-  part.notes.push_back(fmt::format("{} of {} units: {} of the compute slices of {}; {}",
-                                   slices * slice_units, *device.units, slices, instance,
-                                   whole->source));
+  part.notes.push_back({"compute_slices",
+                        {{"units", std::int64_t{slices * slice_units}},
+                         {"all", std::int64_t{*device.units}},
+                         {"slices", std::int64_t{slices}},
+                         {"instance", std::string(instance)},
+                         {"source", whole->source}}});
   return part;
 }
 
@@ -173,8 +176,10 @@ std::vector<Device> partitions(const Catalog& catalog, std::string_view folded_n
       Device slice = slice_of(*device, device->name + " " + partition.profile, partition.units);
       slice.memory = partition.memory;
       slice.bandwidth = partition.bandwidth;
-      slice.notes.push_back(
-          fmt::format("{} of {} units: {}", partition.units, *device->units, partition.source));
+      slice.notes.push_back({"partition_units",
+                             {{"units", std::int64_t{partition.units}},
+                              {"all", std::int64_t{*device->units}},
+                              {"source", partition.source}}});
       found.push_back(std::move(slice));
     }
   }

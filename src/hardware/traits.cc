@@ -67,14 +67,19 @@ std::string named(const std::vector<Device>& devices) {
   return join(names, ", ");
 }
 
+Note units_note(std::string code, std::uint32_t units, const Device& whole) {
+  return {std::move(code),
+          {{"units", std::int64_t{units}},
+           {"device", whole.name},
+           {"all", std::int64_t{*whole.units}}}};
+}
+
 // The whole device, or the part of it that answers.
 Device sized(const Catalog& catalog, Device device, const DeviceTraits& traits) {
   if (!traits.units || !device.units || is_whole(device, *traits.units)) return device;
   std::uint32_t units = units_as_ours(device, *traits.units);
   if (units > *device.units) {
-    device.notes.push_back(fmt::format(
-        "the device says it has {} units, the catalogue's {} has {}: its peak may be of another",
-        units, device.name, *device.units));
+    device.notes.push_back(units_note("more_units", units, device));
     return device;
   }
   const Partition* known = partition_of(catalog, device, units);
@@ -83,9 +88,7 @@ Device sized(const Catalog& catalog, Device device, const DeviceTraits& traits) 
   Device part = slice_of(device, name, units);
   part.memory = traits.memory;
   if (known != nullptr) part.bandwidth = known->bandwidth;
-  part.notes.push_back(
-      fmt::format("the device says it has {} of {}'s {} units: the peak is that share of it", units,
-                  device.name, *device.units));
+  part.notes.push_back(units_note("share_of_units", units, device));
   return part;
 }
 
@@ -110,8 +113,7 @@ std::optional<Device> mig_slice(const Catalog& catalog, const DeviceTraits& trai
     if (each.device != whole->name || to_lower(each.profile) != mig->second) continue;
     if (!shared) slice.bandwidth = each.bandwidth;
   }
-  slice.notes.push_back(fmt::format("the device says it has {} of {}'s {} units", *traits.units,
-                                    whole->name, *whole->units));
+  slice.notes.push_back(units_note("share_of_units", *traits.units, *whole));
   return slice;
 }
 

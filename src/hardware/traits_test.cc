@@ -81,7 +81,9 @@ TEST(Traits, a_partition_says_that_it_is_one) {
   ASSERT_TRUE(device.has_value());
   EXPECT_EQ(device->unit, "slice");
   ASSERT_FALSE(device->notes.empty());
-  EXPECT_NE(device->notes.back().find("38 of MI300X's 304"), std::string::npos);
+  EXPECT_EQ(device->notes.back(),
+            Note("share_of_units",
+                 {{"units", std::int64_t{38}}, {"device", "MI300X"}, {"all", std::int64_t{304}}}));
 }
 
 TEST(Traits, more_units_than_the_catalogue_knows_are_said_and_not_scaled) {

@@ -186,7 +186,8 @@ ClassNeed need_of(const Json& answer) {
   found.need.tokens = answer.count_at("tokens").value_or(0);
   if (const Json* notes = answer.find("notes")) {
     for (const Json& note : notes->elements()) {
-      if (note.string() != nullptr) found.need.notes.push_back(printable(*note.string(), 400));
+      if (note.string() != nullptr)
+        found.need.notes.push_back(Note::said(printable(*note.string(), 400)));
     }
   }
   if (const Json* inputs = answer.find("inputs")) {

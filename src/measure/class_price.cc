@@ -1,7 +1,5 @@
 #include "class_price.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -140,13 +138,14 @@ void price_operators(const Json& answer, ClassNeed& found) {
   }
   for (const auto& [name, calls] : priced.uncounted) {
     found.need.notes.push_back(
-        fmt::format("{} ran {} times and is not counted", printable(name, 100), calls));
+        {"ran_uncounted",
+         {{"operator", printable(name, 100)}, {"calls", static_cast<std::int64_t>(calls)}}});
   }
   for (const auto& [what, count] : priced.differing) {
     bool more = count.eager > count.exact;
     FlopCount by = more ? count.eager - count.exact : count.exact - count.eager;
-    found.differences.push_back(fmt::format("flopcounter counts {} {} FLOP for {}", by.to_string(),
-                                            more ? "more" : "fewer", printable(what, 100)));
+    found.differences.push_back({more ? "flopcounter_counts_more" : "flopcounter_counts_fewer",
+                                 {{"flop", by.to_string()}, {"operator", printable(what, 100)}}});
   }
 }
 

@@ -172,28 +172,29 @@ constexpr std::string_view kVerlTypes[] = {
     "qwen3_vl", "qwen3_vl_moe", "deepseek_v3", "mistral",  "gemma3_text", "seed_oss", "apertus",
     "gpt_oss",  "mimo",         "minicpmv",    "minicpmo", "glm4v",       "shape"};
 
-// Why a convention does not define this model. Empty if it does.
-std::string why_undefined(Convention convention, const ModelSpec& model, const ModelFacts& facts) {
+// Why a convention does not define this model, as a code. Empty if it does.
+std::string_view why_undefined(Convention convention, const ModelSpec& model,
+                               const ModelFacts& facts) {
   if (convention == Convention::exact || convention == Convention::flopcounter ||
       convention == Convention::flopcounter_fused) {
     return "";
   }
-  if (model.vision_only) return "not defined for a vision model";
+  if (model.vision_only) return "vision_model";
   for (const Stage& stage : model.stages) {
-    if (stage.stream == Stream::encoder) return "not defined for an encoder-decoder";
+    if (stage.stream == Stream::encoder) return "encoder_decoder";
   }
   if (convention == Convention::palm || convention == Convention::six_n) return "";
-  if (model.encoder_only) return "defined for causal decoders only";
+  if (model.encoder_only) return "not_a_causal_decoder";
   if (convention == Convention::torchtitan || convention == Convention::megatron) return "";
   if (facts.attention.empty() || facts.scan_state != 0) {
-    return "does not know models with state-space layers";
+    return "state_space_layers";
   }
   bool grouped_only = convention == Convention::open_instruct || convention == Convention::levanter;
-  if (grouped_only && facts.attention.front().latent) return "does not know latent attention";
+  if (grouped_only && facts.attention.front().latent) return "latent_attention";
   if (convention == Convention::verl) {
     bool known =
         std::find(std::begin(kVerlTypes), std::end(kVerlTypes), model.type) != std::end(kVerlTypes);
-    if (!known) return fmt::format("counts 0 for model type {}", model.type);
+    if (!known) return "type_counted_as_0";
   }
   return "";
 }
@@ -271,7 +272,7 @@ Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workloa
     return walked(model, work, load, Counting::executed_fused, options.plan);
   }
   Inputs in{facts_of(model), load};
-  std::string undefined = why_undefined(convention, model, in.facts);
+  std::string undefined(why_undefined(convention, model, in.facts));
   if (!undefined.empty()) return ConventionCount{{}, {}, undefined};
   if (options.parameters) in.facts.active = *options.parameters;
   Terms terms = terms_of(convention, in);
@@ -285,7 +286,7 @@ Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workloa
                     : work.recompute == Recompute::selective ? terms.attention
                                                              : FlopCount(0);
   count.hardware_flop = *count.model_flop + again;
-  if (load.images != 0) count.note = "pictures are left out";
+  if (load.images != 0) count.why = "pictures_left_out";
   return count;
 }
 

@@ -234,10 +234,9 @@ TEST(Convention, published_utilizations_follow_from_published_throughput) {
 TEST(Convention, ones_that_do_not_define_a_model_say_why) {
   auto none = [](const ModelSpec& model, Convention convention) {
     auto count = flop_by_convention(model, {.sequence = 16}, convention, {});
-    return count && !count->model_flop && !count->note.empty();
+    return count && !count->model_flop && !count->why.empty();
   };
-  Diagnostics diagnostics;
-  auto parse = [&](std::string_view json) { return *parse_model(json, "x", {}, diagnostics); };
+  auto parse = [&](std::string_view json) { return *parse_model(json, "x", {}); };
   EXPECT_TRUE(none(parse(R"({"model_type":"t5"})"), Convention::palm));
   EXPECT_TRUE(none(parse(R"({"model_type":"vit"})"), Convention::six_n));
   EXPECT_TRUE(none(parse(R"({"model_type":"bert"})"), Convention::megatron));
@@ -289,8 +288,7 @@ TEST(Convention, published_forward_counts_follow_from_the_shapes) {
   for (const Row& row : rows) {
     auto config = configs.find(row.at("id"));
     if (config == configs.end()) continue;
-    Diagnostics diagnostics;
-    auto model = parse_model(config->second, row.at("id"), {}, diagnostics);
+    auto model = parse_model(config->second, row.at("id"), {});
     ASSERT_TRUE(model) << model.error().message;
     Workload work{.phase = Phase::forward, .batch = 1, .sequence = 128};
     auto count = flop_by_convention(*model, work, Convention::flopcounter, {});

@@ -102,9 +102,7 @@ void build_t5(const Fields& config, ModelSpec& model) {
   model.stages.push_back(
       head_stage({.hidden = shape.hidden, .out = model.vocab, .tied = model.tied}));
   if (!model.tied) {
-    model.notes.emplace_back(
-        "the head is counted apart from the embedding, as the config says; transformers 5 ties "
-        "them whatever it says");
+    model.notes.push_back({"head_counted_apart", {}});
   }
 }
 

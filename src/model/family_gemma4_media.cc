@@ -135,8 +135,7 @@ void add_sound(const Fields& audio, std::uint64_t text_hidden, ModelSpec& model)
   outputs.matrix("audio_tower.output_proj", hidden, out, true);
   outputs.matrix("embed_audio.embedding_projection", out, text_hidden);
   model.stages.push_back(single_stage("model.", Stream::vision, std::move(last)));
-  model.notes.emplace_back(
-      "sound: the audio tower's parameters are counted, its FLOPs are not: a step has none of it");
+  model.notes.push_back({"sound_not_counted", {}});
 }
 
 void build_gemma4_whole(const Fields& config, ModelSpec& model) {

@@ -27,7 +27,7 @@ void add_text_decoder(const Fields& config, ModelSpec& model, std::string_view f
 
 bool has_vision(const Fields& config, ModelSpec& model) {
   if (config.has("vision_config")) return true;
-  model.notes.emplace_back("no vision_config: the text part alone is counted");
+  model.notes.push_back({"no_vision_config", {}});
   return false;
 }
 
@@ -283,8 +283,7 @@ void build_paligemma(const Fields& config, ModelSpec& model) {
       attention->mask = {MaskKind::prefix, kPromptPrefix};
     }
   }
-  model.notes.emplace_back(
-      "the prompt sees all of itself; in training, where its length is not known, the pictures do");
+  model.notes.push_back({"prompt_sees_itself", {}});
 }
 
 void build_mistral3(const Fields& config, ModelSpec& model) {

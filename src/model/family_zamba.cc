@@ -92,9 +92,7 @@ void build_zamba2(const Fields& config, ModelSpec& model) {
   shape.adapts_attention = config.flag({"use_shared_attention_adapter"}, false);
   std::uint64_t blocks = config.size({"num_mem_blocks"}, 1);
   if (!decoder.tied) {
-    model.notes.emplace_back(
-        "the blocks are shared though tie_word_embeddings is false; transformers 5 then shares "
-        "nothing");
+    model.notes.push_back({"blocks_shared", {}});
   }
   Mamba2Block mixer = read_mixer(config, decoder.hidden, shape.bias);
   LayerKind block = shared_block(config, shape);

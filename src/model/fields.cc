@@ -147,7 +147,8 @@ void Fields::note_default(Names names, std::uint64_t fallback) const {
   if (find(names, &found) != nullptr) return;
   // Classes that take the width of their MLP from elsewhere.
   if (name == "intermediate_size" && (has("block_ff_dim") || has("moe_intermediate_size"))) return;
-  std::string note = fmt::format("{} is not in the config: {} of its class", name, fallback);
+  Note note{"default_of_class",
+            {{"field", std::string(name)}, {"value", static_cast<std::int64_t>(fallback)}}};
   if (std::find(shared_->defaults.begin(), shared_->defaults.end(), note) ==
       shared_->defaults.end()) {
     shared_->defaults.push_back(std::move(note));
@@ -175,8 +176,8 @@ std::uint64_t Fields::head_width(std::uint64_t hidden, std::uint64_t heads) cons
   return std::max<std::uint64_t>(hidden / heads, 1);
 }
 
-Result<std::vector<std::string>> Fields::unread_overrides() const {
-  std::vector<std::string> notes;
+Result<std::vector<Note>> Fields::unread_overrides() const {
+  std::vector<Note> notes;
   std::vector<std::string> asked(shared_->asked.begin(), shared_->asked.end());
   for (const std::string& key : shared_->unread) {
     const Json* at = shared_->document;
@@ -191,8 +192,7 @@ Result<std::vector<std::string>> Fields::unread_overrides() const {
                               "'{}'?",
                               shared_->file, printable(key, 80), near[0]));
     }
-    notes.push_back(
-        fmt::format("'{}' is set, but nothing counted here depends on it", printable(key, 80)));
+    notes.push_back({"set_for_nothing", {{"field", printable(key, 80)}}});
   }
   return notes;
 }

@@ -53,13 +53,13 @@ class Fields {
   void complain(std::string_view name, std::string_view what) const;
   void lacks(std::string_view name) const;
   // Important sizes that the config does not have, so that the class's defaults were used.
-  const std::vector<std::string>& defaults_taken() const { return shared_->defaults; }
+  const std::vector<Note>& defaults_taken() const { return shared_->defaults; }
   // The first thing that was wrong, or everything that was missing.
   Result<void> problem() const;
 
   // Overrides that nothing read. If a field with a similar name was read and the config has no
   // field of that name, this is an error. Otherwise there is a sentence for each.
-  Result<std::vector<std::string>> unread_overrides() const;
+  Result<std::vector<Note>> unread_overrides() const;
 
   const std::string& file() const { return shared_->file; }
 
@@ -72,7 +72,7 @@ class Fields {
     std::set<std::string, std::less<>> asked;   // fields, kept where there are overrides
     std::string wrong;
     std::vector<std::string> missing;
-    std::vector<std::string> defaults;
+    std::vector<Note> defaults;
   };
   void note_default(Names names, std::uint64_t fallback) const;
   const Json* find(Names names, std::string_view* found) const;

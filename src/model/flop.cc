@@ -50,8 +50,7 @@ Result<FlopNeed> count_needed(const ModelSpec& model, const Workload& work,
     need.image_tokens = load.needed[static_cast<std::size_t>(Rows::merged)];
   }
   if (load.only_sums && needs_each_length(model)) {
-    need.notes.push_back(
-        "windowed layers need each length: the mean length was taken for them (give the list)");
+    need.notes.push_back({"mean_length_taken", {}});
   }
   return need;
 }

@@ -11,8 +11,7 @@ namespace mfu {
 namespace {
 
 ModelSpec parsed(std::string_view json) {
-  Diagnostics diagnostics;
-  auto model = parse_model(json, "config.json", {}, diagnostics);
+  auto model = parse_model(json, "config.json", {});
   EXPECT_TRUE(model) << model.error().message;
   return *model;
 }
@@ -168,14 +167,13 @@ TEST(Flop, reinforcement_without_a_prompt_or_a_response_is_refused) {
 
 TEST(Flop, layers_in_any_order_cost_what_they_cost_one_by_one) {
   // Two kinds in turn: the sum over layers does not depend on how like ones are gathered.
-  Diagnostics diagnostics;
   auto layered = [&](std::string_view types, int layers) {
     std::string json = R"({"model_type":"qwen2","hidden_size":8,"num_attention_heads":2,)"
                        R"("intermediate_size":16,"vocab_size":10,"use_sliding_window":true,)"
                        R"("sliding_window":3,"layer_types":[)" +
                        std::string(types) + R"(],"num_hidden_layers":)" + std::to_string(layers) +
                        "}";
-    return *parse_model(json, "x", {}, diagnostics);
+    return *parse_model(json, "x", {});
   };
   constexpr std::string_view kMixed =
       R"("full_attention","sliding_attention","full_attention","sliding_attention")";
@@ -198,13 +196,12 @@ TEST(Flop, layers_in_any_order_cost_what_they_cost_one_by_one) {
 }
 
 TEST(Flop, a_prompt_that_sees_all_of_itself_is_a_square) {
-  Diagnostics diagnostics;
   auto model = parse_model(R"({"model_type":"paligemma","text_config":{"model_type":"gemma",
       "hidden_size":8,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":4,
       "intermediate_size":16,"vocab_size":10,"num_hidden_layers":1},"vision_config":{
       "model_type":"siglip_vision_model","hidden_size":8,"num_attention_heads":2,
       "intermediate_size":16,"num_hidden_layers":1,"image_size":8,"patch_size":4}})",
-                           "x", {}, diagnostics);
+                           "x", {});
   ASSERT_TRUE(model) << model.error().message;
   auto scores = [&](const Workload& work) {
     return flop_per_step(*model, work)->by_part[Part::attention_scores].low();
@@ -218,8 +215,7 @@ TEST(Flop, a_prompt_that_sees_all_of_itself_is_a_square) {
 }
 
 TEST(Flop, a_405_b_step_takes_two_microseconds) {
-  Diagnostics diagnostics;
-  auto model = read_model(kShared + "/configs/llama-3.1-405b", {}, diagnostics);
+  auto model = read_model(kShared + "/configs/llama-3.1-405b", {});
   if (!model) GTEST_SKIP() << "no shared folder beside the source";
   Workload work{.phase = Phase::train, .batch = 16, .sequence = 8192};
   double best_ns = 1e9;
@@ -256,12 +252,11 @@ TEST(Bytes, a_small_model_moves_its_weights_and_its_cache) {
 
 TEST(Bytes, quantised_configs_weigh_what_their_files_do) {
   if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
-  Diagnostics diagnostics;
   Workload work{.phase = Phase::decode, .batch = 1, .sequence = 1, .context = 1};
-  auto oss = read_model(kShared + "/configs/gpt-oss-20b", {}, diagnostics);
+  auto oss = read_model(kShared + "/configs/gpt-oss-20b", {});
   // Published: 13.76 GB of safetensors.
   EXPECT_NEAR(static_cast<double>(bytes_per_step(*oss, work)->weights), 13.76e9, 0.02e9);
-  auto deepseek = read_model(kShared + "/configs/deepseek-v3", {}, diagnostics);
+  auto deepseek = read_model(kShared + "/configs/deepseek-v3", {});
   auto bytes = bytes_per_step(*deepseek, work);
   // MLA: 61 layers x (512 + 64) x 2 bytes, whatever the heads.
   EXPECT_EQ(bytes->kv_cache_per_token, 61u * 576 * 2);
@@ -269,8 +264,7 @@ TEST(Bytes, quantised_configs_weigh_what_their_files_do) {
 
 TEST(Flop, absorbed_latent_attention_is_what_decoding_needs) {
   if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
-  Diagnostics diagnostics;
-  auto model = read_model(kShared + "/configs/deepseek-v3", {}, diagnostics);
+  auto model = read_model(kShared + "/configs/deepseek-v3", {});
   Workload work{.phase = Phase::decode, .batch = 1, .sequence = 1, .context = 512};
   double absorbed = static_cast<double>(flop(*model, work));
   work.mla = MlaForm::expanded;

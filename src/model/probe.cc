@@ -96,9 +96,8 @@ Result<std::string> answer(const std::string& line) {
   if (config == nullptr) return fail(ErrorCode::invalid_argument, "a request needs a config");
   JsonWriter text;
   write(text, *config);
-  Diagnostics diagnostics;
   ConfigOptions options{.architecture = request.text_at("architecture", "")};
-  ModelSpec model = MFU_TRY(parse_model(text.text(), "config.json", options, diagnostics));
+  ModelSpec model = MFU_TRY(parse_model(text.text(), "config.json", options));
   Workload work = MFU_TRY(workload_of(request));
   TrainingPlan plan = MFU_TRY(plan_training(model, training_of(request)));
   FlopNeed need = MFU_TRY(flop_per_step(model, work, plan));

@@ -111,7 +111,7 @@ std::string type_of_class(std::string_view architecture) {
 
 struct ReadType {
   std::string type;
-  std::string note{};  // what was assumed
+  std::vector<Note> notes{};  // what was assumed
 };
 
 ReadType read_type(const Fields& config, const ConfigOptions& options) {
@@ -120,16 +120,14 @@ ReadType read_type(const Fields& config, const ConfigOptions& options) {
   if (type.empty()) type = config.text({"_class_name"}, "");
   if (!options.assume.empty() && find_family(type) == nullptr) {
     return {options.assume,
-            fmt::format("the type {} is read as {}, because --assume says so: its fields by that "
-                        "family's names, everything else as that family has it",
-                        type.empty() ? "that it lacks" : printable(type, 80), options.assume)};
+            {{type.empty() ? "no_type_read_as_asked" : "type_read_as_asked",
+              {{"type", printable(type, 80)}, {"family", options.assume}}}}};
   }
   std::vector<std::string> architectures = config.texts({"architectures"});
   if (!type.empty() || architectures.empty()) return {type};
   type = type_of_class(architectures[0]);
   if (type.empty()) return {type};
-  return {type, fmt::format("the config has no model_type: taken as {}, by its class {}", type,
-                            printable(architectures[0], 80))};
+  return {type, {{"type_by_class", {{"type", type}, {"class", printable(architectures[0], 80)}}}}};
 }
 
 // Meta's own params.json of a Llama: the width of its MLP is a rule (llama/model.py, FeedForward).
@@ -187,7 +185,7 @@ std::uint64_t bits_of(const Fields& config) {
 }
 
 // Adds notes on what was assumed for the bytes of weights, if the config names an unknown format.
-void note_formats(const Fields& config, std::vector<std::string>& notes) {
+void note_formats(const Fields& config, std::vector<Note>& notes) {
   constexpr std::string_view kTypes[] = {"bfloat16",      "float16",     "float32", "float64",
                                          "float8_e4m3fn", "float8_e5m2", "int8",    "auto"};
   constexpr std::string_view kMethods[] = {"fp8", "fbgemm_fp8", "gptq",
@@ -198,20 +196,20 @@ void note_formats(const Fields& config, std::vector<std::string>& notes) {
   std::string dtype = config.text({"dtype", "torch_dtype"}, "auto");
   if (dtype.starts_with("torch.")) dtype.erase(0, 6);
   if (!known(kTypes, dtype)) {
-    notes.push_back(fmt::format("the dtype '{}' is not known: bytes as if its weights had {} bits",
-                                printable(dtype, 40), bits_of(config)));
+    notes.push_back(
+        {"dtype_not_known",
+         {{"dtype", printable(dtype, 40)}, {"bits", static_cast<std::int64_t>(bits_of(config))}}});
   }
   if (!config.has("quantization_config")) return;
   Fields quant = config.section({"quantization_config"});
   std::string method = quant.text({"quant_method"}, "");
   if (!known(kMethods, method)) {
-    notes.push_back(fmt::format("the quantisation '{}' is not known: bytes as if there were none",
-                                printable(method, 40)));
+    notes.push_back({"quantisation_not_known", {{"method", printable(method, 40)}}});
   }
   std::uint64_t bits = quant.count({"bits", "w_bit"}, 4);
   if ((method == "gptq" || method == "awq") && bits != 4 && bits != 8) {
     notes.push_back(
-        fmt::format("{} with {} bits is not known: bytes as if it had 4", method, bits));
+        {"bits_not_known", {{"method", method}, {"bits", static_cast<std::int64_t>(bits)}}});
   }
 }
 
@@ -265,7 +263,7 @@ std::vector<std::string> known_model_types() {
 }
 
 Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
-                              const ConfigOptions& options, Diagnostics& diagnostics) {
+                              const ConfigOptions& options) {
   Json document = MFU_TRY(parse_json(json, name));
   Fields config = MFU_TRY(Fields::of(document, name, options.overrides));
   if (is_params(config)) {
@@ -273,15 +271,14 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
     MFU_TRY(config.problem());
     ConfigOptions rest = options;
     rest.overrides.clear();
-    ModelSpec model = MFU_TRY(parse_model(translated, name, rest, diagnostics));
-    model.notes.push_back("Meta's params.json: read as a Llama, head and embedding apart");
-    diagnostics.warn(model.notes.back());
+    ModelSpec model = MFU_TRY(parse_model(translated, name, rest));
+    model.notes.push_back({"meta_params", {}});
     return model;
   }
   ModelSpec model;
-  auto [type, note] = read_type(config, options);
-  model.type = type;
-  if (!note.empty()) model.notes.push_back(note);
+  auto [type, assumed] = read_type(config, options);
+  model.type = std::move(type);
+  model.notes = std::move(assumed);
   if (model.type.empty()) {
     MFU_TRY(config.problem());
     return fail(ErrorCode::malformed,
@@ -295,12 +292,14 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
   if (family == nullptr) return unknown_type(config, model.type);
   std::string other = other_family(model.architecture, *family);
   if (!other.empty() && options.assume.empty()) {
-    std::string found = fmt::format("{} is a class of {}, and this config one of {}",
-                                    printable(model.architecture, 80), other, model.type);
+    std::string architecture = printable(model.architecture, 80);
     if (!options.architecture.empty()) {
-      return fail(ErrorCode::invalid_argument, fmt::format("{}: {}", name, found));
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}: {} is a class of {}, and this config one of {}", name,
+                              architecture, other, model.type));
     }
-    model.notes.push_back(found + ": counted by its model_type");
+    model.notes.push_back(
+        {"class_of_another", {{"class", architecture}, {"other", other}, {"type", model.type}}});
   }
   family->build(config, model);
   model.format = read_format(config);
@@ -308,18 +307,16 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
   if (options.mtp_layers) MFU_TRY(set_mtp_layers(model, *options.mtp_layers, name));
   MFU_TRY(check_parameters(model, name));
   note_formats(config, model.notes);
-  for (const std::string& note : MFU_TRY(config.unread_overrides())) model.notes.push_back(note);
-  for (const std::string& note : config.defaults_taken()) model.notes.push_back(note);
-  for (const std::string& note : model.notes) diagnostics.warn(note);
+  for (Note& note : MFU_TRY(config.unread_overrides())) model.notes.push_back(std::move(note));
+  for (const Note& note : config.defaults_taken()) model.notes.push_back(note);
   return model;
 }
 
-Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& options,
-                             Diagnostics& diagnostics) {
-  if (path.ends_with(".safetensors")) return read_safetensors(path, diagnostics);
-  if (path.ends_with(".gguf")) return read_gguf(path, diagnostics);
+Result<ModelSpec> read_model(const std::string& path, const ConfigOptions& options) {
+  if (path.ends_with(".safetensors")) return read_safetensors(path);
+  if (path.ends_with(".gguf")) return read_gguf(path);
   ConfigText config = MFU_TRY(read_config_text(path));
-  ModelSpec model = MFU_TRY(parse_model(config.text, config.path, options, diagnostics));
+  ModelSpec model = MFU_TRY(parse_model(config.text, config.path, options));
   model.name = config.name;
   return model;
 }
@@ -367,8 +364,7 @@ Result<ModelSpec> model_of_shape(const ModelShape& shape) {
                          : "arcee",
       shape.hidden, shape.layers, shape.heads, kv_heads, head_dim, ffn,
       shape.vocab != 0 ? shape.vocab : 1, shape.tied, shape.experts, shape.experts_per_token);
-  Diagnostics unused;
-  ModelSpec model = MFU_TRY(parse_model(json, "the shape", {}, unused));
+  ModelSpec model = MFU_TRY(parse_model(json, "the shape", {}));
   model.name = model.type = "shape";
   if (shape.vocab == 0) {
     model.vocab = 0;

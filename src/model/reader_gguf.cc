@@ -182,7 +182,7 @@ Result<TensorFile> parse_gguf_header(std::string_view bytes, std::string_view fi
   return result;
 }
 
-Result<ModelSpec> read_gguf(const std::string& path, Diagnostics& diagnostics) {
+Result<ModelSpec> read_gguf(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return fail(ErrorCode::not_found, fmt::format("{}: cannot be opened", path));
   std::string bytes;
@@ -194,7 +194,7 @@ Result<ModelSpec> read_gguf(const std::string& path, Diagnostics& diagnostics) {
     stream.read(bytes.data() + before, static_cast<std::streamsize>(want - before));
     bytes.resize(before + static_cast<std::size_t>(stream.gcount()));
     auto header = parse_gguf_header(bytes, path);
-    if (header) return model_of_tensors(*header, diagnostics);
+    if (header) return model_of_tensors(*header);
     bool whole = bytes.size() < want;
     if (header.error().code != ErrorCode::io || whole) {
       return fail(ErrorCode::malformed, header.error().message);

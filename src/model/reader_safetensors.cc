@@ -93,7 +93,7 @@ Result<TensorFile> parse_safetensors_header(std::string_view json, std::string_v
   return tensors;
 }
 
-Result<ModelSpec> read_safetensors(const std::string& path, Diagnostics& diagnostics) {
+Result<ModelSpec> read_safetensors(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return fail(ErrorCode::not_found, fmt::format("{}: cannot be opened", path));
   std::array<unsigned char, 8> prefix{};
@@ -117,7 +117,7 @@ Result<ModelSpec> read_safetensors(const std::string& path, Diagnostics& diagnos
                                                   length, header.size()));
   }
   TensorFile tensors = MFU_TRY(parse_safetensors_header(header, path));
-  return model_of_tensors(tensors, diagnostics);
+  return model_of_tensors(tensors);
 }
 
 }  // namespace mfu

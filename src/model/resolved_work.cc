@@ -103,7 +103,7 @@ Result<void> set_images(ResolvedWork& load, const ModelSpec& model, const Worklo
   if (load.grid.height == 0) {
     load.grid = {1, 24 * shape.merge, 24 * shape.merge};
     load.notes.push_back(
-        fmt::format("picture size not known: {} image tokens each assumed", kUnknownImageTokens));
+        {"picture_size_assumed", {{"tokens", static_cast<std::int64_t>(kUnknownImageTokens)}}});
   }
   if (!shape.tokens &&
       (load.grid.height % shape.merge != 0 || load.grid.width % shape.merge != 0)) {

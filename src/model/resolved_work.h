@@ -30,7 +30,7 @@ struct ResolvedWork {
   bool per_frame = true;
   RowCounts needed{};
   RowCounts executed{};
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
 
   const RowCounts& rows(Counting counting) const {
     return counting == Counting::needed ? needed : executed;

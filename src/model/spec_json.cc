@@ -53,9 +53,10 @@ void fields(auto& a, auto& v, std::type_identity<WeightFormat>) {
   a(v.bits, v.quantization, v.group, v.block_rows, v.experts_only);
 }
 void fields(auto& a, auto& v, std::type_identity<ModelSpec>) {
+  std::vector<std::string> notes;  // their place in the file; a kept model needs none
   a(v.name, v.type, v.architecture, v.hidden, v.vocab, v.ffn, v.tied, v.vision_only, v.encoder_only,
     v.encoder_sequence, v.frames_per_encoder_token, v.image, v.format, v.weight_bytes,
-    v.lower_bound, v.stages, v.notes);
+    v.lower_bound, v.stages, notes);
 }
 void fields(auto& a, auto& v, std::type_identity<LayerPlan>) {
   a(v.kind, v.count, v.trained, v.adapted);

@@ -42,8 +42,7 @@ TEST(KeptModel, of_every_config_at_hand_is_the_same) {
   std::size_t models = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (entry.path().extension() != ".json") continue;
-    Diagnostics diagnostics;
-    Result<ModelSpec> model = read_model(entry.path().string(), {}, diagnostics);
+    Result<ModelSpec> model = read_model(entry.path().string(), {});
     if (!model.has_value()) continue;
     std::string text = keep_model({.model = *model});
     Result<KeptModel> read = read_kept_model(text, entry.path().string());

@@ -190,8 +190,7 @@ void add_tied_head(ModelSpec& model, const std::vector<const TensorInfo*>& table
 }
 
 // Metadata may speak of more layers than are here, as in one file of several; of fewer it cannot.
-Result<void> check_layers(const TensorFile& file, std::uint64_t found,
-                          std::vector<std::string>& notes) {
+Result<void> check_layers(const TensorFile& file, std::uint64_t found, std::vector<Note>& notes) {
   constexpr std::uint64_t kMostLayers = 100'000;
   if (!file.layers || *file.layers == found) return {};
   if (*file.layers > kMostLayers || *file.layers < found) {
@@ -199,8 +198,10 @@ Result<void> check_layers(const TensorFile& file, std::uint64_t found,
                 fmt::format("{}: block_count says {} layers, the tensors describe {}", file.file,
                             *file.layers, found));
   }
-  notes.push_back(fmt::format("{}: {} of {} layers are in this file; only they are counted",
-                              file.file, found, *file.layers));
+  notes.push_back({"layers_elsewhere",
+                   {{"file", file.file},
+                    {"found", static_cast<std::int64_t>(found)},
+                    {"layers", static_cast<std::int64_t>(*file.layers)}}});
   return {};
 }
 
@@ -213,7 +214,7 @@ std::optional<std::uint64_t> checked_product(const std::vector<std::uint64_t>& f
   return product.low();
 }
 
-Result<ModelSpec> model_of_tensors(const TensorFile& file, Diagnostics& diagnostics) {
+Result<ModelSpec> model_of_tensors(const TensorFile& file) {
   ModelSpec model;
   model.type = model.architecture = file.architecture.empty() ? "tensors" : file.architecture;
   model.lower_bound = true;
@@ -242,10 +243,8 @@ Result<ModelSpec> model_of_tensors(const TensorFile& file, Diagnostics& diagnost
     layers = std::max<std::uint64_t>(layers, found.size());
   MFU_TRY(check_layers(file, layers, model.notes));
   MFU_TRY(check_parameters(model, file.file));
-  model.notes.push_back(
-      fmt::format("{}: read from tensor shapes: a lower bound{}", file.file,
-                  file.heads ? "" : ", attention scores not known without the number of heads"));
-  for (const std::string& note : model.notes) diagnostics.warn(note);
+  model.notes.push_back({file.heads ? "from_tensor_shapes" : "from_tensor_shapes_without_heads",
+                         {{"file", file.file}}});
   return model;
 }
 

@@ -26,10 +26,10 @@ struct TensorFile {
   std::optional<std::uint64_t> layers;
 };
 
-Result<ModelSpec> model_of_tensors(const TensorFile& file, Diagnostics& diagnostics);
+Result<ModelSpec> model_of_tensors(const TensorFile& file);
 
-Result<ModelSpec> read_safetensors(const std::string& path, Diagnostics& diagnostics);
-Result<ModelSpec> read_gguf(const std::string& path, Diagnostics& diagnostics);
+Result<ModelSpec> read_safetensors(const std::string& path);
+Result<ModelSpec> read_gguf(const std::string& path);
 
 // From bytes already in hand: what the readers parse, and what fuzzing feeds.
 Result<TensorFile> parse_safetensors_header(std::string_view json, std::string_view file);

@@ -38,12 +38,11 @@ std::string little_endian(std::uint64_t value, int bytes) {
 
 TEST(Safetensors, shapes_are_counted_and_said_to_be_a_lower_bound) {
   std::string path = temporary("small.safetensors", little_endian(kHeader.size(), 8) + kHeader);
-  Diagnostics diagnostics;
-  auto model = read_model(path, {}, diagnostics);
+  auto model = read_model(path, {});
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(count_parameters(*model).total, 80u + 2 * 64 + 2 * 8);
   EXPECT_TRUE(model->lower_bound);
-  EXPECT_EQ(diagnostics.warnings().size(), 1u);
+  EXPECT_EQ(model->notes.size(), 1u);
   // Two matrices of 64 and the tied head of 80 for three tokens.
   EXPECT_EQ(flop_per_step(*model, {.phase = Phase::forward, .sequence = 3})->model_flop.low(),
             2u * 3 * (2 * 64 + 80));
@@ -57,18 +56,16 @@ TEST(Safetensors, experts_stored_one_by_one_become_copies) {
                        R"("shape":[4,8],"data_offsets":[128,256]}})";
   auto file = parse_safetensors_header(header, "x");
   ASSERT_TRUE(file) << file.error().message;
-  Diagnostics diagnostics;
-  auto model = model_of_tensors(*file, diagnostics);
+  auto model = model_of_tensors(*file);
   ASSERT_TRUE(model);
   EXPECT_EQ(count_parameters(*model).total, 64u);
   EXPECT_EQ(count_parameters(*model).active, 32u);
 }
 
 TEST(Safetensors, headers_that_cannot_be_are_malformed) {
-  Diagnostics diagnostics;
   for (const std::string& bytes : {std::string("short"), little_endian(1ull << 60, 8) + "{}",
                                    little_endian(500, 8) + "{}", little_endian(0, 8)}) {
-    auto model = read_model(temporary("bad.safetensors", bytes), {}, diagnostics);
+    auto model = read_model(temporary("bad.safetensors", bytes), {});
     ASSERT_FALSE(model);
     EXPECT_NE(model.error().message.find("bad.safetensors"), std::string::npos);
   }
@@ -126,8 +123,7 @@ std::string small_gguf(std::uint64_t layers = 1) {
 }
 
 TEST(Gguf, shapes_types_and_heads_are_read) {
-  Diagnostics diagnostics;
-  auto model = read_model(temporary("small.gguf", small_gguf()), {}, diagnostics);
+  auto model = read_model(temporary("small.gguf", small_gguf()), {});
   ASSERT_TRUE(model) << model.error().message;
   EXPECT_EQ(count_parameters(*model).total, 320u + 1024 + 32 + 320);
   // 3 causal pairs; 2 heads of 16: 4·16·2 a pair.
@@ -139,15 +135,16 @@ TEST(Gguf, shapes_types_and_heads_are_read) {
 }
 
 TEST(Gguf, more_layers_than_the_tensors_describe_are_said_or_refused) {
-  Diagnostics diagnostics;
   for (std::uint64_t absurd : {0ull, 1'000'000'000ull}) {
-    auto model = read_model(temporary("absurd.gguf", small_gguf(absurd)), {}, diagnostics);
+    auto model = read_model(temporary("absurd.gguf", small_gguf(absurd)), {});
     ASSERT_FALSE(model);
     EXPECT_NE(model.error().message.find("block_count"), std::string::npos);
   }
-  auto part = read_model(temporary("part.gguf", small_gguf(80)), {}, diagnostics);
+  auto part = read_model(temporary("part.gguf", small_gguf(80)), {});
   ASSERT_TRUE(part) << part.error().message;
-  EXPECT_NE(part->notes[0].find("1 of 80 layers are in this file"), std::string::npos);
+  EXPECT_EQ(part->notes[0].code, "layers_elsewhere");
+  EXPECT_EQ(part->notes[0].values[1].second, NoteValue(std::int64_t{1}));
+  EXPECT_EQ(part->notes[0].values[2].second, NoteValue(std::int64_t{80}));
 }
 
 TEST(Gguf, cut_and_mutated_headers_never_crash) {
@@ -156,7 +153,6 @@ TEST(Gguf, cut_and_mutated_headers_never_crash) {
     EXPECT_FALSE(parse_gguf_header(whole.substr(0, length), "x"));
   }
   std::mt19937_64 random(5);
-  Diagnostics diagnostics;
   for (int trial = 0; trial < 20000; ++trial) {
     std::string mutated = whole;
     for (int edit = 0; edit < 1 + trial % 3; ++edit) {
@@ -164,7 +160,7 @@ TEST(Gguf, cut_and_mutated_headers_never_crash) {
     }
     auto file = parse_gguf_header(mutated, "x");
     if (!file) continue;
-    auto model = model_of_tensors(*file, diagnostics);
+    auto model = model_of_tensors(*file);
     if (model) (void)flop_per_step(*model, {.phase = Phase::train, .sequence = 9});
   }
 }

@@ -10,13 +10,11 @@ namespace mfu {
 inline const std::string kShared = MFU_SHARED_DIR;
 
 inline Result<ModelSpec> read(const std::string& name, const ConfigOptions& options = {}) {
-  Diagnostics diagnostics;
-  return read_model(kShared + "/configs/" + name, options, diagnostics);
+  return read_model(kShared + "/configs/" + name, options);
 }
 
 inline Result<ModelSpec> parse(std::string_view json, const ConfigOptions& options = {}) {
-  Diagnostics diagnostics;
-  return parse_model(json, "config.json", options, diagnostics);
+  return parse_model(json, "config.json", options);
 }
 
 }  // namespace mfu

@@ -283,8 +283,7 @@ TEST_F(MonitorTest, what_is_trained_holds_for_a_model_of_the_settings_too) {
                          R"("hidden_size":64,"intermediate_size":256,"num_hidden_layers":2,)"
                          R"("num_attention_heads":4,"vocab_size":1000})")
                   .has_value());
-  Diagnostics diagnostics;
-  ModelSpec model = *read_model(folder_ + "/config.json", {}, diagnostics);
+  ModelSpec model = *read_model(folder_ + "/config.json", {});
   StepShape shape = StepShape::of(2, 32);
   for (const TrainingOptions& trained :
        {TrainingOptions{}, TrainingOptions{.frozen = {"model.layers.0.*"}},

@@ -92,8 +92,7 @@ PipelineOptions options_of(const Journaled& process, RecordedSteps& all) {
   const JournalFacts& facts = process.facts;
   PipelineOptions options = facts.pipeline;
   if (!facts.model_json.empty()) {
-    Diagnostics diagnostics;
-    auto model = parse_model(facts.model_json, process.path, {}, diagnostics);
+    auto model = parse_model(facts.model_json, process.path, {});
     if (model.has_value()) options.meter.model = *model;
   } else if (!facts.model_kept.empty()) {
     Result<KeptModel> kept = read_kept_model(facts.model_kept, process.path);

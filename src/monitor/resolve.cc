@@ -19,12 +19,12 @@ namespace mfu {
 namespace {
 
 void resolve_model(MonitorOptions& options, const WarnFunction& warn) {
-  Diagnostics diagnostics;
-  if (!options.model && options.model_json.empty() && !options.config.model.empty()) {
+  if (options.model) return;
+  if (options.model_json.empty() && !options.config.model.empty()) {
     std::filesystem::path path = options.config.model;
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) path /= "config.json";
-    Result<ModelSpec> model = read_model(options.config.model, {}, diagnostics);
+    Result<ModelSpec> model = read_model(options.config.model, {});
     if (!model.has_value()) {
       warn(fmt::format("no FLOPs can be estimated: {}", model.error().message));
       return;
@@ -32,8 +32,8 @@ void resolve_model(MonitorOptions& options, const WarnFunction& warn) {
     options.model = *model;
     Result<std::string> text = read_named_file(path.string());
     if (text.has_value() && path.extension() == ".json") options.model_json = *text;
-  } else if (!options.model && !options.model_json.empty()) {
-    Result<ModelSpec> model = parse_model(options.model_json, "model", {}, diagnostics);
+  } else if (!options.model_json.empty()) {
+    Result<ModelSpec> model = parse_model(options.model_json, "model", {});
     if (model.has_value()) {
       options.model = *model;
     } else {
@@ -41,7 +41,8 @@ void resolve_model(MonitorOptions& options, const WarnFunction& warn) {
       options.model_json.clear();
     }
   }
-  for (const std::string& warning : diagnostics.warnings()) warn(warning);
+  if (!options.model) return;
+  for (const Note& note : options.model->notes) warn(words_of(note, Voice::python));
 }
 
 void resolve_training(MonitorOptions& options, const WarnFunction& warn) {
@@ -75,7 +76,9 @@ Result<Device> detected_device(const MonitorOptions& options, const WarnFunction
   std::stable_partition(machine.devices.begin(), machine.devices.end() - 1, is_mine);
   for (const FoundDevice& found : machine.devices) {
     if (found.device) return *found.device;
-    if (!found.notes.empty()) warn(fmt::format("{}: {}", found.driver_name, found.notes[0]));
+    if (!found.notes.empty()) {
+      warn(fmt::format("{}: {}", found.driver_name, words_of(found.notes[0], Voice::python)));
+    }
   }
   return fail(ErrorCode::not_found, "no device with a known peak was found: give peak in FLOP/s");
 }

@@ -114,13 +114,10 @@ std::string_view name_of(OperatorRole role) {
   return kNames[static_cast<std::size_t>(role)];
 }
 
-std::string_view describe(Assumption assumption) {
-  constexpr std::array<std::string_view, 5> kSentences{
-      "", "a mask given as a tensor: all pairs are counted, fewer may be needed",
-      "whether it is causal was not recorded: all pairs are counted",
-      "all rows of a grouped multiply are counted, its offsets may use fewer",
-      "which gradients were asked for was not recorded: both are counted"};
-  return kSentences[static_cast<std::size_t>(assumption)];
+std::string_view name_of(Assumption assumption) {
+  constexpr std::array<std::string_view, 5> kNames{"", "mask_is_tensor", "causal_unknown",
+                                                   "groups_full", "gradients_all"};
+  return kNames[static_cast<std::size_t>(assumption)];
 }
 
 std::span<const Operator> all_operators() {

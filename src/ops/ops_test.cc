@@ -131,7 +131,7 @@ TEST(Ops, an_old_trace_without_concrete_inputs) {
   ASSERT_TRUE(backward) << backward.error().message;
   EXPECT_EQ(backward->hardware_flop, FlopCount(2) * 2u * 32u * (64 * 3 * 49) * (112u * 112));
   EXPECT_EQ(backward->assumption, Assumption::gradients_all);
-  EXPECT_FALSE(describe(backward->assumption).empty());
+  EXPECT_FALSE(name_of(backward->assumption).empty());
 }
 
 TEST(Ops, shapes_that_contradict_each_other) {

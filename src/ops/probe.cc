@@ -60,7 +60,7 @@ Result<std::string> answer(const std::string& line) {
   out.member("model", cost.model_flop).member("hardware", cost.hardware_flop);
   out.member("estimated", cost.estimated_flop);
   out.member("read", cost.read_bytes).member("written", cost.written_bytes);
-  out.member("type", name_of(cost.compute_type)).member("note", describe(cost.assumption));
+  out.member("type", name_of(cost.compute_type)).member("note", name_of(cost.assumption));
   out.end_object();
   return out.text();
 }

@@ -1,3 +1,5 @@
+#include "record/drain.h"
+
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
@@ -7,7 +9,6 @@
 #include <filesystem>
 #include <map>
 
-#include "mfu/record.h"
 #include "record/codec.h"
 #include "record/frames.h"
 #include "record/patient_file.h"

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/secrets.h"
+#include "record/drain.h"
 #include "record/region_file.h"
 #include "record/run_folder.h"
 

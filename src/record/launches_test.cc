@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "mfu/record.h"
+#include "record/drain.h"
 #include "record/job.h"
 #include "record/run_folder.h"
 #include "record/testing.h"

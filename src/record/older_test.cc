@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "record/codec.h"
+#include "record/drain.h"
 #include "record/frames.h"
 #include "record/region_open.h"
 #include "record/testing.h"

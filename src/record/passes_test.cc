@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "record/drain.h"
 #include "record/testing.h"
 
 namespace mfu {

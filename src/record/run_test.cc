@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "record/codec.h"
+#include "record/drain.h"
 #include "record/frames.h"
 #include "record/region_file.h"
 #include "record/testing.h"

@@ -1,4 +1,4 @@
-#include "mfu/window.h"
+#include "mfu/record.h"
 
 #include <algorithm>
 #include <filesystem>

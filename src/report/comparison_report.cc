@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -82,20 +80,22 @@ double mean_value(const std::vector<double>& values) {
   return values.empty() ? 0 : mean_of(values).value;
 }
 
+void note_ranks(ComparisonReport& report, const ComparedSteps& before, const ComparedSteps& after) {
+  if (before.ranks == after.ranks) return;
+  report.notes.push_back({"ranks_differ",
+                          {{"before", static_cast<std::int64_t>(before.ranks)},
+                           {"after", static_cast<std::int64_t>(after.ranks)}}});
+}
+
 // What the lines do not say by themselves.
 void add_notes(ComparisonReport& report, const ComparedSteps& before, const ComparedSteps& after) {
   auto changed = [](double a, double b) {
     return a > 0 && b > 0 && std::fabs(b / a - 1) > kWorthFraction;
   };
-  if (before.ranks != after.ranks) {
-    report.notes.push_back(fmt::format("{} ranks against {}", before.ranks, after.ranks));
-  }
+  note_ranks(report, before, after);
   double tokens_before = mean_value(before.tokens), tokens_after = mean_value(after.tokens);
   if (report.unit == "token" && changed(tokens_before, tokens_after)) {
-    report.notes.push_back(
-        fmt::format("a step has {:.6g} tokens before and {:.6g} after: the time of a token is "
-                    "compared, not that of a step",
-                    tokens_before, tokens_after));
+    report.notes.push_back({"tokens_differ", {{"before", tokens_before}, {"after", tokens_after}}});
   }
   double flop_before = mean_value(before.flop), flop_after = mean_value(after.flop);
   if (report.unit == "token" && tokens_before > 0 && tokens_after > 0) {
@@ -104,15 +104,9 @@ void add_notes(ComparisonReport& report, const ComparedSteps& before, const Comp
   }
   if (changed(flop_before, flop_after)) {
     report.notes.push_back(
-        fmt::format("a {} needs {:.4g} model FLOP before and {:.4g} after: that is other work, so "
-                    "MFU and speed need not move together",
-                    report.unit, flop_before, flop_after));
+        {"flop_differ", {{"unit", report.unit}, {"before", flop_before}, {"after", flop_after}}});
   }
-  if (!report.verdict) {
-    report.notes.emplace_back(
-        "fewer than two steps after warm-up: a change cannot be told from noise, so there is no "
-        "verdict");
-  }
+  if (!report.verdict) report.notes.push_back({"too_few_steps", {}});
 }
 
 void add_rows(ComparisonReport& report, const ComparedSteps& before, const ComparedSteps& after) {
@@ -180,9 +174,7 @@ ComparisonReport compare_windows(const ExplainReport& before, const ExplainRepor
                            share(after, static_cast<double>(after.rows[i].duration_ns)),
                            before.rows[i].fraction, after.rows[i].fraction});
   }
-  report.notes.emplace_back(
-      "steps are not marked in both: whole windows are compared, which is fair only if both did "
-      "the same work; there is no verdict, because a window was measured once");
+  report.notes.push_back({"windows_compared", {}});
   return report;
 }
 
@@ -223,9 +215,7 @@ ComparisonReport report_comparison(const ExplainReport& before, const ExplainRep
   if (by_step) return report;
   judge(report, {"window", report.before_ns, report.after_ns}, fail_over);
   sort_changes(report);
-  if (first.ranks != second.ranks) {
-    report.notes.push_back(fmt::format("{} ranks against {}", first.ranks, second.ranks));
-  }
+  note_ranks(report, first, second);
   return report;
 }
 

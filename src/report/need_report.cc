@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "mfu/report.h"
 #include "report/rl_report.h"
@@ -8,11 +10,13 @@ namespace mfu {
 
 namespace {
 
-void add_note_once(std::vector<std::string>& notes, const std::string& note) {
-  for (const std::string& known : notes) {
-    if (known == note) return;
-  }
-  notes.push_back(note);
+void add_why(NeedReport& report, Convention convention, const ConventionCount& count) {
+  Note note{"by_convention",
+            {{"convention", std::string(describe(convention).name)},
+             {"why", count.why},
+             {"type", report.type}}};
+  if (std::find(report.notes.begin(), report.notes.end(), note) != report.notes.end()) return;
+  report.notes.push_back(std::move(note));
 }
 
 // A part of the model as a model: what it needs alone is its line of the tree.
@@ -137,20 +141,17 @@ void add_assumptions(const ModelSpec& model, const NeedQuestion& question, NeedR
   if (traits.encodes && traits.decodes && question.work.encoder_sequence == 0) {
     report.assumptions.push_back(
         model.encoder_sequence > 0
-            ? fmt::format("encoder length {}, as the config fixes it", model.encoder_sequence)
-            : "encoder length: the same as the sequence; --encoder-seq sets it");
+            ? Note("encoder_length_fixed",
+                   {{"length", static_cast<std::int64_t>(model.encoder_sequence)}})
+            : Note("encoder_length_as_sequence", {}));
   }
   if (question.convention != Convention::exact) {
-    report.notes.push_back(
-        "the parts are counted by exact, and need not add up to this convention's total");
+    report.notes.push_back({"parts_by_exact", {}});
   }
   if (question.work.phase == Phase::train) {
-    report.notes.push_back(
-        "what a training step moves is not counted: step_read, step_written and MBU are unknown");
+    report.notes.push_back({"training_bytes_not_counted", {}});
   } else if (traits.chooses) {
-    report.notes.push_back(
-        "of E experts the step reads the E·(1 − (1 − k/E)^T) that T tokens of k each reach when "
-        "the router chooses evenly");
+    report.notes.push_back({"experts_read_evenly", {}});
   }
 }
 
@@ -180,9 +181,7 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
       MFU_TRY(flop_by_convention(model, question.work, question.convention, options));
   report.model_flop = chosen.model_flop;
   report.hardware_flop = chosen.hardware_flop;
-  if (!chosen.note.empty())
-    add_note_once(report.notes,
-                  fmt::format("{}: {}", describe(question.convention).name, chosen.note));
+  if (!chosen.why.empty()) add_why(report, question.convention, chosen);
   if (chosen.model_flop && chosen.model_flop->saturated()) {
     return fail(ErrorCode::invalid_argument,
                 "the count passes 2^128: no model is that large; check the sizes");
@@ -197,17 +196,15 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
       if (each.count.model_flop && need.model_flop > FlopCount(0)) {
         each.ratio = each.count.model_flop->to_double() / need.model_flop.to_double();
       }
-      if (!each.count.model_flop) {
-        add_note_once(report.notes,
-                      fmt::format("{}: {}", describe(convention).name, each.count.note));
-      }
+      if (!each.count.model_flop) add_why(report, convention, each.count);
       report.conventions.push_back(std::move(each));
     }
   }
   if (partly && question.work.phase == Phase::train) {
-    report.assumptions.push_back(fmt::format("{} of {} parameters are trained",
-                                             plan.parameters_trained,
-                                             report.parameters.total + plan.parameters_adapter));
+    report.assumptions.push_back(
+        {"parameters_trained",
+         {{"trained", static_cast<std::int64_t>(plan.parameters_trained)},
+          {"all", static_cast<std::int64_t>(report.parameters.total + plan.parameters_adapter)}}});
   }
   report.bytes = MFU_TRY(bytes_per_step(model, question.work));
   if (question.tree) report.tree = MFU_TRY(tree_of(model, question.work));
@@ -225,8 +222,14 @@ ConventionCount count_of(const ClassNeed& need, Convention convention) {
     case Convention::flopcounter_fused:
       return {need.flopcounter_fused, need.flopcounter_fused, ""};
     default:
-      return {};
+      return {{}, {}, "counted_by_class"};
   }
+}
+
+// "not a causal decoder": a code in an error, which is a sentence.
+std::string spaced(std::string code) {
+  std::replace(code.begin(), code.end(), '_', ' ');
+  return code;
 }
 }  // namespace
 
@@ -251,15 +254,12 @@ Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& questi
   report.convention = question.convention;
   report.flop_by_part = need.need.by_part;
   report.notes = need.need.notes;
-  report.notes.emplace_back("what a step moves is not counted: bytes and MBU are unknown");
+  report.notes.push_back({"bytes_not_counted", {}});
   report.tensors = need.inputs;
   ConventionCount chosen = count_of(need, question.convention);
   report.model_flop = chosen.model_flop;
   report.hardware_flop = chosen.hardware_flop;
-  if (!chosen.model_flop) {
-    report.notes.push_back(fmt::format("{}: is not defined for a model that its class counted",
-                                       describe(question.convention).name));
-  }
+  if (!chosen.model_flop) add_why(report, question.convention, chosen);
   if (question.every_convention) {
     for (Convention each : all_conventions()) {
       ConventionCount count = count_of(need, each);
@@ -269,8 +269,7 @@ Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& questi
       }
       report.conventions.push_back({each, std::move(count), ratio});
     }
-    report.notes.emplace_back(
-        "of a model that its class counted, exact, flopcounter and flopcounter-fused are defined");
+    report.notes.push_back({"class_conventions", {}});
     report.notes.insert(report.notes.end(), need.differences.begin(), need.differences.end());
   }
   if (report.model_flop && report.tokens > 0) {
@@ -284,9 +283,8 @@ Result<void> add_utilization(NeedReport& report, const ModelSpec& model,
   if (!report.model_flop) {
     return fail(
         ErrorCode::invalid_argument,
-        fmt::format("the convention {} does not define this model, so it has no utilization: {}",
-                    describe(report.convention).name,
-                    report.notes.empty() ? "" : report.notes.back()));
+        fmt::format("the convention {} does not define this model, so it has no utilization",
+                    describe(report.convention).name));
   }
   report.peak = question.peak;
   if (question.duration) {
@@ -313,8 +311,9 @@ Result<ConversionReport> report_conversion(const ModelSpec& model, const Workloa
   ConventionCount after = MFU_TRY(flop_by_convention(model, work, to, {}));
   for (const auto& [count, convention] : {std::pair(&before, from), std::pair(&after, to)}) {
     if (!count->model_flop || *count->model_flop == FlopCount(0)) {
-      return fail(ErrorCode::unsupported, fmt::format("{} does not define this model: {}",
-                                                      describe(convention).name, count->note));
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{} does not define this model: {}", describe(convention).name,
+                              spaced(count->why)));
     }
   }
   ConversionReport report;

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include "mfu/report.h"
 
 namespace mfu {
@@ -10,16 +8,12 @@ namespace {
 // depends on where the peak comes from.
 void check_against_peak(DeviceReport& report, const MeasuredReport& line) {
   if (!line.of_peak || line.of_peak->value <= 1) return;
-  bool processor = report.device.kind == "cpu";
-  report.notes.push_back(fmt::format("contradiction: {} by {} is {:.1f}% of the peak. Suspect: {}",
-                                     name_of(line.measured.precision), line.measured.method,
-                                     line.of_peak->value * 100,
-                                     processor ? "the peak: the clock was measured lower than it "
-                                                 "was during the multiplies (another program "
-                                                 "ran?). Measure again."
-                                               : "the peak: the catalogue's clock or form (PCIe, "
-                                                 "SXM) is not this device's, or the device runs "
-                                                 "above its published clock."));
+  report.notes.push_back(
+      {"measured_above_peak",
+       {{"dtype", std::string(name_of(line.measured.precision))},
+        {"method", line.measured.method},
+        {"fraction", line.of_peak->value},
+        {"suspect", report.device.kind == "cpu" ? "measured_clock" : "catalogue_clock"}}});
 }
 
 void add_ceiling(DeviceReport& report, const Ceiling& ceiling) {
@@ -31,7 +25,8 @@ void add_ceiling(DeviceReport& report, const Ceiling& ceiling) {
       if (kind == &ceiling.measured) check_against_peak(report, line);
       if (!measured.why_not.empty()) {
         report.notes.push_back(
-            fmt::format("{}: {}", name_of(measured.precision), measured.why_not));
+            {"not_measured",
+             {{"dtype", std::string(name_of(measured.precision))}, {"why", measured.why_not}}});
       }
       report.measured.push_back(std::move(line));
     }
@@ -45,11 +40,10 @@ void add_doubts(DeviceReport& report) {
   std::string types;
   for (const Peak& peak : report.device.peaks) {
     if (peak.confidence != Confidence::unverified || peak.sparse) continue;
-    types += fmt::format("{}{}", types.empty() ? "" : ", ", name_of(peak.precision));
+    types.append(types.empty() ? "" : ", ").append(name_of(peak.precision));
   }
   if (types.empty()) return;
-  report.notes.push_back(fmt::format(
-      "not verified in any source we found: {}. An MFU on it carries this note.", types));
+  report.notes.push_back({"types_unverified", {{"dtypes", types}}});
 }
 
 }  // namespace
@@ -60,8 +54,8 @@ PeakReport report_devices(const std::vector<Device>& devices) {
     DeviceReport& each = report.devices.emplace_back();
     each.device = device;
     each.notes = device.notes;
-    if (!device.memory) each.notes.push_back("its memory size is not known");
-    if (!device.bandwidth) each.notes.push_back("its memory bandwidth is not known");
+    if (!device.memory) each.notes.push_back({"memory_not_known", {}});
+    if (!device.bandwidth) each.notes.push_back({"bandwidth_not_known", {}});
     add_doubts(each);
   }
   return report;

@@ -43,13 +43,12 @@ RunDevice processor(const std::vector<const ProcessRecord*>& processes) {
     result.device = with_measured_peak(*result.device, *result.ceiling);
   }
   if (processes.size() > 1) {
-    result.notes.push_back(fmt::format(
-        "{} processes share {}: one device, with the peak of all cores they may use",
-        processes.size(), hosts.size() > 1 ? "a processor each host" : "one processor"));
+    result.notes.push_back({hosts.size() > 1 ? "processors_shared" : "processor_shared",
+                            {{"processes", static_cast<std::int64_t>(processes.size())}}});
   }
   if (hosts.size() > 1) {
-    result.notes.push_back(fmt::format(
-        "{} hosts: the peak of the others' processors is taken to be this one's", hosts.size()));
+    result.notes.push_back(
+        {"hosts_like_this", {{"hosts", static_cast<std::int64_t>(hosts.size())}}});
   }
   return result;
 }
@@ -94,9 +93,9 @@ void add_processors(const std::vector<const ProcessRecord*>& processes, RunDevic
 void add_accelerators(const std::vector<DeviceUse>& accelerators, const Catalog& catalog,
                       RunDevice& result) {
   std::set<std::string> devices;
-  auto note = [&](const std::string& text) {
-    if (std::find(result.notes.begin(), result.notes.end(), text) == result.notes.end()) {
-      result.notes.push_back(text);
+  auto note = [&](const Note& each) {
+    if (std::find(result.notes.begin(), result.notes.end(), each) == result.notes.end()) {
+      result.notes.push_back(each);
     }
   };
   bool given = result.device.has_value();
@@ -106,10 +105,10 @@ void add_accelerators(const std::vector<DeviceUse>& accelerators, const Catalog&
     Result<Device> device = identify_device(catalog, each.traits);
     devices.insert(device.has_value() ? device->name : each.name);
     if (!device.has_value()) {
-      note("no MFU: " + device.error().message);
+      note({"no_mfu_because", {{"why", device.error().message}}});
       continue;
     }
-    for (const std::string& said : device->notes) note(said);
+    for (const Note& said : device->notes) note(said);
     result.used.back().device = *device;
   }
   if (devices.size() == 1) result.device = result.used.front().device;

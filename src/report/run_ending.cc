@@ -1,7 +1,5 @@
 #include "report/run_ending.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/text.h"
@@ -52,21 +50,13 @@ void add_ending(const RunRecord& record, RunReport& report) {
     ending.rank = killed->rank;
     report.partial = true;
     if (!ending.signal && record.processes.size() > 1) ending.how = RunEnding::How::lost;
-    std::string who = killed->rank ? fmt::format("rank {}", *killed->rank)
-                                   : fmt::format("process {}", killed->pid);
     report.notes.push_back(
-        fmt::format("{} ended without its last words: it was killed, or left by os._exit. What it "
-                    "counted until then is here",
-                    who));
+        {killed->rank ? "rank_killed" : "process_killed",
+         {{"number", killed->rank ? std::int64_t{*killed->rank} : std::int64_t{killed->pid}}}});
   }
   if (*ending.status != 0 && !computed(report)) {
-    report.notes.push_back(ending.signal
-                               ? fmt::format("signal {} ended the command before it computed "
-                                             "anything",
-                                             *ending.signal)
-                               : fmt::format("the command ended with status {} before it computed "
-                                             "anything: see what it printed",
-                                             *ending.status));
+    report.notes.push_back({ending.signal ? "ended_early_by_signal" : "ended_early",
+                            {{"number", std::int64_t{ending.signal.value_or(*ending.status)}}}});
   }
   report.ended = ending;
 }

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -356,7 +355,7 @@ void take_off_square(const ModelSpec& model, const std::vector<Rank>& ranks, Kep
 void add_notes(const RunRecord& record, const RunQuestion& question, const std::vector<Rank>& ranks,
                RunReport& report) {
   auto note = [&](Note each) { report.notes.push_back(std::move(each)); };
-  for (const std::string& each : record.unobserved) note(each);
+  for (const std::string& each : record.unobserved) note(Note::said(each));
   if (failed_early(record, report)) {
     // add_ending() says it
   } else if (record.processes.empty() && record.unobserved.empty()) {
@@ -381,7 +380,7 @@ void add_notes(const RunRecord& record, const RunQuestion& question, const std::
     }
     for (const Fact& fact : process.facts) {
       if (fact.key != "note") continue;
-      Note said(fact.value);
+      Note said = Note::said(fact.value);
       if (std::find(report.notes.begin(), report.notes.end(), said) == report.notes.end()) {
         note(std::move(said));
       }
@@ -412,7 +411,7 @@ RunReport report_run(const RunRecord& record, const RunQuestion& question) {
   RunReport report;
   report.run = record.run;
   report.partial = record.partial;
-  report.notes.assign(record.notes.begin(), record.notes.end());
+  for (const std::string& note : record.notes) report.notes.push_back(Note::said(note));
   report.notes.insert(report.notes.end(), question.device.notes.begin(),
                       question.device.notes.end());
   std::vector<Rank> ranks = ranks_of(record, question);

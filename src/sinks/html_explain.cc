@@ -89,7 +89,7 @@ std::string title_of(const ExplainReport& report) {
 
 }  // namespace
 
-std::string to_html(const ExplainReport& report) {
+std::string to_html(const ExplainReport& report, Voice voice) {
   JsonWriter timelines;
   timelines.begin_array();
   for (const RankReport& rank : report.ranks) write_timeline(timelines, rank.found);
@@ -102,7 +102,7 @@ std::string to_html(const ExplainReport& report) {
       .style = {mfu_explain_css, mfu_explain_css_end},
       .script = std::move(script),
       .title = title_of(report),
-      .data = "{\"explain\":" + to_json(report) + ",\"timeline\":" + timelines.text() + "}",
+      .data = "{\"explain\":" + to_json(report, voice) + ",\"timeline\":" + timelines.text() + "}",
   });
 }
 

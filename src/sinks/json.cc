@@ -2,6 +2,7 @@
 
 #include "mfu/sink.h"
 #include "sinks/table.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -85,18 +86,20 @@ void write_measured(JsonWriter& json, const DeviceReport& report) {
 
 }  // namespace
 
-std::string to_json(const PeakReport& report) {
+std::string to_json(const PeakReport& report, Voice voice) {
   JsonWriter json;
   json.begin_object().member("schema", "mfu.peak/1").key("devices").begin_array();
-  std::vector<std::string> notes = report.notes;
+  std::vector<std::string> notes;
   for (const DeviceReport& each : report.devices) {
     json.begin_object();
     write_device(json, each);
     write_peaks(json, each.device);
     write_measured(json, each);
-    json.strings("notes", each.notes);
+    write_notes(json, each.notes, voice);
     json.end_object();
-    for (const std::string& note : each.notes) notes.push_back(each.device.name + ": " + note);
+    for (const std::string& note : all_words(each.notes, voice)) {
+      notes.push_back(each.device.name + ": " + note);
+    }
   }
   json.end_array();
   json.strings("notes", notes);

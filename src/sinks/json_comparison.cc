@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "mfu/sink.h"
 #include "mfu/steps.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -70,7 +71,7 @@ std::string to_json(const ComparisonReport& report) {
   json.strings("worse", words_of(report, report.more));
   json.member("fail_over", report.fail_over);
   json.member("failed", report.failed);
-  json.strings("notes", report.notes);
+  write_notes(json, report.notes, Voice::command_line);
   return json.end_object().text();
 }
 

@@ -187,8 +187,8 @@ std::string to_json(const NeedReport& report, Voice voice) {
   write_serving(json, report.serving);
   write_rl(json, report.rl);
   write_tree(json, report.tree);
-  json.strings("assumptions", report.assumptions);
-  json.strings("notes", with_peak(report.notes, report.peak.value_or(ChosenPeak())));
+  write_notes(json, report.assumptions, voice, "assumption");
+  write_notes(json, with_peak(report.notes, report.peak.value_or(ChosenPeak())), voice);
   return json.end_object().text();
 }
 
@@ -221,7 +221,9 @@ std::string to_json(const PlanReport& report) {
                 plan.state_per_device ? std::optional(plan.state_per_device->count) : std::nullopt);
     json.member("state_fraction_of_memory", share(plan.state_of_memory));
   });
-  json.strings("assumptions", with_peak(report.assumptions, report.peak));
+  std::vector<std::string> assumptions = report.assumptions;
+  for (const Note& note : with_peak({}, report.peak)) assumptions.push_back(words_of(note));
+  json.strings("assumptions", assumptions);
   return json.end_object().text();
 }
 

@@ -4,10 +4,6 @@ namespace mfu {
 
 namespace {
 
-struct Sentence {
-  std::string_view kind, code, text;
-};
-
 constexpr Sentence kSentences[] = {
     // Options, as each voice names them.
     {"option", "device", "--device NAME (mfu peak --list)"},
@@ -19,6 +15,9 @@ constexpr Sentence kSentences[] = {
     {"option", "marker", "--step-marker"},
     {"option", "warmup", " (--warmup)"},
     {"option", "devices", "--devices"},
+    {"option", "encoder", "--encoder-seq"},
+    {"option", "assume", "--assume"},
+    {"python", "mfu peak --list", "mfu.devices()"},
     {"python", "device", "device= (mfu.devices() lists them)"},
     {"python", "peak", "peak="},
     {"python", "this", "device= with this machine's processor"},
@@ -28,6 +27,8 @@ constexpr Sentence kSentences[] = {
     {"python", "marker", "step_marker="},
     {"python", "warmup", " (warmup=)"},
     {"python", "devices", "devices="},
+    {"python", "encoder", "encoder_seq="},
+    {"python", "assume", "assume="},
 
     // Shares: of what "of" names.
     {"of", "window", "{fraction:percent} of the window ({duration_ns:time})"},
@@ -238,163 +239,15 @@ constexpr Sentence kSentences[] = {
      "Look at what rank {rank} does that the others do not (input pipeline, logging, another job "
      "on its device)"},
     {"fix", "allow_tf32", "torch.set_float32_matmul_precision('high'), or bf16 autocast"},
-
-    // Notes.
-    {"note", "profiled",
-     "profiled: {steps:steps} were explained, and {beside} more held up by that; none of them is "
-     "in a rate, a share or a statistic"},
-    {"note", "explain_own_profiler",
-     "nothing was explained: the program uses torch's profiler itself, and there is only one a "
-     "process. Its own trace goes to mfu explain"},
-    {"note", "explain_failed", "nothing was explained: {reason}"},
-    {"note", "explain_cut",
-     "nothing was explained: the program ended inside the window (it {what})"},
-    {"note", "explain_too_short",
-     "nothing was explained: the program ended before the steps to explain began ({steps:steps} "
-     "taken); --explain-after 1 begins earlier"},
-    {"note", "explain_short",
-     "{steps} of {wanted} steps were explained: the program ended before the others"},
-    {"note", "explain_not_these_ranks", "nothing was explained: none of the named ranks stepped"},
-    {"note", "explain_too_large",
-     "traces of {ranks} more ranks were left out: together they are above {bytes}"},
-    {"note", "said", "{text}"},
-    {"note", "ranks_missing",
-     "{seen} of {expected} ranks seen: the others ran under another launcher (give all of them one "
-     "--dir on a shared folder), or never computed"},
-    {"note", "restarted",
-     "workers were started again {restarts} times; each keeps its rank, and what it did before and "
-     "after counts"},
-    {"note", "launcher_killed",
-     "the launcher on {host} (pid {pid}) was killed: its ranks are counted until then"},
-    {"note", "launcher_under_way",
-     "the launcher on {host} (pid {pid}) has not ended yet: its ranks are counted until now"},
-    {"note", "launchers_missing", "{seen} of {expected} launchers of the job were seen"},
-    {"note", "peak_is_wider", "the device has no unit for {dtype}: its {against} peak is taken"},
-    {"note", "peak_unverified", "the peak is not verified in any source we found"},
-    {"note", "held_against_wider",
-     "{dtype} matmuls are held against the {against} peak: the device has no unit for them"},
-    {"note", "held_against_tf32",
-     "{dtype} matmuls are held against the {against} peak: TF32 was allowed"},
-    {"note", "held_against_asked",
-     "{dtype} matmuls are held against the {against} peak ({@dtype})"},
-    {"note", "several_types",
-     "matmuls ran in several data types, each compared with its own peak; beside {dtype} also "
-     "{other} ({peak_flop_per_s:tera} TFLOP/s)"},
-    {"note", "model_given",
-     "model_flop and mfu are of the model and tokens given; the ledger's lines and hfu are of the "
-     "operators in the trace"},
-    {"note", "no_flop_known",
-     "no matmul's FLOPs are known, so there is no MFU: record with record_shapes=True, or pass "
-     "{@model}"},
-    {"note", "part_refused", "{why}. The rest is explained."},
-    {"note", "lower_bound",
-     "MFU is a lower bound: {fraction:whole_percent} of the matmul time has no known FLOPs "
-     "(graphs, kernels without shapes or launch record); {@model} counts them all"},
-    {"note", "lower_bound_by",
-     "MFU is a lower bound: {fraction:whole_percent} of the matmul time has no known FLOPs (most "
-     "of it {calls} calls of {operator}: {reason}); {@model} counts them all"},
-    {"note", "faster_than_peak",
-     "MFU {mfu:percent} is matmul_at_peak {at_peak_fraction:percent}, and "
-     "{faster_fraction:percent} "
-     "that {calls} calls saved by being faster than the peak (their algorithm multiplies less than "
-     "is counted: Winograd, FFT), and {beside_fraction:percent} of matmuls that ran beside others: "
-     "the ledger holds no more than the time there was"},
-    {"note", "mfu_above_peak",
-     "an MFU of {fraction:percent} contradicts itself: the suspect is the peak ({peak_source}); "
-     "{@device}, {@peak} and {@dtype} set it"},
-    {"note", "graph_kernels_lost",
-     "{duration_ns:time} of idle_unknown lie between a graph launch and the first kernel of it "
-     "that was recorded: the profiler seems to have dropped kernels, and the device was likely "
-     "busy"},
-    {"note", "idle_for_no_reason",
-     "{duration_ns:time} idle for no reason the trace shows; the longest: {longest_ns:time} before "
-     "{next}, {reason}"},
-    {"note", "cpu_is_the_device",
-     "the trace has no device events: its CPU's operators are the work"},
-    {"note", "no_peak_of_cpu",
-     "there is no peak to compare with, so there is no MFU; pass {@this} if the trace was made on "
-     "this machine, or {@peak}"},
-    {"note", "no_device_named",
-     "the trace does not name its device: there is no peak to compare with, so all matmul time "
-     "stands under matmul_flop_unknown and there is no MFU; pass {@device} or {@peak}"},
-    {"note", "device_not_known",
-     "the device '{device}' is not in the catalogue: there is no peak to compare with, so all "
-     "matmul time stands under matmul_flop_unknown and there is no MFU; pass {@device} or {@peak}"},
-    {"note", "no_collective_matched",
-     "no collective could be matched across the ranks: waiting for another rank stands under "
-     "exposed_communication_transfer"},
-    {"note", "no_peak_for_type", "no peak for {dtype} on {device}: give {@peak}"},
-    {"note", "timed_by_device",
-     "times of steps, of waiting for data and of the optimizer are by the device's clock; those of "
-     "phases are by the host's, which runs ahead"},
-    {"note", "timed_by_host",
-     "the device runs behind the host and was not asked for its time: times of steps and phases "
-     "are the host's, and no advice is made of them"},
-    {"note", "no_peak", "no peak, no MFU: give {@device} or {@peak}"},
-    {"note", "model_changes_nothing",
-     "{@config} changes nothing: attention did not run as plain matmuls"},
-    {"note", "square_taken_off",
-     "attention ran as plain matmuls over the full square; by {model} its exact area is {flop} "
-     "FLOP less, taken off model_flop"},
-    {"note", "square_attention",
-     "if the batched matmuls are attention, they are counted over the full square, as executed: "
-     "{@config} takes the exact area"},
-    {"note", "padding_unread",
-     "attention masks or labels lie on a device and were not waited for: padded tokens are not "
-     "known"},
-    {"note", "no_torch",
-     "no process of this command imported torch: nothing was counted (is it another interpreter, "
-     "started with -I or -E, or in a container?)"},
-    {"note", "nothing_observed", "no process was observed: nothing was counted"},
-    {"note", "no_step_seen",
-     "no optimizer step was seen, so there is no step time and no MFU of steps: name what ends a "
-     "step with {@marker}"},
-    {"note", "passes_instead_of_steps",
-     "no optimizer step was seen: MFU is over the time that its passes took ({@marker} names what "
-     "ends a step)"},
-    {"note", "mixed_passes",
-     "{passes} passes decode some sequences and prefill others: their FLOPs are split by sequence, "
-     "their time in proportion to what each part needs at the roof of the device"},
-    {"note", "mixed_passes_by_flop",
-     "{passes} passes decode some sequences and prefill others: their FLOPs are split by sequence, "
-     "their time in proportion to FLOPs, because the device's bandwidth or peak is not known"},
-    {"note", "no_bandwidth",
-     "the memory bandwidth of {device} is not known, so there is no MBU: mfu peak --measure "
-     "measures this machine's"},
-    {"note", "mbu_above_one",
-     "MBU is {fraction:percent}: what {phase} reads fits into the device's caches"},
-    {"note", "warmup",
-     "warm-up: the first {steps:steps} of {whose} left out of mfu, hfu and step_ns"},
-    {"note", "warmup_asked",
-     "warm-up: the first {steps:steps} of {whose} left out of mfu, hfu and step_ns{@warmup}"},
-    {"note", "steps_dropped",
-     "{steps} steps of process {pid} have no record: the disk or the drainer did not keep up "
-     "(their FLOPs are in the totals)"},
-    {"note", "products_unseen",
-     "the gradients that {function} ({module}) gave are those of a matrix product ({shape}), and "
-     "no "
-     "counted operator ran in it: its FLOPs are missing, and MFU is a lower bound"},
-    {"note", "above_peak", "{what} is {fraction:percent}, which cannot be. Suspect: {#suspect}"},
-    {"suspect", "devices_or_peak",
-     "the rate or time is of several devices (give {@devices}), or the peak is not in FLOP/s "
-     "(312e12, not 312) or of another data type"},
-    {"suspect", "peak_too_low",
-     "the rate is of the whole job but the peak is too low: another form of the device (PCIe for "
-     "SXM), another data type, or a sparse run"},
-    {"suspect", "devices",
-     "the number of devices, or a rate given per device and multiplied again"},
-    {"suspect", "recomputation",
-     "the recomputation policy: hardware FLOPs beyond what the time allows"},
-    {"suspect", "bandwidth", "the bandwidth, or a batch that shares its weight reads"},
-    {"suspect", "peak_or_devices",
-     "the peak ({peak_source}), or the number of devices ({devices})"},
 };
 
 }  // namespace
 
 std::string_view sentence_of(std::string_view kind, std::string_view code) {
-  for (const Sentence& each : kSentences) {
-    if (each.kind == kind && each.code == code) return each.text;
+  for (std::span<const Sentence> all : {std::span<const Sentence>(kSentences), note_sentences()}) {
+    for (const Sentence& each : all) {
+      if (each.kind == kind && each.code == code) return each.text;
+    }
   }
   return {};
 }

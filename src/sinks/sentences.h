@@ -2,9 +2,15 @@
 // values that words.cc fills in.
 #pragma once
 
+#include <span>
 #include <string_view>
 
 namespace mfu {
+
+struct Sentence {
+  std::string_view kind, code, text;
+};
+std::span<const Sentence> note_sentences();  // of notes; the others are in sentences.cc
 
 // Kinds: title, evidence, fix, note, suspect, of; option and python, as each voice names options.
 // Empty where there is none.

@@ -123,7 +123,7 @@ std::string to_text(const ComparisonReport& report, const TextStyle& style) {
         fmt::format("{}: {} where {} was allowed\n", report.failed ? "failed" : "passed",
                     signed_percent(report.slower_fraction()), signed_percent(*report.fail_over));
   }
-  for (const std::string& note : report.notes) text += paragraph("note:", note, style);
+  for (const Note& note : report.notes) text += paragraph("note:", words_of(note), style);
   return text;
 }
 

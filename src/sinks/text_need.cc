@@ -116,7 +116,9 @@ std::string conventions_table(const NeedReport& report, const TextStyle& style) 
       {{"convention"}, {"FLOP", Align::right}, {"to exact", Align::right}, {"what it counts"}});
   for (const ConventionReport& each : report.conventions) {
     std::string why =
-        each.count.note.empty() ? std::string(describe(each.convention).why) : each.count.note;
+        each.count.why.empty()
+            ? std::string(describe(each.convention).why)
+            : words_of({"why_convention", {{"why", each.count.why}, {"type", report.type}}});
     table.add({std::string(describe(each.convention).name),
                each.count.model_flop ? count_text(*each.count.model_flop) : "-",
                each.ratio ? fmt::format("{:.3f}", *each.ratio) : "-", why});
@@ -255,10 +257,10 @@ std::string to_text(const NeedReport& report, const TextStyle& style) {
   if (report.roofline) text += lines(roofline_text(*report.roofline), style);
   if (report.serving) text += lines(serving_text(*report.serving), style);
   if (report.utilization) text += utilization_text(report, style);
-  for (const std::string& assumption : report.assumptions)
-    text += paragraph("assumed", assumption, style);
-  for (const std::string& note : with_peak(report.notes, report.peak.value_or(ChosenPeak())))
-    text += paragraph("note   ", note, style);
+  for (const Note& assumption : report.assumptions)
+    text += paragraph("assumed", words_of(assumption), style);
+  for (const Note& note : with_peak(report.notes, report.peak.value_or(ChosenPeak())))
+    text += paragraph("note   ", words_of(note), style);
   return text;
 }
 
@@ -296,8 +298,10 @@ std::string to_text(const PlanReport& report, const TextStyle& style) {
                                     : "-"});
   }
   text += table.text(style);
-  for (const std::string& assumption : with_peak(report.assumptions, report.peak))
+  for (const std::string& assumption : report.assumptions)
     text += paragraph("assumed", assumption, style);
+  for (const Note& note : with_peak({}, report.peak))
+    text += paragraph("assumed", words_of(note), style);
   return text;
 }
 

@@ -110,7 +110,7 @@ std::string one_device(const DeviceReport& report, const TextStyle& style) {
   text += '\n';
   if (!report.device.peaks.empty()) text += peak_table(report, style);
   if (!report.measured.empty()) text += measured_table(report, style);
-  for (const std::string& note : report.notes) text += paragraph("note  ", note, style);
+  for (const Note& note : report.notes) text += paragraph("note  ", words_of(note), style);
   return text;
 }
 
@@ -163,7 +163,6 @@ std::string to_text(const PeakReport& report, const TextStyle& style) {
       text += one_device(each, style);
     }
   }
-  for (const std::string& note : report.notes) text += paragraph("note  ", note, style);
   return text;
 }
 

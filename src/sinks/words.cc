@@ -46,6 +46,7 @@ std::string shown(const NoteValue& value, std::string_view as) {
   double number = number_of(value);
   if (as == "time") return duration_text(number);
   if (as == "plain") return fmt::format("{:.3g}", number);
+  if (as == "four_digits") return fmt::format("{:.4g}", number);
   if (as == "percent") return fmt::format("{:.1f}%", 100 * number);
   if (as == "whole_percent") return fmt::format("{:.0f}%", 100 * number);
   if (as == "tera") return fmt::format("{:.1f}", number / 1e12);
@@ -80,6 +81,17 @@ std::string filled(std::string_view sentence, const NoteValues& values, Voice vo
   return text;
 }
 
+bool is_name(char c) {
+  return (c >= 'a' && c <= 'z') || c == '-';
+}
+
+// Where the command begins that an option belongs to, as people type it: "mfu peak --list".
+std::size_t command_before(std::string_view text, std::size_t option) {
+  std::size_t verb = option < 2 ? std::string_view::npos : text.rfind(' ', option - 2);
+  bool ours = verb != std::string_view::npos && text.substr(0, verb).ends_with("mfu");
+  return ours ? verb - 3 : std::string_view::npos;
+}
+
 void write_values(JsonWriter& json, const NoteValues& values) {
   json.key("values").begin_object();
   for (const auto& [name, value] : values) {
@@ -102,8 +114,39 @@ void write_values(JsonWriter& json, const NoteValues& values) {
 
 }  // namespace
 
+std::string in_voice(std::string_view text, Voice voice) {
+  std::string spoken;
+  while (voice == Voice::python) {
+    std::size_t at = text.find("--");
+    if (at == std::string_view::npos) break;
+    std::size_t end = at + 2;
+    while (end < text.size() && is_name(text[end])) ++end;
+    bool begins =
+        at == 0 || std::string_view(" ('\"`").find(text[at - 1]) != std::string_view::npos;
+    std::string name(text.substr(at + 2, end - at - 2));
+    std::size_t command = command_before(text, at);
+    if (!begins || name.empty() || name[0] == '-' || command != std::string_view::npos) {
+      std::string_view same = text.substr(0, end), known;
+      if (command != std::string_view::npos) known = sentence_of("python", same.substr(command));
+      spoken += known.empty() ? same : same.substr(0, command);
+      spoken += known;
+      text.remove_prefix(end);
+      continue;
+    }
+    std::replace(name.begin(), name.end(), '-', '_');
+    spoken.append(text.substr(0, at)).append(name).append("=");
+    text.remove_prefix(end);
+    // What the command line's help calls the value: " FLOP_PER_S".
+    std::size_t word = text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", 1);
+    bool names_value = text.starts_with(' ') && word != 1 && text.size() > 1;
+    if (names_value) text.remove_prefix(std::min(word, text.size()));
+  }
+  return spoken.append(text);
+}
+
 std::string words_of(const Note& note, Voice voice) {
-  return filled(sentence_of("note", note.code), note.values, voice);
+  std::string_view sentence = sentence_of("note", note.code);
+  return in_voice(sentence.empty() ? note.code : filled(sentence, note.values, voice), voice);
 }
 
 FindingWords finding_words(const Finding& finding, Voice voice) {
@@ -156,23 +199,22 @@ void write_findings(JsonWriter& json, std::string_view key, const std::vector<Fi
   });
 }
 
-void write_notes(JsonWriter& json, const std::vector<Note>& notes, Voice voice) {
-  json.strings("notes", all_words(notes, voice));
-  json.objects("note_codes", notes, [&](const Note& note) {
+void write_notes(JsonWriter& json, const std::vector<Note>& notes, Voice voice,
+                 std::string_view kind) {
+  json.strings(fmt::format("{}s", kind), all_words(notes, voice));
+  json.objects(fmt::format("{}_codes", kind), notes, [&](const Note& note) {
     json.member("code", note.code);
     write_values(json, note.values);
   });
 }
 
-std::vector<std::string> with_peak(std::vector<std::string> notes, const ChosenPeak& peak) {
+std::vector<Note> with_peak(std::vector<Note> notes, const ChosenPeak& peak) {
   if (peak.reason == PeakReason::wider_unit) {
-    notes.push_back(words_of({"peak_is_wider",
-                              {{"dtype", std::string(name_of(*peak.precision))},
-                               {"against", std::string(name_of(*peak.against))}}}));
+    notes.push_back({"peak_is_wider",
+                     {{"dtype", std::string(name_of(*peak.precision))},
+                      {"against", std::string(name_of(*peak.against))}}});
   }
-  if (peak.confidence == Confidence::unverified) {
-    notes.push_back(words_of({"peak_unverified", {}}));
-  }
+  if (peak.confidence == Confidence::unverified) notes.push_back({"peak_unverified", {}});
   return notes;
 }
 

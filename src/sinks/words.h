@@ -10,9 +10,10 @@
 namespace mfu {
 
 // Notes, and what is worth saying of the peak: nothing where it is the type's own and sure.
-std::vector<std::string> with_peak(std::vector<std::string> notes, const ChosenPeak& peak);
+std::vector<Note> with_peak(std::vector<Note> notes, const ChosenPeak& peak);
 
-std::vector<std::string> all_words(const std::vector<Note>& notes, Voice voice);
+std::vector<std::string> all_words(const std::vector<Note>& notes,
+                                   Voice voice = Voice::command_line);
 
 // A line of the ledger, as people read it.
 std::string_view label_of(LedgerLine line);
@@ -22,9 +23,10 @@ std::string_view label_of(LedgerLine line);
 std::string_view above_peak(const OperatorLine& line);
 
 // "findings" with code, cause, values and words; "notes" with words, "note_codes" with codes and
-// values.
+// values (or "assumptions" and "assumption_codes").
 void write_findings(JsonWriter& json, std::string_view key, const std::vector<Finding>& findings,
                     Voice voice);
-void write_notes(JsonWriter& json, const std::vector<Note>& notes, Voice voice);
+void write_notes(JsonWriter& json, const std::vector<Note>& notes, Voice voice,
+                 std::string_view kind = "note");
 
 }  // namespace mfu
