@@ -10,6 +10,33 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 }  // namespace
 
+bool read_events(std::string_view text, EventText& event, Layouts& layouts, PackedEvents& to) {
+  to.words.clear();
+  to.count = 0;
+  const char* end = text.data() + text.size();
+  for (const char* at = text.data();;) {
+    while (at < end && (*at == ',' || is_space(*at))) ++at;
+    if (at == end) return true;
+    if (*at != '{') return false;
+    EventResult result = read_event(at, end, event, layouts);
+    if (result.end != EventEnd::whole) return false;
+    event.pack(text.data(), to.words);
+    ++to.count;
+    at = result.next;
+  }
+}
+
+bool DocumentReader::take_events(std::string_view text, const PackedEvents& events) {
+  if (state_ != State::events) return false;
+  counts_.events += events.count;
+  const std::uint64_t* at = events.words.data();
+  for (const std::uint64_t* end = at + events.words.size(); at != end;) {
+    at = event_.unpack(at, text.data());
+    sink_.event(event_);
+  }
+  return true;
+}
+
 const char* DocumentReader::take(const char* at, const char* end, bool last) {
   while (at < end && !over()) {
     const char* before = at;

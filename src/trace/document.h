@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "trace/event.h"
 #include "trace/layout.h"
@@ -21,6 +22,16 @@ class DocumentSink {
   // A member of the file beside the list of events, as text; those beyond a megabyte are left out.
   virtual void member(std::string_view name, std::string_view value) = 0;
 };
+
+// Events that were read ahead: EventText::pack() of each.
+struct PackedEvents {
+  std::vector<std::uint64_t> words;
+  std::uint64_t count = 0;
+};
+
+// Reads a piece of a list of events. False where it is not wholly events, each whole, and what
+// separates them: what is in `to` then means nothing.
+bool read_events(std::string_view text, EventText& event, Layouts& layouts, PackedEvents& to);
 
 struct DocumentCounts {
   std::uint64_t events = 0, malformed = 0, repaired = 0;
@@ -42,6 +53,9 @@ class DocumentReader {
   // Takes what can be read of the text; the rest must come again, with more behind it. `last`:
   // nothing comes behind it.
   const char* take(const char* at, const char* end, bool last);
+  // The same of a piece that was read ahead, where the document stands between two events: true.
+  // Elsewhere nothing is taken.
+  bool take_events(std::string_view text, const PackedEvents& events);
   // Nothing more can be read: the caller may stop.
   bool over() const { return state_ == State::after || refused(); }
   bool refused() const { return state_ == State::refused; }  // no document of ours

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace mfu {
 
@@ -65,6 +67,26 @@ class EventText {
   }
   // How often a broken string may still be mended: a file that is broken all over is not worth it.
   std::uint32_t repairs_left = 10000;
+
+  // The same in few words: which keys, then where in the text from `base` on each value stands. The
+  // text is shorter than 4 GB.
+  void pack(const char* base, std::vector<std::uint64_t>& to) const {
+    to.push_back(seen_);
+    for (std::uint64_t left = seen_; left != 0; left &= left - 1) {
+      std::string_view value = values_[static_cast<std::size_t>(std::countr_zero(left))];
+      to.push_back(static_cast<std::uint64_t>(value.data() - base) << 32 | value.size());
+    }
+  }
+  // Returns where the next packed event stands.
+  const std::uint64_t* unpack(const std::uint64_t* from, const char* base) {
+    seen_ = *from++;
+    for (std::uint64_t left = seen_; left != 0; left &= left - 1) {
+      values_[static_cast<std::size_t>(std::countr_zero(left))] = {base + (*from >> 32),
+                                                                    *from & UINT32_MAX};
+      ++from;
+    }
+    return from;
+  }
 
   void set(Key key, std::string_view value) {
     values_[static_cast<std::size_t>(key)] = value;

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "trace/chunks.h"
 #include "trace/link.h"
 #include "trace/source.h"
 #include "trace/spill.h"
@@ -44,36 +45,45 @@ struct Reading {
   bool cancelled = false;
 };
 
-// Feeds the document window by window; a window grows only for an event that does not fit.
-Reading read_windows(ByteSource& source, DocumentReader& document, const ReadOptions& options,
-                     ProgressReporter& progress) {
+unsigned threads_for_one(const ReadOptions& options) {
+  constexpr unsigned kMost = 16;  // one thread puts together what the others read
+  unsigned threads = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
+  return std::clamp(threads, 1u, kMost);
+}
+
+// Feeds the document chunk by chunk. What it leaves waits for the next chunk; where one event is
+// longer than a chunk, for as much again, so that it is not gone over for every chunk.
+Reading read_chunks(ByteSource& source, DocumentReader& document, const ReadOptions& options,
+                    ProgressReporter& progress) {
   Reading reading;
-  std::vector<char> window(kWindowBytes);
-  std::size_t filled = 0;
-  bool last = false;
-  while (!last && !document.over()) {
+  std::string left;
+  std::size_t wanted = 0;  // bytes of `left` that are worth another look
+  ChunkReader chunks(source, threads_for_one(options), options.cancel);
+  while (const Chunk* chunk = chunks.next()) {
     if (cancelled(options)) {
       reading.cancelled = true;
       return reading;
     }
-    if (filled == window.size()) window.resize(window.size() * 2);
-    // Full windows, whatever a pipe gives at a time: what is not whole yet is gone over again.
-    while (!last && filled < window.size() && !cancelled(options)) {
-      std::size_t size = source.read(window.data() + filled, window.size() - filled);
-      last = size == 0;
-      filled += size;
+    progress.at(chunk->file_bytes);
+    // What follows the document says whether the archive was whole. Of what is none, nothing does.
+    if (document.refused()) break;
+    if (document.over()) continue;
+    if (left.empty() && chunk->clean && document.take_events(chunk->text(), chunk->events)) {
+      reading.json_bytes += chunk->size;
+      continue;
     }
-    const char* end = window.data() + filled;
-    const char* rest = document.take(window.data(), end, last);
-    std::size_t left = static_cast<std::size_t>(end - rest);
-    reading.json_bytes += filled - left;
-    if (left > 0 && rest != window.data()) std::memmove(window.data(), rest, left);
-    filled = left;
-    progress.at(source.file_bytes());
-  }
-  // What follows the document says whether the archive was whole. Of what is none, nothing does.
-  while (!last && !document.refused() && !cancelled(options)) {
-    last = source.read(window.data(), window.size()) == 0;
+    std::string_view text = chunk->text();
+    if (!left.empty()) {
+      left.append(text);
+      if (left.size() < wanted && !chunk->last) continue;
+      text = left;
+    }
+    const char* end = text.data() + text.size();
+    const char* rest = document.take(text.data(), end, chunk->last);
+    auto size = static_cast<std::size_t>(end - rest);
+    reading.json_bytes += text.size() - size;
+    wanted = rest == text.data() ? 2 * size : 0;
+    left = std::string(rest, size);
   }
   return reading;
 }
@@ -142,7 +152,7 @@ Result<Trace> read_source(ByteSource& source, const std::string& name, const Rea
                           ProgressReporter& progress) {
   TraceBuilder builder(std::make_shared<Spill>(options.memory_bytes));
   DocumentReader document(builder);
-  Reading reading = read_windows(source, document, options, progress);
+  Reading reading = read_chunks(source, document, options, progress);
   if (reading.cancelled || cancelled(options)) {
     return fail(ErrorCode::io, fmt::format("{}: reading was cancelled", name));
   }

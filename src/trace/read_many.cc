@@ -126,9 +126,11 @@ void read_files(const std::vector<ListedFile>& files, const ReadOptions& options
                 const std::function<void(std::size_t, const ReadOptions&)>& read) {
   SharedProgress progress(files, options);
   std::atomic<std::size_t> next{0};
+  unsigned all = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
   auto work = [&] {
     for (std::size_t i = next++; i < files.size(); i = next++) {
       ReadOptions each = options;
+      each.threads = std::max(1u, all / threads);  // a file alone has them all
       if (options.progress) {
         each.progress = [&progress, i](const ReadProgress& at) { progress.at(i, at.bytes_done); };
       }
