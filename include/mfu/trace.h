@@ -120,9 +120,10 @@ class Traces {
 
 // Reads JSON files (array or object form), plain or compressed by gzip or zstd. "-" is standard
 // input; a directory stands for the *.json, *.json.gz and *.json.zst in it. Several files are read
-// in parallel. A truncated or partly malformed file is read as far as possible, and its coverage
-// says so. Fails with `io` or `not_found` if a file cannot be read, and with `malformed` if it is
-// not a trace or holds no event.
+// in parallel, and a long one by all threads; the result is the same. A truncated or partly
+// malformed file is read as far as possible, and its coverage says so. Fails with `io` or
+// `not_found` if a file cannot be read, and with `malformed` if it is not a trace or holds no
+// event.
 Result<Traces> read_traces(const std::vector<std::string>& paths, const ReadOptions& options = {});
 
 // Writes a trace as gzip, with each of the `hidden` texts replaced by "[hidden]". If it fails, no
