@@ -1,6 +1,6 @@
 """What more cores do for one trace: wall and CPU seconds of `mfu explain`, by turns in one run.
 
-    python3 bench/trace_cores.py TRACE.json[.gz] [--mfu build/release/mfu] [--before PARENT/build/release/mfu] [--rounds 9]
+    python3 bench/trace_cores.py TRACE.json[.gz] [--mfu MFU] [--before PARENT/build/release/mfu] [--rounds 9]
 
 One core is `taskset -c 0`, all cores is the same command without it; --before is another build, such as the one of the
 commit before. A machine that is busy tells little here: the line at the end says how many cores were really had. Large

@@ -3,7 +3,8 @@
 `mfu run` reaches its programs through PYTHONPATH. This file reaches those that ignore it (`python -E`, `-I`),
 replaced it or lost their whole environment (`env -i`, ssh-like launchers): such a process is one of `mfu run` if the
 environment still says so, or if the launcher is among its ancestors. A launcher's folder of counters has its pid in
-its name, so that where nobody of this user runs `mfu run` the look costs one system call.
+its name, so that where nobody of this user runs `mfu run` the look costs one system call. Such a folder stays where a
+launcher was killed, and pids are given out again: when the process began must agree, too.
 """
 
 import os
@@ -11,19 +12,26 @@ import sys
 
 
 def _ancestors():
-    """Pids of this process's ancestors, the parent first."""
+    """(pid, when it began in ticks since boot) of this process's ancestors, the parent first."""
     pid = os.getppid()
     for _ in range(64):
-        if pid <= 1:
+        if pid < 1:
             return
-        yield pid
         with open("/proc/%d/stat" % pid, "rb") as file:
             # The name in parentheses may hold anything, also blanks and parentheses: count from its end.
-            pid = int(file.read().rpartition(b")")[2].split()[1])
+            fields = file.read().rpartition(b")")[2].split()
+        yield pid, os.fsdecode(fields[19])
+        pid = int(fields[1])
 
 
-def _folder_of_launcher():
-    """The folder of counters of the `mfu run` above this process, or None."""
+def _entries(folder):
+    with open(os.path.join(folder, "environment"), "rb") as file:
+        entries = os.fsdecode(file.read()).split("\0")
+    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+
+
+def _values_of_launcher():
+    """What the `mfu run` above this process set; None where there is none."""
     for base in ("/dev/shm", "/tmp"):
         mine = "%s/mfu-%d" % (base, os.getuid())
         try:
@@ -37,11 +45,15 @@ def _folder_of_launcher():
         for name in runs:  # DATE-TIME-PID-NUMBER
             parts = name.split("-")
             if len(parts) == 4 and parts[2].isdigit():
-                launchers[int(parts[2])] = os.path.join(mine, name)
-        if launchers:
-            for pid in _ancestors():
-                if pid in launchers:
-                    return launchers[pid]
+                launchers.setdefault(int(parts[2]), []).append(os.path.join(mine, name))
+        for pid, began in _ancestors() if launchers else ():
+            for folder in launchers.get(pid, ()):
+                try:
+                    values = _entries(folder)
+                except OSError:
+                    continue
+                if values.get("MFU_LAUNCHER_START") == began:
+                    return values
     return None
 
 
@@ -50,12 +62,7 @@ def _values():
     if os.environ.get("MFU_REGION_DIR"):
         # else: an older launcher's, which comes by itself
         return dict(os.environ) if os.environ.get("MFU_INJECT_DIR") else None
-    folder = _folder_of_launcher()
-    if folder is None:
-        return None
-    with open(os.path.join(folder, "environment"), "rb") as file:
-        entries = os.fsdecode(file.read()).split("\0")
-    return dict(entry.split("=", 1) for entry in entries if "=" in entry)
+    return _values_of_launcher()
 
 
 def _begin():

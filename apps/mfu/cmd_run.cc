@@ -96,6 +96,8 @@ Environment environment_of(const RunPlaces& places, const RunOptions& options,
   // ancestors (python/_openmfu_start.py).
   std::ofstream file(places.region_folder + "/environment", std::ios::binary);
   for (const auto& [name, value] : environment) file << name << '=' << value << '\0';
+  // The folder outlives a launcher that is killed, and the kernel gives pids out again.
+  file << "MFU_LAUNCHER_START=" << places.start_ticks << '\0';
   return environment;
 }
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from toolchain import ROOT, observer_flags, observer_link_flags, tool
@@ -97,20 +98,17 @@ def plain_objects(machine, root, abi, folder):
 
 
 def build_one(torch, abi, machine, root, plain, output):
-    """libmfu_torch.so for that torch, from one source that includes the others: its headers are read once."""
+    """libmfu_torch.so for that torch."""
     output.mkdir(parents=True, exist_ok=True)
-    unity = output / "unity.cc"
-    unity.write_text(
-        "".join(
-            f'#include "torch/{source.name}"\n' for source in observer.sources(ROOT) if source.parent.name == "torch"
-        )
-    )
     flags = [
         *observer_flags(machine, root, abi),
         f"-isystem{torch / 'include'}",
         f"-isystem{torch / 'include/torch/csrc/api/include'}",
     ]
-    run([*tool(machine), *flags, "-c", unity, "-o", output / "unity.o"])
+    sources = [source for source in observer.units(ROOT, output, 1) if source.parent.name in ("torch", output.name)]
+    objects = [output / f"{source.stem}.o" for source in sources]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda pair: run([*tool(machine), *flags, "-c", pair[0], "-o", pair[1]]), zip(sources, objects)))
     # The libraries of another ABI lack the names that have a string in them: they are found where that torch is loaded.
     link = (
         ["-Wl,-z,defs"]
@@ -123,7 +121,7 @@ def build_one(torch, abi, machine, root, plain, output):
             "-shared",
             "-o",
             output / "libmfu_torch.so",
-            output / "unity.o",
+            *objects,
             *plain,
             *observer_link_flags(machine, root),
             f"-L{torch / 'lib'}",
@@ -134,8 +132,8 @@ def build_one(torch, abi, machine, root, plain, output):
             "-ldl",
         ]
     )
-    for scrap in ("unity.cc", "unity.o"):
-        (output / scrap).unlink()
+    for scrap in (*objects, *(source for source in sources if source.parent == output)):
+        scrap.unlink()
     (output / "libmfu_torch.torch").write_text(f"{observer.torch_version(torch).split('+')[0]} abi{abi}\n")
 
 

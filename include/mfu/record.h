@@ -232,6 +232,7 @@ struct RunPlaces {
   std::string spare_folder{};      // MFU_REGION_SPARE: if a process cannot use region_folder
   std::string run{};               // MFU_RUN_ID
   std::uint32_t attempt = 0;       // MFU_ATTEMPT: how often the run was started again
+  std::uint64_t start_ticks = 0;   // when this launcher began: with its pid, one process for good
   // Region folders of launchers that were killed on this machine. Their counts are copied too.
   std::vector<std::string> leftovers{};
 };

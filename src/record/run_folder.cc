@@ -219,6 +219,7 @@ Result<RunPlaces> create_run(const std::string& directory,
   places.spare_folder = create_spare_folder(folder_name, places.region_folder);
   Job job = job_of_environment();
   LaunchFile launch = launch_of(command, job);
+  places.start_ticks = launch.start_ticks;
   launch.region_folder = places.region_folder;
   launch.spare_folder = places.spare_folder;
   std::string name = name_of_command(command) + "-" + (job.id.empty() ? time_name() : job.id);

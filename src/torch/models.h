@@ -62,9 +62,15 @@ struct Found {
   bool is_new = false;  // or another one in the place of one that is gone: its name is not known
 };
 
-// A compiled graph's table may be known by its rows only.
+// A compiled graph's table may be known by its rows only: a number with a bit that no address of a
+// program has. How high addresses are says nothing: the heap of a Python that is not relocatable
+// (Debian's, Ubuntu's) begins low.
+inline constexpr std::uintptr_t kRowsOnly = std::uintptr_t{1} << 63;
+inline const void* known_by_rows(std::uint64_t rows) {
+  return reinterpret_cast<const void*>(rows | kRowsOnly);
+}
 inline bool is_storage(const void* weight) {
-  return reinterpret_cast<std::uintptr_t>(weight) > (std::uintptr_t{1} << 40);
+  return (reinterpret_cast<std::uintptr_t>(weight) & kRowsOnly) == 0;
 }
 
 class Models {

@@ -25,6 +25,7 @@
 #include "torch/late_copy.h"
 #include "torch/late_lengths.h"
 #include "torch/mask_later.h"
+#include "torch/models.h"
 #include "torch/passes.h"
 #include "torch/register.h"
 #include "torch/window.h"
@@ -417,8 +418,7 @@ void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uin
   Thread& thread = this_thread;
   std::uint32_t quiet = thread.quiet;
   thread.quiet = 0;
-  const void* known = table != 0 ? reinterpret_cast<const void*>(table)
-                                 : reinterpret_cast<const void*>(rows);  // else by its size
+  const void* known = table != 0 ? reinterpret_cast<const void*>(table) : known_by_rows(rows);
   count_lookup(thread, {.table = known, .rows = rows, .tokens = tokens, .sizes = {first, second}});
   thread.quiet = quiet;
 }

@@ -65,7 +65,8 @@ void ChunkCutter::next(Chunk& chunk, const std::atomic<bool>* cancel) {
 class ChunkReader::Parser {
  public:
   void parse(Chunk& chunk) {
-    chunk.clean = chunk.size < UINT32_MAX && read_events(chunk.text(), event_, layouts_, chunk.events);
+    chunk.clean =
+        chunk.size < UINT32_MAX && read_events(chunk.text(), event_, layouts_, chunk.events);
   }
 
  private:

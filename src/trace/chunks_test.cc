@@ -20,9 +20,11 @@ std::string some_events(std::size_t bytes, std::mt19937_64& random) {
         R"(  {{ "ph": "X", "cat": "cpu_op", "name": "aten::op{}", "pid": 7, "tid": {}, "ts": {}.125,
     "dur": 400.5, "args": {{"External id": {}, "Sequence number": {}, "Input Dims": [[{}, 4], []],
     "Input type": ["float", "Scalar"], "name": "no event begins here"}} }},
-  {{ "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 1, "ts": {}, "dur": 5,
+  {{ "ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 7, "tid": 1,
+    "ts": {}, "dur": 5,
     "args": {{"correlation": {}, "External id": {}}} }},
-  {{"ph": "X", "cat": "kernel", "name": "kernel_{}<{{\"}},  {{\"ph\">", "pid": 0, "tid": 7, "ts": {}, "dur": 300,
+  {{"ph": "X", "cat": "kernel", "name": "kernel_{}<{{\"}},  {{\"ph\">", "pid": 0, "tid": 7,
+    "ts": {}, "dur": 300,
     "args": {{"device": 0, "stream": 7, "correlation": {}, "grid": [1, 2, 3]}}}},
 )",
         random() % 200, 1 + random() % 3, at, i, i, random() % 64, at + 10, i, i, random() % 500,
@@ -50,10 +52,10 @@ std::string seen(const std::string& bytes, unsigned threads) {
   auto trace = read_trace_bytes(bytes, "t.json", options);
   if (!trace) return trace.error().message;
   const TraceCoverage& coverage = trace->coverage;
-  std::string all = fmt::format(
-      "{} {} {} {} {} {} {}\n", coverage.events, coverage.skipped_events, coverage.repaired_events,
-      coverage.json_bytes, coverage.truncated.value_or("whole"), coverage.truncated_at_byte,
-      fmt::join(coverage.notes, "; "));
+  std::string all = fmt::format("{} {} {} {} {} {} {}\n", coverage.events, coverage.skipped_events,
+                                coverage.repaired_events, coverage.json_bytes,
+                                coverage.truncated.value_or("whole"), coverage.truncated_at_byte,
+                                fmt::join(coverage.notes, "; "));
   for (std::uint32_t id = 0; id < trace->text_count(); ++id) all += trace->text(id);
   const DeviceEvents& device = trace->device;
   add(all, device.start_ns);

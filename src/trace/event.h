@@ -82,7 +82,7 @@ class EventText {
     seen_ = *from++;
     for (std::uint64_t left = seen_; left != 0; left &= left - 1) {
       values_[static_cast<std::size_t>(std::countr_zero(left))] = {base + (*from >> 32),
-                                                                    *from & UINT32_MAX};
+                                                                   *from & UINT32_MAX};
       ++from;
     }
     return from;

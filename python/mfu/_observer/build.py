@@ -53,6 +53,22 @@ def sources(root):
     return [path for path in found if path.name not in ("probe.cc", "recorded.cc", "formulas_file.cc")]
 
 
+# Its functions are flat (gnu::flatten): with the others in one unit, all of them would go into each.
+ALONE = "kernels_matmul.cc"
+
+
+def units(root, folder, groups):
+    """What to compile, the longest first. torch's headers take longer to read than our sources, so that these are read
+    in `groups` units, written into `folder`, which include them."""
+    found = sources(root)
+    ours = [path for path in found if path.parent.name == "torch" and path.name != ALONE]
+    made = [path for path in found if path.name == ALONE]
+    for number in range(max(1, min(groups, len(ours)))):
+        made.append(Path(folder) / f"unit{number}.cc")
+        made[-1].write_text("".join(f'#include "torch/{path.name}"\n' for path in ours[number::groups]))
+    return made + [path for path in found if path.parent.name != "torch"]
+
+
 def torch_folder():
     import importlib.util
 
@@ -206,24 +222,23 @@ def build(torch, output, say=lambda text: None):
             " be built for it"
         )
     make_folder(output.parent)
-    units, start, done = sources(root), time.monotonic(), 0
+    start, done, cores = time.monotonic(), 0, max(1, len(os.sched_getaffinity(0)))
     with tempfile.TemporaryDirectory(prefix="build-", dir=output.parent) as folder:
+        parts = units(root, folder, cores)
 
         def compile_one(index):
             nonlocal done
             made = f"{folder}/{index}.o"
-            run([*tool, *flags(torch, root), "-c", str(units[index]), "-o", made])
+            run([*tool, *flags(torch, root), "-c", str(parts[index]), "-o", made])
             done += 1
             say(
-                f"mfu: building the observer for torch {torch_version(torch)}, once: {done} of {len(units)},"
+                f"mfu: building the observer for torch {torch_version(torch)}, once: {done} of {len(parts)},"
                 f" {time.monotonic() - start:.0f} s"
             )
             return made
 
-        # The longest first: those that include torch's headers.
-        order = sorted(range(len(units)), key=lambda index: units[index].parent.name != "torch")
-        with ThreadPoolExecutor(max_workers=max(1, len(os.sched_getaffinity(0)))) as pool:
-            made = list(pool.map(compile_one, order))
+        with ThreadPoolExecutor(max_workers=cores) as pool:
+            made = list(pool.map(compile_one, range(len(parts))))
         library = f"{folder}/{NAME}"
         run(
             [

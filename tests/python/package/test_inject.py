@@ -314,8 +314,10 @@ def test_another_package_called_mfu_is_left_alone(place):
     assert done.stdout == "theirs\n" and told(place) == ["torch", "started"]
 
 
-@pytest.mark.parametrize("python", OLD, ids=lambda path: path.split("/")[-3])
+@pytest.mark.parametrize("python", OLD or [""], ids=lambda path: path.split("/")[-3] if path else "none")
 def test_any_python_a_program_calls_starts_as_ever(place, python):
+    if not python:
+        pytest.skip("another Python is not at hand")
     mine = place / "mine"
     mine.mkdir()
     (mine / "sitecustomize.py").write_text("VALUE = 7\n")

@@ -26,13 +26,10 @@ def environment(tmp_path_factory):
     """(the wheel, the python of a fresh environment that has it)."""
     folder = tmp_path_factory.mktemp("wheel")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MFU_"))}
-    settings = [
-        "-C",
-        f"build-dir={folder / 'build'}",
-        "-C",
-        f"cmake.define.MFU_PREBUILT={ROOT / 'build' / 'release'}",
-        "-C",
-        "build.targets=all",
+    settings = [  # -C is not known to the pip of Debian 12
+        f"--config-settings=build-dir={folder / 'build'}",
+        f"--config-settings=cmake.define.MFU_PREBUILT={ROOT / 'build' / 'release'}",
+        "--config-settings=build.targets=all",
     ]
     if os.environ.get("MFU_TEST_WHEEL") == "full":
         settings = []

@@ -172,6 +172,32 @@ def test_outside_of_mfu_run_the_package_does_nothing(tmp_path):
         beside.wait()
 
 
+def test_a_pid_that_a_killed_launcher_had_makes_no_launcher(tmp_path):
+    """Its folder of counters is still there, and this process has its pid now."""
+    folder = Path(f"/dev/shm/mfu-{os.getuid()}") / f"20200101-000000-{os.getpid()}-123456789"
+    region = tmp_path / "regions"
+    region.mkdir()
+    inject = ROOT / "python" / "mfu" / "_inject"
+    folder.parent.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir()
+    began = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    ask = "import sys, torch; print(hasattr(sys, '_mfu_begun'))"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MFU_")}
+    try:
+        for start, expected in ((int(began) + 1, "False"), (int(began), "True")):
+            entries = {
+                "MFU_REGION_DIR": region,
+                "MFU_RUN_DIR": tmp_path,
+                "MFU_INJECT_DIR": inject,
+                "MFU_LAUNCHER_START": start,
+            }
+            (folder / "environment").write_text("".join(f"{name}={value}\0" for name, value in entries.items()))
+            done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, env=clean)
+            assert done.stdout.strip() == expected
+    finally:
+        shutil.rmtree(folder)
+
+
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no compiler is at hand")
 def test_a_program_on_libtorch_is_told_to_preload(tmp_path):
     program = tmp_path / "program"
