@@ -56,7 +56,7 @@ function drawHeadline(rank) {
       rank.mfu === null ? null : element("span", { class: "label" }, ` MFU · ${rating(rank.mfu)}`)),
     rank.hfu === null ? null : fact("HFU", percent(rank.hfu)),
     fact("device", device.name || "unknown"),
-    device.peak_flop_per_s ? fact("peak", `${rate(device.peak_flop_per_s)} ${device.dtype || ""}`) : fact("peak", "not known: pass --device or --peak"),
+    device.peak_flop_per_s ? fact("peak", `${rate(device.peak_flop_per_s)} ${device.dtype || ""}`) : fact("peak", "not known: the notes say what to give"),
     fact("window", `${time(rank.window.duration_ns)}, ${rank.window.policy}${rank.window.steps ? `, ${rank.window.steps} steps` : ""}`));
   const parts = [box];
   const faster = (rank.note_codes || []).findIndex((note) => note.code === "faster_than_peak");
@@ -137,12 +137,16 @@ function drawTable(where, columns, rows, sortBy) {
   fill();
 }
 
+// A rate above the peak says why: text and JSON do too.
+const aboveWhy = { fewer_multiplications: "multiplies less", contradiction: "cannot be" };
+const ofPeak = (value, row) => value === null || value === undefined ? "" : (row.above_peak ? `${aboveWhy[row.above_peak]}: ` : "") + percent(value);
+
 function drawTables(rank) {
   const shapes = (value) => typeof value === "string" ? value : JSON.stringify(value);
   const whole = rank.window.duration_ns || 1;
   const share = (row) => ({ ...row, share: row.duration_ns / whole });
   drawTable("operators", [["operator", "name", "name"], ["shapes", "shapes", "name", shapes], ["type", "dtype", ""], ["calls", "calls", "number", count], ["time", "duration_ns", "number", time],
-    ["of window", "share", "number", (value) => percent(value)], ["FLOP", "flop", "number", flop], ["rate", "flop_per_s", "number", rate], ["of peak", "peak_fraction", "number", (value) => value === null || value === undefined ? "" : percent(value)]], rank.operators.map(share), "duration_ns");
+    ["of window", "share", "number", (value) => percent(value)], ["FLOP", "flop", "number", flop], ["rate", "flop_per_s", "number", rate], ["of peak", "peak_fraction", "number", ofPeak]], rank.operators.map(share), "duration_ns");
   drawTable("kernels", [["kernel", "name", "name"], ["kind", "kind", ""], ["calls", "calls", "number", count], ["time", "duration_ns", "number", time], ["of window", "share", "number", (value) => percent(value)]], rank.kernels.map(share), "duration_ns");
 }
 
