@@ -70,34 +70,10 @@ class Model:
         """A decoder by its shape alone. 0: not given (kv_heads: heads; head_dim: hidden / heads; ffn: 4 hidden)."""
         if mlp not in ("gated", "plain"):
             raise InvalidArgument(f"mlp {mlp!r}: gated or plain was expected")
-        _check_whole(
-            layers=layers,
-            hidden=hidden,
-            heads=heads,
-            kv_heads=kv_heads,
-            head_dim=head_dim,
-            ffn=ffn,
-            vocab=vocab,
-            experts=experts,
-            experts_per_token=experts_per_token,
-        )
-        model = cls.__new__(cls)
-        model._recipe = (
-            "of_shape",
-            layers,
-            hidden,
-            heads,
-            kv_heads,
-            head_dim,
-            ffn,
-            vocab,
-            experts,
-            experts_per_token,
-            mlp == "gated",
-            tied,
-        )
-        model._make()
-        return model
+        sizes = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
+                 "ffn": ffn, "vocab": vocab, "experts": experts, "experts_per_token": experts_per_token}
+        _check_whole(**sizes)
+        return _again("of_shape", *sizes.values(), mlp == "gated", tied)
 
     def _make(self) -> None:
         kind, *arguments = self._recipe
@@ -183,37 +159,20 @@ def _model(source: ModelLike) -> Model:
     return source if isinstance(source, Model) else Model(source)
 
 
-def _step(
-    phase: str,
-    batch: int,
-    seq: Optional[int],
-    context: int,
-    encoder_seq: int,
-    lengths: Optional[Sequence[int]],
-    images: int,
-    image_grid: Optional[Sequence[int]],
-    recompute: str,
-    mla: str,
-    mtp: bool,
-) -> _core.Step:
-    _check_whole(batch=batch, seq=seq, context=context, encoder_seq=encoder_seq, images=images)
+_STEP = "phase batch seq context encoder_seq lengths images image_grid recompute mla mtp".split()
+
+
+def _step(given: Dict[str, Any]) -> _core.Step:
+    """The step that the arguments of a function describe."""
+    about = {name: given[name] for name in _STEP}
+    _check_whole(**{name: about[name] for name in ("batch", "seq", "context", "encoder_seq", "images")})
     try:
-        return _core.Step(
-            phase,
-            batch,
-            seq,
-            context,
-            encoder_seq,
-            None if lengths is None else list(lengths),
-            images,
-            None if image_grid is None else list(image_grid),
-            recompute,
-            mla,
-            mtp,
-        )
+        for name in ("lengths", "image_grid"):
+            about[name] = None if about[name] is None else list(about[name])
+        return _core.Step(*about.values())
     except TypeError:
         raise InvalidArgument(
-            f"lengths={lengths!r}, image_grid={image_grid!r}: whole numbers from 0 on were expected"
+            f"lengths={given['lengths']!r}, image_grid={given['image_grid']!r}: whole numbers from 0 on were expected"
         ) from None
 
 
@@ -276,8 +235,9 @@ def flops(
     The answer has the keys of `mfu flops --json`: answer.model_flop, answer.flop_by_part["mlp"],
     answer.model.parameters_total, …
     """
+    step = _step(locals())
     adapters, patterns = _trained(lora, frozen)
-    step = _step(phase, batch, seq, context, encoder_seq, lengths, images, image_grid, recompute, mla, mtp)
+    against: Tuple[Any, ...] = (device, dtype, peak, catalog, step_seconds, tokens_per_second, devices)
     _check_whole(frames=frames)
     pictured = bool(image or latent or frames)
     if isinstance(model, Model):
@@ -291,42 +251,11 @@ def flops(
             for what, given in (("lora", lora), ("frozen", patterns), ("tree", tree), ("params", params)):
                 if given:
                     raise InvalidArgument(f"{what} is not known for a model that is counted by its class")
-            text = _core.class_flops(
-                source,
-                "",
-                [],
-                step,
-                convention,
-                image,
-                latent,
-                frames,
-                python or sys.executable,
-                device,
-                dtype,
-                peak,
-                catalog,
-                step_seconds,
-                tokens_per_second,
-                devices,
-            )
+            interpreter = python or sys.executable
+            text = _core.class_flops(source, "", [], step, convention, image, latent, frames, interpreter, *against)
             counted: NeedAnswer = parse(text, NeedAnswer)
             return counted
-    text = _core.flops(
-        _model(model)._spec,
-        step,
-        convention,
-        adapters,
-        patterns,
-        params,
-        tree,
-        device,
-        dtype,
-        peak,
-        catalog,
-        step_seconds,
-        tokens_per_second,
-        devices,
-    )
+    text = _core.flops(_model(model)._spec, step, convention, adapters, patterns, params, tree, *against)
     answer: NeedAnswer = parse(text, NeedAnswer)
     return answer
 
@@ -351,8 +280,8 @@ def convert(
 ) -> ConversionAnswer:
     """An MFU counted by one convention in another's terms, for a model and step: convert(0.452, "config.json",
     to="megatron").mfu_to."""
-    step = _step(phase, batch, seq, context, encoder_seq, lengths, images, image_grid, recompute, mla, mtp)
-    answer: ConversionAnswer = parse(_core.convert(_model(model)._spec, step, mfu, from_, to), ConversionAnswer)
+    spec, step = _model(model)._spec, _step(locals())
+    answer: ConversionAnswer = parse(_core.convert(spec, step, mfu, from_, to), ConversionAnswer)
     return answer
 
 

@@ -12,8 +12,8 @@ namespace mfu {
 
 // How a command ended.
 struct RunEnd {
-  int status = 0;             // exit status; 128 + n if signal n ended it
-  std::optional<int> signal;  // the signal that ended it
+  int status = 0;               // exit status; 128 + n if signal n ended it
+  std::optional<int> signal{};  // the signal that ended it
 };
 
 // Copies what the processes of this machine count from memory to the run directory. It runs in a

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "mfu/sink.h"
+#include "sinks/table.h"
 
 namespace mfu {
 

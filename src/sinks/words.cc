@@ -127,7 +127,11 @@ std::string in_voice(std::string_view text, Voice voice) {
     std::size_t command = command_before(text, at);
     if (!begins || name.empty() || name[0] == '-' || command != std::string_view::npos) {
       std::string_view same = text.substr(0, end), known;
-      if (command != std::string_view::npos) known = sentence_of("python", same.substr(command));
+      if (command != std::string_view::npos) {
+        std::string typed(same.substr(command));
+        std::replace(typed.begin(), typed.end(), ' ', '_');
+        known = sentence_of("python", typed);
+      }
       spoken += known.empty() ? same : same.substr(0, command);
       spoken += known;
       text.remove_prefix(end);
