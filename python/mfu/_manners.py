@@ -1,5 +1,8 @@
 """Warnings that never raise, and exceptions that belong to the program and must pass through our code."""
 
+import errno
+import fcntl
+import os
 import signal
 import sys
 import threading
@@ -27,9 +30,23 @@ def said(error: BaseException) -> str:
         return type(error).__name__
 
 
+def _heard() -> bool:
+    """Whether standard error can be written to. What is written to one that is closed stays in its buffer, and Python
+    then ends with status 120."""
+    try:
+        return fcntl.fcntl(sys.stderr.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except OSError as error:
+        return error.errno != errno.EBADF
+    except Exception as error:  # a stand-in for it, as notebooks have
+        let_through(error)
+    return True
+
+
 def tell(message: str, level: int = 3) -> None:
     """Warns. It never raises, whatever the warning filters and standard error are."""
     try:
+        if not _heard():
+            return
         warnings.warn(message, RuntimeWarning, stacklevel=level)
     except Exception as error:  # made an error by a filter, or standard error is closed
         let_through(error)
