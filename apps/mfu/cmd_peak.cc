@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "commands.h"
+#include "model_options.h"
 #include "progress.h"
 
 namespace mfu::app {

@@ -128,7 +128,7 @@ std::string need_json(const ModelSpec& model, const Step& step, const std::strin
 }
 
 // The class of a config: at a path, or given as JSON with a name.
-ConfigText config_text(const std::string& path, std::string json, std::string name) {
+ConfigText config_text(const std::string& path, std::string json, const std::string& name) {
   if (!path.empty()) return value_or_raise(read_config_text(path));
   return {name, name, std::move(json)};
 }

@@ -23,8 +23,8 @@ std::vector<std::string> words_of(const ComparisonReport& report,
   std::vector<std::string> words;
   for (std::size_t i : rows) {
     const ComparisonRow& row = report.rows[i];
-    words.push_back(fmt::format("{}: {:.3f} ms → {:.3f} ms", row.name, row.before_ns.value * 1e-6,
-                                row.after_ns.value * 1e-6));
+    words.push_back(fmt::format("{}: {} → {}", row.name, duration_text(row.before_ns.value),
+                                duration_text(row.after_ns.value)));
   }
   return words;
 }
