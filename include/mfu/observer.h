@@ -109,13 +109,16 @@ void mfu_observer_accumulate(int leaves);
 // asks whether a module runs the pass that began; only then name_model() is called.
 void mfu_observer_models(void (*seen)(uint32_t model));
 // `same` is called where a model's first weight is used again. It returns 1 if the module's call
-// that it saw last still runs; otherwise it returns 0 and remembers the call that runs now.
+// that it saw last still runs, and 2 if no module runs; otherwise it returns 0 and remembers the
+// call that runs now.
 void mfu_observer_calls(int (*same)(void));
-// The answer to `seen`: the class (NULL: keep the name) and whether it is in training mode now.
+// The answer to `seen`: the class (NULL: keep the name) and its mode: 1 in training mode, plus 2 if
+// it has parameters and none of them is trained.
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
 // `owns` is called when a pass has made its logits and something else runs. It answers whether the
 // outermost module that runs in this thread is that model, or owns the embedding table whose
-// storage (c10::StorageImpl) this is.
+// storage (c10::StorageImpl) this is. With 0xFFFF it is called where a pass begins with a batched
+// product, and answers only whether that module owns the storage.
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table));
 // Says that two numbers belong to one module, such as an encoder and its decoder. Passes without
 // grad are then booked under the other number.

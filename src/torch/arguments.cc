@@ -19,7 +19,7 @@ constexpr std::int64_t kMostContent = 64;
 }  // namespace
 
 void Arguments::push(const Argument& argument) {
-  if (count_ < items_.size()) items_[count_++] = argument;
+  if (count_ < kItems) new (room_for_items_ + count_++ * sizeof(Argument)) Argument(argument);
 }
 
 std::span<std::int64_t> Arguments::take(std::size_t count) {
@@ -198,7 +198,8 @@ void Watched::count_unknown(Thread& thread, std::string_view reason) noexcept {
 }
 
 // What attention and recurrent layers say of the pass they are in.
-void note_kind(Thread& thread, const Operator& row, const Arguments& given) noexcept {
+void note_kind(Thread& thread, const Operator& row, const Arguments& given,
+               const at::Tensor* mask) noexcept {
   std::span<const Argument> arguments = given.view();
   auto sizes = [&](std::size_t i) {
     bool tensor = i < arguments.size() && arguments[i].kind == Argument::Kind::tensor;
@@ -210,11 +211,7 @@ void note_kind(Thread& thread, const Operator& row, const Arguments& given) noex
     if (query.size() != 4 || key.size() != 4) return;
     note_attention(thread,
                    {.batch = size(query[0]), .queries = size(query[2]), .keys = size(key[2])});
-    std::optional<std::size_t> place = mask_argument(row, arguments.size());
-    const at::Tensor* mask = place ? given.tensor(*place) : nullptr;
-    if (mask != nullptr && mask->defined()) {
-      note_mask(thread, *mask, size(query[0]), size(key[2]));
-    }
+    if (mask != nullptr) note_mask(thread, *mask, size(query[0]), size(key[2]));
   } else if (row.kind == OperatorKind::recurrent) {
     // The hidden state is [layers, batch, width], of one layer [batch, width], whatever the order
     // of the input's axes.
@@ -301,8 +298,9 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
   if (layer && arguments.tensor(1) != nullptr) {
     weight = arguments.tensor(1)->unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
   }
-  const at::Tensor* mask =
+  const at::Tensor* given =
       row->kind == OperatorKind::attention ? mask_of(*row, arguments) : nullptr;
+  const at::Tensor* mask = given;
   if (mask != nullptr && is_run_again(thread)) mask = nullptr;  // none of it is needed
   bool later = mask != nullptr && !mask->is_cpu() && thread.aside == Thread::Aside::no &&
                can_read_later(*mask);
@@ -317,8 +315,10 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
                       .weight = weight,
                       .parameter = weight != nullptr ? arguments.tensor(1) : nullptr});
   if (later) count_masked(thread, *mask, number(), *cost, arguments.device());
-  note_kind(thread, *row, arguments);
-  note_operands(thread, *row, arguments, {cost->model_flop.low(), cost->hardware_flop.low()});
+  if (thread.pass == Pass::backward || thread.open.id == 0) return;
+  note_kind(thread, *row, arguments, given);
+  note_operands(thread, *row, arguments,
+                {cost->model_flop.low(), cost->hardware_flop.low(), given});
 }
 
 unsigned type_id_of(ElementType type) noexcept {

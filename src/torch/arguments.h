@@ -7,10 +7,13 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <new>
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "mfu/ops.h"
 #include "torch/thread.h"
@@ -23,7 +26,7 @@ class Arguments {
   Arguments(const Arguments&) = delete;
   Arguments& operator=(const Arguments&) = delete;
 
-  std::span<const Argument> view() const { return {items_.data(), count_}; }
+  std::span<const Argument> view() const { return {items(), count_}; }
   // Of the first tensor; 0: none.
   std::int64_t leading() const { return leading_; }
   std::int16_t device() const { return device_; }  // as count.h takes it; -1: none
@@ -61,8 +64,14 @@ class Arguments {
   void add_list(const c10::IValue& value);
 
   static Argument tensor_argument(const at::Tensor& tensor);
+  const Argument* items() const {
+    return std::launder(reinterpret_cast<const Argument*>(room_for_items_));
+  }
 
-  std::array<Argument, 32> items_;
+  // Made where one is added: to make all of them for each call costs more than to read the call.
+  static constexpr std::size_t kItems = 32;
+  static_assert(std::is_trivially_destructible_v<Argument>);
+  alignas(Argument) std::byte room_for_items_[kItems * sizeof(Argument)];
   Argument result_;
   std::size_t count_ = 0;
   std::int64_t leading_ = 0;

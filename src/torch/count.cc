@@ -30,7 +30,9 @@ bool runs_again() noexcept {
   return create_graph == 0;
 }
 
-void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept {
+void change_pass(Thread& thread, Pass pass, int task, const Call& given) noexcept {
+  Call call = given;
+  if (call.batched && pass != Pass::backward && !is_weight(thread, call)) call.weight = nullptr;
   std::uint64_t now_epoch = epoch.load(std::memory_order_relaxed);
   if (thread.optimizing != 0) thread.closure = true;
   if (pass == Pass::backward) {
@@ -54,13 +56,12 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept
       // A custom Function is one node, and one pass, however often it calls the model.
       if (call.offset != thread.open.first_offset || thread.recorded != 0) return;
       // A recurrent cell's loop, or a long rollout: passes without end would cost too much.
-      constexpr std::uint32_t kMostPasses = 256;
+      constexpr std::uint32_t kMostPasses = 1 << 16;
       bool one_operator = thread.calls - thread.open.start_calls <= 1;
-      if (one_operator || ++thread.passes_of_epoch > kMostPasses) {
-        thread.open.first_weight = nullptr;
-        return;
-      }
-      if (is_same_call(thread.open)) {
+      bool many = ++thread.passes_of_epoch > kMostPasses;
+      CallSeen seen = many ? CallSeen::same : see_call(thread.open);
+      // One product again and again, outside of modules: a recurrence by hand.
+      if (seen == CallSeen::same || (one_operator && seen == CallSeen::nobodys)) {
         thread.open.first_weight = nullptr;  // nor are the next ones asked for
         return;
       }
@@ -79,7 +80,10 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept
 void note_first(Thread& thread, const Call& call) noexcept {
   OpenPass& open = thread.open;
   if (call.small) return;
-  auto leading = static_cast<std::uint64_t>(call.leading > 0 ? call.leading : 0);
+  // Of an ensemble each member sees the same samples.
+  bool stacked = call.batched && call.weight == open.first_weight;
+  std::int64_t first = stacked ? call.rows : call.leading;
+  auto leading = static_cast<std::uint64_t>(first > 0 ? first : 0);
   if (open.leading == 0) open.leading = leading;
   if (call.batched) return;
   if (open.rows != 0) {
@@ -117,20 +121,25 @@ void note_attention(Thread& thread, const Attended& attended) noexcept {
 void note_batched(Thread& thread, const Batched& product) noexcept {
   OpenPass& open = thread.open;
   if (open.id == 0 || thread.pass == Pass::backward) return;
-  const Lookup& tokens = open.lookups[0];
+  const Lookup& tokens = sequences_of(open);
   bool first = tokens.sizes[0] == product.queries, second = tokens.sizes[1] == product.queries;
+  // Only the last positions of a sequence go on to the layers (x-transformers' cache).
+  bool alike = open.next_rows == 0 || open.next_rows == open.rows;
+  bool last =
+      tokens.sizes[1] > product.queries && alike && open.rows == tokens.sizes[0] * product.queries;
   // Experts that are one batch of matrices.
   if (product.right->requires_grad() && product.right->is_leaf()) {
     open.bytes.weight_read += product.batch * product.inner * product.keys * product.element_bytes;
     open.outer = 0;
     return;
   }
-  if (open.lookup_count == 0 || (!first && !second)) {
+  if (open.lookup_count == 0 || (!first && !second && !last)) {
     open.outer = 0;
     return;
   }
   if (open.outer == product.inner && product.inner != 0) {
-    std::uint64_t batch = second || tokens.sizes[1] == 0 ? tokens.sizes[0] : tokens.sizes[1];
+    bool leads = second || last || tokens.sizes[1] == 0;
+    std::uint64_t batch = leads ? tokens.sizes[0] : tokens.sizes[1];
     note_attention(thread, {.batch = batch, .queries = product.queries, .keys = product.inner});
     if (open.used_keys == 0 && open.scored_keys == product.inner) {
       open.used_keys = open.scored_longest;

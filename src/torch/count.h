@@ -34,8 +34,11 @@ struct Call {
   const void* weight = nullptr;           // its storage
   std::int64_t offset = 0;                // in it
   const at::Tensor* parameter = nullptr;  // the operand itself, or a view of it
-  bool batched = false;                   // many small products: its leading dimension is no row
-  bool small = false;  // of vectors: without grad it begins no pass (spectral norm)
+  // Many small products: its leading dimension is no row, and its operand a weight only where a
+  // module owns it.
+  bool batched = false;
+  std::int64_t rows = 0;  // of each of the small products
+  bool small = false;     // of vectors: without grad it begins no pass (spectral norm)
 };
 inline void count_call(Thread& thread, const Call& call) noexcept;
 
@@ -114,8 +117,8 @@ inline bool enter(Thread& thread, const Call& call) noexcept {
   bool recorded = grad || thread.recorded != 0;
   if (!recorded && (thread.optimizing != 0 || call.small)) return thread.recomputing != 0;
   Pass pass = recorded ? Pass::recorded : Pass::plain;
-  bool again =
-      call.weight != nullptr && (call.weight == thread.open.first_weight || thread.open.headed);
+  bool again = call.weight != nullptr &&
+               (call.weight == thread.open.first_weight || (!call.batched && thread.open.headed));
   if (pass != thread.pass || again || thread.epoch_seen != epoch.load(std::memory_order_relaxed))
       [[unlikely]] {
     change_pass(thread, pass, -1, call);

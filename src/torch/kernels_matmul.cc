@@ -86,11 +86,11 @@ struct Product {
                         .bytes = elements * width,
                         .leading = a[0],
                         .device = number_of(left.device()),
-                        .weight = batched || small ? nullptr
-                                                   : weight.unsafe_storage().unsafeGetStorageImpl(),
+                        .weight = small ? nullptr : weight.unsafe_storage().unsafeGetStorageImpl(),
                         .offset = weight.storage_offset(),
                         .parameter = &right,
                         .batched = batched,
+                        .rows = batched ? a[1] : 0,
                         .small = small});
     if constexpr (batched) {
       note_batched(thread, {.batch = product<1>(a),

@@ -18,20 +18,24 @@ at::Tensor base_of(const at::Tensor& tensor) {
 }
 
 // The parameter that a weight was made from: cast by autocast, normalized, or the weight itself.
-at::Tensor leaf_of(const at::Tensor& tensor) {
-  constexpr int kFarthest = 8;
+struct Leaf {
+  at::Tensor parameter;
+  std::uint32_t distance = 0;  // operators in between
+};
+Leaf leaf_of(const at::Tensor& tensor) {
+  constexpr std::uint32_t kFarthest = 8;
   at::Tensor base = base_of(tensor);
-  if (base.is_inference() || base.is_leaf()) return base;
+  if (base.is_inference() || base.is_leaf()) return {base};
   const auto& made = base.grad_fn();  // keeps the nodes before it
   torch::autograd::Node* node = made.get();
-  for (int i = 0; i < kFarthest && node != nullptr; ++i) {
+  for (std::uint32_t i = 0; i < kFarthest && node != nullptr; ++i) {
     if (auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
-      return leaf->variable;
+      return {leaf->variable, i};
     }
     if (node->num_outputs() == 0) break;
     node = node->next_edge(0).function.get();
   }
-  return base;
+  return {base};
 }
 
 constexpr std::int64_t kNoGradient = std::int64_t{1} << 62;  // its versions say nothing
@@ -55,7 +59,9 @@ std::uint64_t values_of(const at::Tensor& tensor) {
   return sum | 1;
 }
 
-void keep_watch(Watch& watch, const at::Tensor& parameter) {
+void keep_watch(Watch& watch, const Leaf& leaf) {
+  const at::Tensor& parameter = leaf.parameter;
+  watch.distance = leaf.distance;
   watch.parameter = c10::weak_intrusive_ptr<c10::TensorImpl>(parameter.getIntrusivePtr());
   watch.version = parameter.is_inference() ? 0 : parameter._version();
   watch.values = 0;
@@ -123,7 +129,10 @@ Model* Models::known(const FirstWeight& weight) {
     bool dead = is_gone(each);
     if (!dead && each.storage == weight.storage && each.offset == weight.offset) return &each;
     bool alike = dead && sizes[0] != 0 && std::equal(sizes, sizes + 2, each.sizes);
-    if (alike && gone == nullptr) gone = &each;
+    // Of several that are gone it is the one that got gradients.
+    bool given = each.functional != 0 || each.backwards != 0;
+    bool better = gone == nullptr || (given && gone->functional == 0 && gone->backwards == 0);
+    if (alike && better) gone = &each;
   }
   return gone;
 }
@@ -143,14 +152,15 @@ void Models::keep(Model& model, const FirstWeight& weight) {
   }
   keep_watch(model.first, leaf_of(*weight.parameter));
   if (c10::intrusive_ptr<c10::TensorImpl> dense = model.dense.parameter.lock()) {
-    keep_watch(model.dense, at::Tensor(std::move(dense)));
+    keep_watch(model.dense, {at::Tensor(std::move(dense))});
   }
 }
 
 void Models::watch_dense(std::uint32_t model, const at::Tensor& weight) {
   if (model >= count_ || !weight.defined() || !models_[model].dense.parameter.expired()) return;
-  at::Tensor leaf = leaf_of(weight);
-  if (leaf.is_leaf() && leaf.requires_grad()) keep_watch(models_[model].dense, leaf);
+  Leaf leaf = leaf_of(weight);
+  bool trained = leaf.parameter.is_leaf() && leaf.parameter.requires_grad();
+  if (trained) keep_watch(models_[model].dense, leaf);
 }
 
 Found Models::find(const FirstWeight& weight) {
@@ -207,8 +217,13 @@ bool Models::take_update(const FirstWeight& weight) {
   // A weight of the same size in the place of the one that got gradients: a functional update.
   bool given = by_hand && model->functional != 0;
   // What is cast or normalized for each pass anew is made from a parameter that stays.
-  bool replaced =
-      (model->backwards != 0 || given) && is_gone(*model) && model->first.parameter.expired();
+  bool gone = (model->backwards != 0 || given) && is_gone(*model);
+  bool replaced = gone && model->first.parameter.expired();
+  // An update that stays differentiable makes the new weight from the old one: it is farther from
+  // the parameter that all began with.
+  if (gone && given && !replaced && weight.parameter != nullptr) {
+    replaced = leaf_of(*weight.parameter).distance != model->first.distance;
+  }
   bool updated = replaced || ((model->backwards != 0 || given) && is_updated(*model, by_hand));
   if (!updated && (model->backwards != 0 || given)) return false;
   replaced_ = replaced_ || (replaced && given);

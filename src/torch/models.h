@@ -28,6 +28,7 @@ struct Watch {
   // Some of its values, where they are on the host: an update through .data changes no version.
   std::uint64_t values = 0;
   std::int64_t gradient = -1;  // version of its gradient; -1: it had none
+  std::uint32_t distance = 0;  // operators from it to the weight that was used
 };
 
 struct Model {
@@ -41,12 +42,15 @@ struct Model {
   std::uint32_t backwards = 0;   // that left gradients since its last step
   std::uint32_t functional = 0;  // that gave gradients to the program instead
   std::uint64_t trained_batch = 0;
+  std::uint64_t validated_step = 0;  // the step after which it was validated last, plus 1
   // In which its sequences were counted as samples: of plain passes, of recorded ones.
   std::uint64_t counted_epoch[2] = {};
   std::uint32_t separate = 0;  // times that its first weight's coming again was another call
+  std::uint32_t outside = 0;   // … and that no module ran
   bool loops = false;          // one call of it uses its first weight again
   bool trained = false, evaluates = false;
-  bool named = false;  // a module's: what computes outside of modules has no name
+  bool frozen = false;  // none of its parameters is trained: what it sees is no validation
+  bool named = false;   // a module's: what computes outside of modules has no name
   // Its pass before: what it brought and met.
   std::uint64_t before_id = 0, before_each = 0, before_samples = 0;
   PassPhase before = PassPhase::other;

@@ -291,7 +291,7 @@ void mfu_observer_calls(int (*same)(void)) {
 }
 void mfu_observer_name_model(uint32_t model, const char* name, int training) {
   if (name != nullptr && model != kThisPass) Recorder::process().name_model(model, name);
-  set_model_training(model, training != 0, name != nullptr);
+  set_model_mode(model, (training & 1) != 0, (training & 2) != 0, name != nullptr);
 }
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table)) {
   set_owner_asked(owns);

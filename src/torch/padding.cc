@@ -129,7 +129,7 @@ void count_attended(OpenPass& open, const Value* data, const Plane& plane) {
 // Once a pass for each length of keys.
 void note_attended(OpenPass& open, const at::Tensor& scores) {
   std::int64_t last = scores.dim() - 1, keys = scores.size(last), rows = scores.size(0);
-  const Lookup& tokens = open.lookups[0];
+  const Lookup& tokens = sequences_of(open);
   auto batch = static_cast<std::int64_t>(tokens.sizes[0]);
   bool each = scores.size(last - 1) == static_cast<std::int64_t>(tokens.sizes[1]);
   if (open.scored_keys == static_cast<std::uint64_t>(keys) || batch == 0 || !each) return;
@@ -181,7 +181,7 @@ void note_scores(Thread& thread, const at::Tensor& scores) noexcept {
   if (thread.pass == Pass::plain) note_attended(open, scores);
   if (scores.size(last - 1) != keys) return;
   if (dimensions == 3) {  // heads and sequences in one
-    std::int64_t tokens = static_cast<std::int64_t>(open.lookups[0].tokens);
+    std::int64_t tokens = static_cast<std::int64_t>(sequences_of(open).tokens);
     if (keys == 0 || tokens % keys != 0) return;
     batch = tokens / keys;
     if (batch == 0 || rows % batch != 0) return;

@@ -115,9 +115,8 @@ void note_operands(Thread& thread, const Operator& row, const Arguments& argumen
   std::optional<AttendedSizes> shape = attended_sizes(row, arguments.view());
   if (!shape) return;
   std::optional<MaskRows> mask;
-  std::optional<std::size_t> place = mask_argument(row, arguments.view().size());
-  if (place && thread.pass == Pass::plain && arguments.tensor(*place) != nullptr) {
-    mask = rows_of_mask(*arguments.tensor(*place), thread.open.id);
+  if (flop.mask != nullptr && thread.pass == Pass::plain) {
+    mask = rows_of_mask(*flop.mask, thread.open.id);
   }
   add_cache(thread, *shape, mask ? &*mask : nullptr);
   if (mask && thread.open.used_keys == 0 && thread.open.keys == shape->keys) {

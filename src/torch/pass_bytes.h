@@ -14,6 +14,7 @@ namespace mfu::observer {
 // Of an operator of the table, once it is counted. `flop`: what the attention needed and executed.
 struct AttentionFlops {
   std::uint64_t model_flop = 0, hardware_flop = 0;  // the first of its full rectangle
+  const at::Tensor* mask = nullptr;                 // null: none was given
 };
 void note_operands(Thread& thread, const Operator& row, const Arguments& arguments,
                    const AttentionFlops& flop) noexcept;

@@ -158,14 +158,31 @@ void book(Entry& entry, PassPhase phase) {
   entry = {};
 }
 
+static bool is_few(const Entry& entry, const Model& model) {
+  return 2 * entry.tokens.samples <= model.trained_batch;
+}
+
+// The last batch of a validation may be small: those before it are whole, and may wait here too.
+static bool ends_validation(const Entry& entry) {
+  const Model& model = passes().models[entry.model];
+  return std::any_of(passes().entries.begin(), passes().entries.end(), [&](const Entry& each) {
+    return each.id != 0 && !each.open && !each.recorded && each.model == entry.model &&
+           each.step == entry.step && each.evaluates && !is_few(each, model);
+  });
+}
+
 PassPhase phase_of(const Entry& entry) {
   if (entry.known != PassPhase::other) return entry.known;
   if (is_part_of_step(entry)) return PassPhase::train;
   Model& model = passes().models[entry.model];
-  if (!model.trained || !entry.evaluates) return PassPhase::forward;
+  if (!model.trained || !entry.evaluates || model.frozen) return PassPhase::forward;
   // A policy that acts: few at a time, no data set and no loss.
-  bool acts = !entry.met_loss && !entry.fetched && 2 * entry.tokens.samples <= model.trained_batch;
-  return acts ? PassPhase::forward : PassPhase::validation;
+  bool acts = !entry.met_loss && !entry.fetched && is_few(entry, model);
+  if (acts && model.validated_step != entry.step + 1 && !ends_validation(entry)) {
+    return PassPhase::forward;
+  }
+  model.validated_step = entry.step + 1;
+  return PassPhase::validation;
 }
 
 void book_consumed(Entry& entry) {

@@ -39,7 +39,7 @@ const Lookup* by_shape(const OpenPass& pass) {
   return found;
 }
 
-std::uint64_t sequences_of(const OpenPass& pass, const Lookup& tokens) {
+std::uint64_t count_sequences(const OpenPass& pass, const Lookup& tokens) {
   std::uint64_t first = tokens.sizes[0], second = tokens.sizes[1];
   if (second == 0) return pass.batch;  // packed: only attention may know
   std::uint64_t batch = pass.batch;
@@ -47,6 +47,13 @@ std::uint64_t sequences_of(const OpenPass& pass, const Lookup& tokens) {
   bool by_step = pass.rows == tokens.tokens && pass.next_rows < pass.rows;
   if (batch == 0 && by_step) batch = pass.next_rows;
   return batch == second ? second : first;
+}
+
+// A whole sequence was looked up, but only its last positions go on to the layers: those before
+// are cached.
+bool brings_last_only(const OpenPass& pass, const Lookup& tokens) {
+  return pass.queries != 0 && tokens.sizes[1] > pass.queries && pass.keys >= tokens.sizes[1] &&
+         pass.rows == tokens.sizes[0] * pass.queries && pass.next_rows == pass.rows;
 }
 
 // Labels are as many as the tokens, or one fewer for each sequence: the first predicts nothing.
@@ -76,7 +83,8 @@ Tokens tokens_of(const OpenPass& pass, std::uint64_t last_columns) {
   if (lookup == nullptr) lookup = by_shape(pass);
   if (lookup == nullptr) return {.samples = pass.batch != 0 ? pass.batch : pass.leading};
   Tokens tokens{.rows = lookup->rows, .tokens = lookup->tokens};
-  tokens.samples = sequences_of(pass, *lookup);
+  if (brings_last_only(pass, *lookup)) tokens.tokens = pass.rows;
+  tokens.samples = count_sequences(pass, *lookup);
   if (tokens.samples == 0) tokens.samples = 1;
   tokens.each = tokens.tokens / tokens.samples;
   add_padding(pass.padding, tokens);

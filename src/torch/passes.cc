@@ -22,7 +22,6 @@ namespace {
 constexpr std::uint64_t kStepsToWait = 2;
 constexpr std::uint32_t kMostMisses = 64;
 
-constinit std::atomic<SameCall> same_call{nullptr};
 constinit std::atomic<std::uint64_t> gap_ns{0};  // of the step under way: between its passes
 
 std::uint64_t node_number() {
@@ -56,7 +55,7 @@ void close_locked(Thread& thread, Pass next = Pass::none) {
   entry.amid = open.amid;
   entry.bytes = open.bytes;
   entry.packed = open.packed;
-  if (const Lookup& table = open.lookups[0]; table.rows == thread.columns) {
+  if (const Lookup& table = sequences_of(open); table.rows == thread.columns) {
     entry.head_rows = thread.product_rows;
     entry.head_flop = 2 * thread.product_rows * table.rows * table.width;
   }
@@ -84,8 +83,8 @@ void open_locked(Thread& thread, Pass pass, bool marked) {
   open.start_calls = thread.calls;
   open.idle_ns = idle_ns();
   open.marked = marked;
-  open.amid = pass == Pass::plain && (backward_epoch.load(std::memory_order_relaxed) ==
-                                      epoch.load(std::memory_order_relaxed));
+  open.amid =
+      backward_epoch.load(std::memory_order_relaxed) == epoch.load(std::memory_order_relaxed);
   open.first = thread.epoch_seen != epoch.load(std::memory_order_relaxed);
   if (thread.gap_start_ns != 0) gap_ns.fetch_add(open.start_ns - thread.gap_start_ns);
   thread.gap_start_ns = 0;
@@ -123,7 +122,8 @@ void name_pass(OpenPass& open, const FirstWeight& weight, Pass pass) {
   bool unknown = weight.storage == nullptr && open.amid;
   if (found.model == kOtherModel && !unknown) open.amid = false;
   bool asked = found.is_new && seen != nullptr;
-  if (asked || (unknown && seen != nullptr)) seen(unknown ? kThisPass : found.model);
+  bool in_doubt = unknown && pass == Pass::plain && seen != nullptr;
+  if (asked || in_doubt) seen(unknown ? kThisPass : found.model);
   Lock lock;
   if (asked) found = passes().models.find(weight);  // it may have got another number
   std::uint32_t joined = passes().models[found.model].joined;
@@ -198,8 +198,7 @@ void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexce
   name_pass(thread.open, weight, pass);
   thread.open.first_weight = call.weight;
   thread.open.first_offset = call.offset;
-  SameCall same = same_call.load(std::memory_order_relaxed);
-  if (thread.open.loops && same != nullptr) same();  // remembers the call
+  if (thread.open.loops) remember_call();
 }
 
 void suspend_pass(Thread& thread, const Call& call) noexcept {
@@ -254,7 +253,8 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
   bool computes = thread.calls != open.start_calls;
   // Indices of one dimension are tokens only where a pass begins with them; else they are labels.
   bool plain = lookup.sizes[1] != 0;
-  bool again = there == open.lookups.begin() && open.lookup_count != 0 &&
+  // Twice before anything is computed: two inputs of one pass, as an encoder's and a decoder's.
+  bool again = there == open.lookups.begin() && open.lookup_count != 0 && computes &&
                (plain || open.first_weight == nullptr);
   bool other_model = false;
   if (computes && there == end) {
@@ -290,28 +290,6 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
     open.lookups[open.lookup_count] = lookup;
     open.lookups[open.lookup_count++].parameter = nullptr;
   }
-}
-
-bool leaves_model(Thread& thread, const Call& call) noexcept {
-  OpenPass& open = thread.open;
-  OwnerAsked asked = nullptr;
-  {
-    Lock lock;
-    auto& tails = passes().models[open.model].tails;
-    if (std::find(tails.begin(), tails.end(), call.weight) != tails.end()) return false;
-    asked = tails.back() == nullptr ? passes().owner_asked : nullptr;
-  }
-  if (asked == nullptr) {
-    open.headed = false;
-    open.head_columns = 0;
-    return false;
-  }
-  if (asked(open.model, reinterpret_cast<std::uint64_t>(open.lookups[0].table)) == 0) return true;
-  Lock lock;
-  auto& tails = passes().models[open.model].tails;
-  auto place = std::find(tails.begin(), tails.end(), nullptr);
-  if (place != tails.end()) *place = call.weight;
-  return false;
 }
 
 void find_consumed(Thread& thread) noexcept {
@@ -423,58 +401,6 @@ void optimizer_made() noexcept {
 void gradients_dropped() noexcept {
   Lock lock;
   if (passes().updates) passes().models.drop_gradients();
-}
-
-void set_model_seen(ModelSeen seen) noexcept {
-  Lock lock;
-  passes().seen = seen;
-}
-
-void set_owner_asked(OwnerAsked asked) noexcept {
-  Lock lock;
-  passes().owner_asked = asked;
-}
-
-void join_models(std::uint32_t model, std::uint32_t other) noexcept {
-  Lock lock;
-  if (model >= kOtherModel || other >= kOtherModel || model == other) return;
-  passes().models[model].joined = other;
-}
-
-std::uint32_t split_model(std::uint32_t model) noexcept {
-  Lock lock;
-  return passes().models.split(model);
-}
-
-void set_same_call(SameCall same) noexcept {
-  same_call.store(same);
-}
-
-bool is_same_call(const OpenPass& open) noexcept {
-  constexpr std::uint32_t kAsked = 16;  // then it is taken to be another call each time
-  SameCall same = same_call.load(std::memory_order_relaxed);
-  if (same == nullptr || open.model >= kOtherModel) return false;
-  {
-    Lock lock;
-    if (passes().models[open.model].separate >= kAsked) return false;
-  }
-  bool again = same() != 0;
-  Lock lock;
-  Model& model = passes().models[open.model];
-  if (again) model.loops = true;
-  if (!again) ++model.separate;
-  return again;
-}
-
-void set_model_training(std::uint32_t model, bool training, bool named) noexcept {
-  if (model == kThisPass) {
-    this_thread.open.amid = false;
-    return;
-  }
-  Lock lock;
-  if (model >= kOtherModel) return;
-  passes().models[model].evaluates = !training;
-  if (named) passes().models[model].named = true;
 }
 
 void watch_product(const OpenPass& open, const at::Tensor& weight) noexcept {

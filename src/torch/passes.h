@@ -65,10 +65,14 @@ std::uint32_t split_model(std::uint32_t model) noexcept;
 // Asked where the first weight comes again: whether the call of the module that the pass is part of
 // still runs, as in a recurrence or with twins. Remembers the call for the next time.
 using SameCall = int (*)();
+enum class CallSeen : std::uint8_t { other, same, nobodys };  // nobodys: no module runs
 void set_same_call(SameCall same) noexcept;
-bool is_same_call(const OpenPass& open) noexcept;
-// `named`: a module's forward runs.
-void set_model_training(std::uint32_t model, bool training, bool named) noexcept;
+CallSeen see_call(const OpenPass& open) noexcept;
+void remember_call() noexcept;
+// Whether the operand of a batched product is a weight: an ensemble's, stacked or under vmap.
+bool is_weight(const Thread& thread, const Call& call) noexcept;
+// `named`: a module's forward runs. `frozen`: none of its parameters is trained.
+void set_model_mode(std::uint32_t model, bool training, bool frozen, bool named) noexcept;
 // The first product of a pass that began with a table.
 void watch_product(const OpenPass& open, const at::Tensor& weight) noexcept;
 

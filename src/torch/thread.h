@@ -78,13 +78,21 @@ struct OpenPass {
   std::uint64_t head_columns = 0;
   bool headed = false;  // logits were made: another model may come now
   bool loops = false;   // calls of its model use its first weight again
-  bool amid = false;    // without grad, in the midst of a recorded one or between backward and step
+  bool amid = false;    // in the midst of a recorded one, or between backward and step
   Padding padding;
   std::uint64_t attention_calls = 0;  // of the thread, when the last attention was done; 0: none
   std::uint64_t idle_ns = 0;          // of the process, when it began (idle_watch.h)
   PassBytes bytes;
   Packed packed;
 };
+
+// The lookup that has sequences; where none has two dimensions, the first.
+inline const Lookup& sequences_of(const OpenPass& open) noexcept {
+  for (std::uint32_t i = 0; i < open.lookup_count; ++i) {
+    if (open.lookups[i].sizes[1] != 0) return open.lookups[i];
+  }
+  return open.lookups[0];
+}
 
 struct Thread {
   // Looked up once a thread, by bind_thread(): each lookup is a call into another library.

@@ -1,7 +1,6 @@
 """diffusers' DiTTransformer2DModel: class labels are no tokens"""
 NEEDS = ["diffusers"]
 EXPECT = {"steps": 3, "tokens": None, "phases": {"train": 3}}
-WHY = "backward of fused attention 5 products"
 
 import torch
 from diffusers import DiTTransformer2DModel

@@ -1,7 +1,6 @@
 """diffusers' UNet2DModel, training"""
 NEEDS = ["diffusers"]
 EXPECT = {"steps": 2, "tokens": None, "phases": {"train": 2}}
-WHY = "backward of fused attention 5 products"
 
 import torch
 from diffusers import DDPMScheduler, UNet2DModel

@@ -1,10 +1,6 @@
 """PEFT: LoRA on a Llama, with the adapter switched off as the reference"""
 NEEDS = ["transformers", "peft"]
 EXPECT = {"steps": 3, "phases": {"train": 3, "forward": 3}}
-WHY = (
-    "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5"
-    " products"
-)
 
 import torch
 from peft import LoraConfig, get_peft_model

@@ -1,7 +1,6 @@
 """sentence-transformers: modules put together by hand, encode and one step of training"""
 NEEDS = ["sentence_transformers", "transformers"]
 EXPECT = {"steps": 1, "phases": ["forward", "train"]}
-WHY = "backward of fused attention 5 products; a padding mask counts by its area in model FLOPs"
 
 import torch
 from sentence_transformers import SentenceTransformer

@@ -1,10 +1,6 @@
 """torch.compile of a training step: nothing of it is validation, tokens count once"""
 NEEDS = ["torch"]
 EXPECT = {"steps": 4, "tokens": 4 * 2 * 16, "phases": ["train"]}
-WHY = (
-    "FlopCounterMode switches compilation off; causal attention counts the pairs that are attended, backward of fused"
-    " attention 5 products"
-)
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel

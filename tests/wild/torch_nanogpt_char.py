@@ -6,10 +6,6 @@ EXPECT = {
     "kinds": {"training": 768, "evaluation": 512, "prompt": 0, "generated": 0, "padded": 0},
     "phases": {"train": 6, "validation": 4},
 }
-WHY = (
-    "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5"
-    " products"
-)
 
 import torch
 from torch import nn

@@ -1,7 +1,6 @@
 """Mixed precision with a scaler that skips, gradient accumulation, a schedule and reentrant checkpoints"""
 NEEDS = ["torch"]
 EXPECT = {"steps": 4, "phases": {"train": 8}}
-WHY = "what checkpoints run again is under autocast, which FlopCounterMode sees as well"
 
 import torch
 from torch import nn

@@ -6,7 +6,6 @@ EXPECT = {
     "samples": 3 * 5 + 2 * 5,
     "phases": {"train": 3, "validation": 2},
 }
-WHY = "FlopCounterMode has no formula for recurrent layers"
 
 import torch
 from torch import nn

@@ -1,7 +1,6 @@
 """A BERT classifier trained by hand: tokens without a language model's head"""
 NEEDS = ["transformers"]
 EXPECT = {"steps": 3, "tokens": 3 * 4 * 20, "samples": 12, "phases": {"train": 3}}
-WHY = "the mask's true area in model FLOPs; backward of fused attention 5 products"
 
 import torch
 from transformers import BertConfig, BertForSequenceClassification

@@ -6,7 +6,6 @@ EXPECT = {
     "kinds": {"training": 0, "evaluation": 0, "prompt": 36, "generated": 21, "padded": None},
     "phases": {"prefill": 1, "decode": 7},
 }
-WHY = "causal attention counts the pairs that are attended, FlopCounterMode the square"
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM

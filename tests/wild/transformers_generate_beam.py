@@ -1,7 +1,6 @@
 """transformers' generate with beam search (GPT-2 from a config)"""
 NEEDS = ["transformers"]
 EXPECT = {"steps": 0, "phases": {"prefill": 1, "decode": 5}}
-WHY = "causal attention counts the pairs that are attended, FlopCounterMode the square"
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel

@@ -2,7 +2,6 @@
 prompt"""
 NEEDS = ["transformers"]
 EXPECT = {"steps": 0, "tokens": 2 * 14 + 2 * 6, "phases": {"prefill": 2, "decode": 5}}
-WHY = "attention's mask or bias is a tensor: both count the rectangle"
 
 import torch
 from transformers import T5Config, T5ForConditionalGeneration

@@ -1,7 +1,6 @@
 """transformers' generate with use_cache=False: each pass brings the whole sequence again"""
 NEEDS = ["transformers"]
 EXPECT = {"steps": 0, "tokens": 2 * sum(range(10, 16)), "phases": {"prefill": 1, "decode": 5}}
-WHY = "causal attention counts the pairs that are attended, FlopCounterMode the square"
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel

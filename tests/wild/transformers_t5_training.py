@@ -1,7 +1,6 @@
 """T5 trained by hand: encoder and decoder are one batch of samples"""
 NEEDS = ["transformers"]
 EXPECT = {"steps": 3, "tokens": 3 * (4 * 14 + 4 * 9), "samples": 12, "phases": ["train"]}
-WHY = "backward of fused attention 5 products"
 
 import torch
 from transformers import T5Config, T5ForConditionalGeneration

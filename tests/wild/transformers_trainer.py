@@ -1,10 +1,6 @@
 """transformers' Trainer with evaluation at the end (GPT-2 from a config)"""
 NEEDS = ["transformers", "accelerate"]
 EXPECT = {"steps": 3, "tokens": (3 * 4 + 8) * 16, "phases": {"train": 3, "validation": 2}}
-WHY = (
-    "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5"
-    " products"
-)
 
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments

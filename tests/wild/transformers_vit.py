@@ -1,7 +1,6 @@
 """A ViT classifier: no tokens are made up"""
 NEEDS = ["transformers"]
 EXPECT = {"steps": 2, "tokens": None, "samples": 8, "phases": {"train": 2}}
-WHY = "backward of fused attention 5 products"
 
 import torch
 from transformers import ViTConfig, ViTForImageClassification

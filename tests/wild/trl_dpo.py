@@ -1,7 +1,6 @@
 """TRL's DPOTrainer: a policy and its reference (Llama from a config)"""
 NEEDS = ["trl", "datasets", "transformers"]
 EXPECT = {"steps": 2, "phases": {"train": 2, "forward": 2}}
-WHY = "the head's gradient is added up in place (addmm_), which the counter has no formula for"
 
 import torch
 from datasets import Dataset

@@ -1,10 +1,6 @@
 """TRL's GRPOTrainer: generation, log-probabilities and training are told apart"""
 NEEDS = ["trl", "datasets", "transformers"]
 EXPECT = {"steps": 2, "phases": ["decode", "prefill", "train"]}
-WHY = (
-    "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5"
-    " products"
-)
 
 import torch
 from datasets import Dataset

@@ -1,10 +1,6 @@
 """TRL's SFTTrainer on text made here (Llama from a config)"""
 NEEDS = ["trl", "datasets", "transformers"]
 EXPECT = {"steps": 2, "phases": ["train"]}
-WHY = (
-    "causal attention counts the pairs that are attended, FlopCounterMode the square; backward of fused attention 5"
-    " products"
-)
 
 import torch
 from datasets import Dataset

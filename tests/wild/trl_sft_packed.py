@@ -1,7 +1,6 @@
 """TRL's SFTTrainer with packing: several texts in one row, none attends to another"""
 NEEDS = ["trl", "datasets", "transformers"]
 EXPECT = {"steps": 2, "phases": {"train": 2}}
-WHY = "the head's gradient is added up in place (addmm_), which the counter has no formula for"
 
 import torch
 from datasets import Dataset

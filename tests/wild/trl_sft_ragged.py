@@ -2,7 +2,6 @@
 NEEDS = ["trl", "datasets", "transformers"]
 # Rows of 4 to 8 words and an end, in the order of the data: 5, 6, 7, 8 to 8; 9, 5, 6, 7 to 9.
 EXPECT = {"steps": 2, "tokens": 4 * 8 + 4 * 9, "padded": 6 + 9, "phases": {"train": 2}}
-WHY = "the head's gradient is added up in place (addmm_), which the counter has no formula for"
 
 import torch
 from datasets import Dataset

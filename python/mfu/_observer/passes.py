@@ -2,6 +2,7 @@
 that is in training mode."""
 
 import functools
+import itertools
 import sys
 import weakref
 
@@ -74,7 +75,8 @@ def _outermost(kind):
 
 
 def _call_seen(codes):
-    """1 where the outermost call of a module that runs in this thread was seen before; else it is now.
+    """1 where the outermost call of a module that runs in this thread was seen before, 2 where no module runs; else it
+    is seen now.
 
     The mark is on the frame of torch's own function, which nobody else looks into, and goes with it."""
     found, frame = None, sys._getframe(1)
@@ -83,12 +85,31 @@ def _call_seen(codes):
             found = frame
         frame = frame.f_back
     if found is None:
-        return 0
+        return 2
     kept = found.f_locals
     if "__mfu_seen__" in kept:
         return 1
     kept["__mfu_seen__"] = True
     return 0
+
+
+def _storages(module):
+    """Those of its parameters. Under vmap or grad a parameter is wrapped, once for each transform."""
+    from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+
+    found = set()
+    for each in module.parameters():
+        while is_functorch_wrapped_tensor(each):
+            each = get_unwrapped(each)
+        found.add(each.untyped_storage()._cdata)
+    return found
+
+
+def _mode(module):
+    """1 in training mode, and 2 more where it has parameters and none of them is trained."""
+    parameters = list(itertools.islice(module.parameters(), 1))
+    frozen = bool(parameters) and not any(each.requires_grad for each in module.parameters())
+    return int(module.training) + 2 * frozen
 
 
 def install_modules(module, library):
@@ -102,7 +123,7 @@ def install_modules(module, library):
             found = _outermost(kind)
             if found is not None:
                 if number == _THIS_PASS:
-                    library.name_model(number, b"", int(found.training))
+                    library.name_model(number, b"", _mode(found))
                 else:
                     _name(library, number, _generating(kind, found))
             _call_seen(codes)
@@ -112,6 +133,8 @@ def install_modules(module, library):
     def owns(number, table):
         try:
             found = _outermost(kind)
+            if number == _THIS_PASS:
+                return int(found is not None and table in _storages(found))
             known = _models.get(number)
             same = found is None or (known is not None and known() is found)
             return int(same or any(each.untyped_storage()._cdata == table for each in found.parameters()))
@@ -159,11 +182,11 @@ def _name(library, number, found):
             library.join_models(number, other)
             break
     _models[number], _names[number] = weakref.ref(found), name
-    library.name_model(number, name.encode(), int(found.training))
+    library.name_model(number, name.encode(), _mode(found))
 
 
 def _tell_modes(library):
     for number, reference in list(_models.items()):
         found = reference()
         if found is not None:
-            library.name_model(number, None, int(found.training))
+            library.name_model(number, None, _mode(found))

@@ -73,9 +73,22 @@ for _ in range(3):
     optimizer.step()
     optimizer.zero_grad()
 """
+# Members of an ensemble are stacked, and vmap makes one batched product of theirs.
+ENSEMBLE = """
+from torch.func import functional_call, grad, stack_module_state, vmap
+members = [nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(3)]
+parameters, buffers = stack_module_state(members)
+shape = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2)).to("meta")
+def loss(parameters, buffers, x):
+    return functional_call(shape, (parameters, buffers), (x,)).pow(2).sum()
+for _ in range(5):
+    gradients = vmap(grad(loss), (0, 0, None))(parameters, buffers, torch.randn(4, 6))
+    parameters = {name: (value - 0.1 * gradients[name]).detach() for name, value in parameters.items()}
+"""
 
 
-@pytest.mark.parametrize("program, steps", [(DATA, 5), (TABLE, 4), (CAST, 3), (CAST_BY_HAND, 3), (MOVED, 3)],
-                         ids=["data", "table", "cast", "cast_by_hand", "moved"])
+@pytest.mark.parametrize("program, steps", [(DATA, 5), (TABLE, 4), (CAST, 3), (CAST_BY_HAND, 3), (MOVED, 3),
+                                            (ENSEMBLE, 5)],
+                         ids=["data", "table", "cast", "cast_by_hand", "moved", "ensemble"])
 def test_a_step_is_seen_once(program, steps):
     assert run_program(BEGIN + program + END).split()[-1] == str(steps)

@@ -325,3 +325,111 @@ def test_a_forward_that_nothing_comes_back_to_does_not_train_with_the_next_one(p
 
     found = {key[0]: row for key, row in phases(lambda: train(model, make=make)).items()}
     assert found["train"]["passes"] == 3 and found["forward"]["passes"] == 3
+
+
+def test_a_model_of_one_product_has_a_pass_for_each_call(phases):
+    model = nn.Linear(6, 2)
+
+    def program():
+        train(model, make=lambda model: model(torch.randn(4, 6)).sum().backward())
+        model.eval()
+        with torch.no_grad():
+            for _ in range(4):
+                model(torch.randn(4, 6))
+
+    found = {key[0]: row["passes"] for key, row in phases(program).items()}
+    assert found == {"train": 3, "validation": 4}
+
+
+def test_a_recurrence_by_hand_is_one_pass(phases):
+    """One product again and again, and no module: nobody called anything."""
+    weight = nn.Parameter(torch.randn(4, 4) / 4)
+
+    def make(_):
+        state = torch.randn(3, 4)
+        for _ in range(5):
+            state = torch.tanh(state @ weight)
+        state.sum().backward()
+
+    found = phases(lambda: train(nn.ParameterList([weight]), make=make))
+    assert {key[0]: row["passes"] for key, row in found.items()} == {"train": 3}
+
+
+def test_a_rollout_longer_than_the_table_of_passes_has_them_all(phases):
+    policy = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def make(net):
+        with torch.no_grad():
+            for _ in range(300):
+                net(torch.randn(1, 4))
+        net(torch.randn(64, 4)).sum().backward()
+
+    found = {key[0]: row["passes"] for key, row in phases(lambda: train(policy, make=make)).items()}
+    assert found == {"train": 3, "forward": 900}
+
+
+def test_a_frozen_net_that_gradients_pass_is_never_validated(phases):
+    """Style transfer: a backward passes through the net to the picture, and its target is no validation."""
+    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3)).eval().requires_grad_(False)
+    picture = nn.Parameter(torch.randn(1, 3, 8, 8))
+
+    def program():
+        target = net(torch.randn(1, 3, 8, 8))
+        train(nn.ParameterList([picture]), make=lambda _: (net(picture) - target).pow(2).sum().backward())
+        with torch.no_grad():
+            net(picture)
+
+    found = {key[0]: row["passes"] for key, row in phases(program).items()}
+    assert found == {"train": 3, "forward": 2}
+
+
+def test_a_clipping_with_grad_mode_on_is_training_but_no_pass(phases):
+    """As opacus': gradients of samples are weighed by a batched product after the backward."""
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def make(model):
+        model(torch.randn(4, 6)).sum().backward()
+        for p in model.parameters():
+            samples = p.grad.detach().expand(4, *p.shape)
+            p.grad = torch.einsum("i,i...", torch.ones(4) / 4, samples)
+
+    found = phases(lambda: train(model, make=make))
+    assert set(found) == {("train", "Sequential")} and found["train", "Sequential"]["passes"] == 3
+
+
+def test_an_ensemble_of_stacked_weights_is_a_model(phases):
+    class Ensemble(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = (nn.Parameter(torch.randn(3, *shape) / 4) for shape in ((6, 8), (8, 2)))
+
+        def forward(self, x):
+            return torch.bmm(torch.relu(torch.bmm(x.expand(3, *x.shape), self.first)), self.second)
+
+    model = Ensemble()
+
+    def program():
+        train(model, make=lambda model: model(torch.randn(5, 6)).sum().backward())
+        model.eval()
+        with torch.no_grad():
+            for _ in range(2):
+                model(torch.randn(5, 6))
+
+    found = phases(program)
+    passes = {key: row["passes"] for key, row in found.items()}
+    assert passes == {("train", "Ensemble"): 3, ("validation", "Ensemble"): 2}
+    assert found["train", "Ensemble"]["samples"] == 3 * 5
+
+
+def test_the_last_batch_of_a_validation_may_be_small(phases):
+    """As in a sliding window: no loader and no loss, and what is left over comes last."""
+    net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+
+    def program():
+        train(net, make=lambda net: net(torch.randn(8, 4)).sum().backward())
+        net.eval()
+        with torch.no_grad():
+            for size in (8, 8, 1):
+                net(torch.randn(size, 4))
+
+    assert {key[0]: row["passes"] for key, row in phases(program).items()} == {"train": 3, "validation": 3}

@@ -216,3 +216,50 @@ def test_one_sequence_is_one_sample(phases):  # noqa: F811
     ids = torch.randint(0, 64, (1, 11))
     row = phases(lambda: train(Mixer(), make=lambda model: aligned(model(ids), ids).backward()))["train", "Mixer"]
     assert (row["samples"], row["tokens"]) == (3, 33)
+
+
+def test_a_cache_that_looks_the_whole_sequence_up_brings_its_last_token(phases):  # noqa: F811
+    """As x-transformers': every token is looked up again, and only the last one goes on to the layers."""
+
+    class Cached(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.qkv, self.head = nn.Embedding(64, 8), nn.Linear(8, 24), nn.Linear(8, 64)
+            self.keys = self.values = None
+
+        def forward(self, ids):
+            x = self.table(ids)
+            x = x if self.keys is None else x[:, -1:]
+            q, k, v = self.qkv(x).chunk(3, -1)
+            self.keys = k if self.keys is None else torch.cat((self.keys, k), 1)
+            self.values = v if self.values is None else torch.cat((self.values, v), 1)
+            return self.head(torch.softmax(q @ self.keys.mT, -1) @ self.values + self.qkv(x)[..., :8])[:, -1]
+
+    model, ids = Cached().eval(), torch.randint(0, 64, (2, 5))
+
+    def program(ids=ids):
+        with torch.no_grad():
+            for _ in range(4):
+                ids = torch.cat((ids, model(ids).argmax(-1, keepdim=True)), 1)
+
+    found = {key[0]: (row["passes"], row["tokens"]) for key, row in phases(program).items()}
+    assert found == {"prefill": (1, 10), "decode": (3, 6)}
+
+
+def test_a_table_looked_up_twice_before_anything_is_computed_is_one_pass(phases):  # noqa: F811
+    """An encoder's and a decoder's tokens by one table."""
+
+    class Both(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.net = nn.Embedding(64, 8), nn.Transformer(8, 2, 1, 1, 8, batch_first=True)
+            self.head = nn.Linear(8, 64)
+
+        def forward(self, source, target):
+            return self.head(self.net(self.table(source), self.table(target)))
+
+    source, target = torch.randint(0, 64, (3, 5)), torch.randint(0, 64, (3, 7))
+    found = phases(lambda: train(Both(), make=lambda model: model(source, target).sum().backward()))
+    assert {key[0] for key in found} == {"train"}
+    row = found["train", "Both"]
+    assert (row["passes"], row["tokens"], row["samples"]) == (3, 3 * (3 * 5 + 3 * 7), 3 * 3)

@@ -1,0 +1,115 @@
+// What the Python glue is asked about models and modules: names, modes, owners of weights, calls.
+#include <algorithm>
+
+#include "torch/models.h"
+#include "torch/pass_table.h"
+#include "torch/passes.h"
+
+namespace mfu::observer {
+namespace {
+
+constinit std::atomic<SameCall> same_call{nullptr};
+
+}  // namespace
+
+bool leaves_model(Thread& thread, const Call& call) noexcept {
+  OpenPass& open = thread.open;
+  OwnerAsked asked = nullptr;
+  {
+    Lock lock;
+    auto& tails = passes().models[open.model].tails;
+    if (std::find(tails.begin(), tails.end(), call.weight) != tails.end()) return false;
+    asked = tails.back() == nullptr ? passes().owner_asked : nullptr;
+  }
+  if (asked == nullptr) {
+    open.headed = false;
+    open.head_columns = 0;
+    return false;
+  }
+  if (asked(open.model, reinterpret_cast<std::uint64_t>(open.lookups[0].table)) == 0) return true;
+  Lock lock;
+  auto& tails = passes().models[open.model].tails;
+  auto place = std::find(tails.begin(), tails.end(), nullptr);
+  if (place != tails.end()) *place = call.weight;
+  return false;
+}
+
+void set_model_seen(ModelSeen seen) noexcept {
+  Lock lock;
+  passes().seen = seen;
+}
+
+void set_owner_asked(OwnerAsked asked) noexcept {
+  Lock lock;
+  passes().owner_asked = asked;
+}
+
+void join_models(std::uint32_t model, std::uint32_t other) noexcept {
+  Lock lock;
+  if (model >= kOtherModel || other >= kOtherModel || model == other) return;
+  passes().models[model].joined = other;
+}
+
+std::uint32_t split_model(std::uint32_t model) noexcept {
+  Lock lock;
+  return passes().models.split(model);
+}
+
+void set_same_call(SameCall same) noexcept {
+  same_call.store(same);
+}
+
+void remember_call() noexcept {
+  if (SameCall same = same_call.load(std::memory_order_relaxed)) same();
+}
+
+CallSeen see_call(const OpenPass& open) noexcept {
+  constexpr std::uint32_t kAsked = 16;  // then the answer is taken to be the same each time
+  SameCall same = same_call.load(std::memory_order_relaxed);
+  if (same == nullptr || open.model >= kOtherModel) return CallSeen::nobodys;
+  {
+    Lock lock;
+    const Model& model = passes().models[open.model];
+    if (model.outside >= kAsked) return CallSeen::nobodys;
+    if (model.separate >= kAsked) return CallSeen::other;
+  }
+  int answer = same();
+  Lock lock;
+  Model& model = passes().models[open.model];
+  if (answer == 1) {
+    model.loops = true;
+    return CallSeen::same;
+  }
+  ++(answer == 0 ? model.separate : model.outside);
+  return answer == 0 ? CallSeen::other : CallSeen::nobodys;
+}
+
+bool is_weight(const Thread& thread, const Call& call) noexcept {
+  constexpr std::uint32_t kAsked = 16;  // in vain, then nobody is asked any more
+  static constinit std::atomic<std::uint32_t> misses{0};
+  if (call.weight == nullptr || call.weight == thread.open.first_weight) return true;
+  OwnerAsked asked = nullptr;
+  {
+    Lock lock;
+    if (passes().models.knows(call.weight)) return true;
+    asked = passes().owner_asked;
+  }
+  if (asked == nullptr || misses.load(std::memory_order_relaxed) >= kAsked) return false;
+  bool owned = asked(kThisPass, reinterpret_cast<std::uint64_t>(call.weight)) != 0;
+  misses.store(owned ? 0 : misses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  return owned;
+}
+
+void set_model_mode(std::uint32_t model, bool training, bool frozen, bool named) noexcept {
+  if (model == kThisPass) {
+    this_thread.open.amid = false;
+    return;
+  }
+  Lock lock;
+  if (model >= kOtherModel) return;
+  passes().models[model].evaluates = !training;
+  passes().models[model].frozen = frozen;
+  if (named) passes().models[model].named = true;
+}
+
+}  // namespace mfu::observer
