@@ -1,6 +1,7 @@
 #include "report/run_ending.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/text.h"
 
@@ -12,19 +13,28 @@ bool computed(const RunReport& report) {
   return report.flop && report.flop->hardware_flop > FlopCount(0);
 }
 
-// A rank that never said goodbye although the run is over, and that nothing followed: a later
-// process of the same rank is its restart.
-const ProcessRecord* killed_rank(const RunRecord& record) {
+bool is_restarted(const RunRecord& record, const ProcessRecord& process) {
+  return std::any_of(
+      record.processes.begin(), record.processes.end(), [&](const ProcessRecord& other) {
+        return process.rank && other.rank == process.rank &&
+               other.started + other.realtime_offset > process.started + process.realtime_offset;
+      });
+}
+
+// Ranks that never said goodbye although the run is over, and that nothing followed: a later
+// process of the same rank is its restart. The one that was silent first comes first: a launcher
+// ends the others after it.
+std::vector<const ProcessRecord*> killed_ranks(const RunRecord& record) {
+  std::vector<const ProcessRecord*> killed;
   for (const ProcessRecord& each : record.processes) {
     if (each.ended || (!each.rank && each.steps.empty())) continue;
-    bool restarted = std::any_of(
-        record.processes.begin(), record.processes.end(), [&](const ProcessRecord& other) {
-          return each.rank && other.rank == each.rank &&
-                 other.started + other.realtime_offset > each.started + each.realtime_offset;
-        });
-    if (!restarted) return &each;
+    if (!is_restarted(record, each)) killed.push_back(&each);
   }
-  return nullptr;
+  std::stable_sort(
+      killed.begin(), killed.end(), [](const ProcessRecord* left, const ProcessRecord* right) {
+        return left->last + left->realtime_offset < right->last + right->realtime_offset;
+      });
+  return killed;
 }
 
 }  // namespace
@@ -45,14 +55,19 @@ void add_ending(const RunRecord& record, RunReport& report) {
     return;
   }
   if (ending.signal) ending.how = RunEnding::How::signal;
-  const ProcessRecord* killed = *ending.status == 0 ? nullptr : killed_rank(record);
-  if (killed != nullptr) {
-    ending.rank = killed->rank;
+  std::vector<const ProcessRecord*> killed;
+  if (*ending.status != 0) killed = killed_ranks(record);
+  if (!killed.empty()) {
+    ending.rank = killed.front()->rank;
     report.partial = true;
     if (!ending.signal && record.processes.size() > 1) ending.how = RunEnding::How::lost;
+  }
+  constexpr std::size_t kMostSaid = 8;
+  for (std::size_t i = 0; i < killed.size() && i < kMostSaid; ++i) {
+    const ProcessRecord& each = *killed[i];
     report.notes.push_back(
-        {killed->rank ? "rank_killed" : "process_killed",
-         {{"number", killed->rank ? std::int64_t{*killed->rank} : std::int64_t{killed->pid}}}});
+        {each.rank ? "rank_killed" : "process_killed",
+         {{"number", each.rank ? std::int64_t{*each.rank} : std::int64_t{each.pid}}}});
   }
   if (*ending.status != 0 && !computed(report)) {
     report.notes.push_back({ending.signal ? "ended_early_by_signal" : "ended_early",

@@ -240,8 +240,7 @@ void say_rectangle() {
 }
 
 // A mask leaves part of the rectangle out: executed, but not needed.
-std::uint64_t needed_of(const at::Tensor& mask, std::uint64_t flop) {
-  std::optional<MaskArea> area = area_of_mask(mask);
+std::uint64_t needed_of(const std::optional<MaskArea>& area, std::uint64_t flop) {
   if (!area) {
     say_rectangle();
     return flop;
@@ -304,7 +303,13 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
   if (mask != nullptr && is_run_again(thread)) mask = nullptr;  // none of it is needed
   bool later = mask != nullptr && !mask->is_cpu() && thread.aside == Thread::Aside::no &&
                can_read_later(*mask);
-  if (mask != nullptr) model_flop = later ? 0 : needed_of(*mask, model_flop);
+  std::optional<MaskArea> area;
+  if (later) {
+    model_flop = 0;
+  } else if (mask != nullptr) {
+    area = area_of_mask(*mask);
+    model_flop = needed_of(area, model_flop);
+  }
   count_call(thread, {.operator_id = number(),
                       .type_id = type_id_of(cost->compute_type),
                       .hardware_flop = cost->hardware_flop.low(),
@@ -318,7 +323,10 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
   if (thread.pass == Pass::backward || thread.open.id == 0) return;
   note_kind(thread, *row, arguments, given);
   note_operands(thread, *row, arguments,
-                {cost->model_flop.low(), cost->hardware_flop.low(), given});
+                {.model_flop = cost->model_flop.low(),
+                 .hardware_flop = cost->hardware_flop.low(),
+                 .mask = given,
+                 .mask_area = area ? area->attended : 0});
 }
 
 unsigned type_id_of(ElementType type) noexcept {

@@ -5,6 +5,7 @@
 #include "torch/capture.h"
 #include "torch/devices.h"
 #include "torch/pass_bytes.h"
+#include "torch/pass_tokens.h"
 #include "torch/passes.h"
 #include "torch/window.h"
 

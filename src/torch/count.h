@@ -29,16 +29,13 @@ struct Call {
   std::int64_t leading = 0;  // size of the first dimension of its input: samples, where nothing
                              // better says
   std::int16_t device = -1;  // type << 8 | index; -1: as the operator before
-  // The operand that a model multiplies by, where the operator has one: a pass of the same model
-  // begins with the same.
+  // The operand that a model multiplies by, if any: the model's next pass begins with the same.
   const void* weight = nullptr;           // its storage
   std::int64_t offset = 0;                // in it
   const at::Tensor* parameter = nullptr;  // the operand itself, or a view of it
-  // Many small products: its leading dimension is no row, and its operand a weight only where a
-  // module owns it.
-  bool batched = false;
-  std::int64_t rows = 0;  // of each of the small products
-  bool small = false;     // of vectors: without grad it begins no pass (spectral norm)
+  std::int64_t rows = 0;                  // of each small product, where there are many:
+  bool batched = false;                   // then its operand is a weight if a module owns it
+  bool small = false;  // of vectors: without grad it begins no pass (spectral norm)
 };
 inline void count_call(Thread& thread, const Call& call) noexcept;
 

@@ -89,8 +89,8 @@ struct Product {
                         .weight = small ? nullptr : weight.unsafe_storage().unsafeGetStorageImpl(),
                         .offset = weight.storage_offset(),
                         .parameter = &right,
-                        .batched = batched,
                         .rows = batched ? a[1] : 0,
+                        .batched = batched,
                         .small = small});
     if constexpr (batched) {
       note_batched(thread, {.batch = product<1>(a),

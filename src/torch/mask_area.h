@@ -15,12 +15,13 @@ struct MaskArea {
 };
 
 // What masks put in place of minus infinity: the lowest number of their type, or one like it.
+inline constexpr float kLeftOut = -1e4f;
 inline bool is_attended(bool value) {
   return value;
 }
 template <class Number>
 bool is_attended(Number value) {
-  return static_cast<float>(value) > -1e4f;
+  return static_cast<float>(value) > kLeftOut;
 }
 
 // None: its values are not at hand.

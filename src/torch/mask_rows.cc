@@ -12,7 +12,7 @@ namespace mfu::observer {
 namespace {
 
 constexpr std::int64_t kMostLooked = std::int64_t{1} << 24;
-constexpr double kLeftOut = -1e4;  // what stands for minus infinity is below it
+constexpr double kBelow = -1e4;  // is what stands for minus infinity
 
 struct Seen {
   // Held weakly: its address is nobody else's as long as it is here.
@@ -20,6 +20,7 @@ struct Seen {
   const c10::StorageImpl* address = nullptr;
   std::uint64_t pass = 0;
   std::int64_t offset = 0, elements = 0;
+  std::uint64_t area = 0;
   MaskRows rows;
 };
 
@@ -100,7 +101,7 @@ MaskRows look(const Value* data, const View& view, const Attends& attends) {
 template <class Value>
 MaskRows look_at_numbers(const at::Tensor& mask, const View& view) {
   return look(mask.const_data_ptr<Value>(), view,
-              [](Value value) { return static_cast<double>(value) > kLeftOut; });
+              [](Value value) { return static_cast<double>(value) > kBelow; });
 }
 
 std::optional<MaskRows> read_rows(const at::Tensor& mask, const View& view) {
@@ -122,15 +123,17 @@ std::optional<MaskRows> read_rows(const at::Tensor& mask, const View& view) {
 
 }  // namespace
 
-std::optional<MaskRows> rows_of_mask(const at::Tensor& mask, std::uint64_t pass) noexcept {
+std::optional<MaskRows> rows_of_mask(const at::Tensor& mask, std::uint64_t pass,
+                                     std::uint64_t area) noexcept {
   try {
     if (!mask.defined() || !mask.is_cpu() || mask.numel() == 0) return std::nullopt;
     const c10::Storage& storage = mask.unsafeGetTensorImpl()->unsafe_storage();
     const c10::StorageImpl* address = storage.unsafeGetStorageImpl();
     std::int64_t offset = mask.storage_offset(), elements = mask.numel();
     for (const Seen& each : seen_masks) {
-      if (each.address == address && each.pass == pass && each.offset == offset &&
-          each.elements == elements) {
+      bool same =
+          (each.address == address && each.offset == offset) || (area != 0 && each.area == area);
+      if (same && each.pass == pass && each.elements == elements) {
         return each.rows;
       }
     }
@@ -146,6 +149,7 @@ std::optional<MaskRows> rows_of_mask(const at::Tensor& mask, std::uint64_t pass)
         pass,
         offset,
         elements,
+        area,
         *rows};
     return rows;
   } catch (...) {

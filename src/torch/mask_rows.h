@@ -20,7 +20,10 @@ struct MaskRows {
   std::uint64_t empty_rows = 0;  // attend to nothing
 };
 
-// Looked at once a pass for each mask. None: its values are not at hand.
-std::optional<MaskRows> rows_of_mask(const at::Tensor& mask, std::uint64_t pass) noexcept;
+// Looked at once a pass for each mask. `area`: what it attends to altogether, 0 if not known. torch
+// makes a mask of booleans anew for each layer, so masks of one pass with the same sizes and area
+// are taken for one. None: its values are not at hand.
+std::optional<MaskRows> rows_of_mask(const at::Tensor& mask, std::uint64_t pass,
+                                     std::uint64_t area) noexcept;
 
 }  // namespace mfu::observer

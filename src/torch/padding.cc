@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "torch/mask_area.h"
+#include "torch/pass_tokens.h"
 
 namespace mfu::observer {
 namespace {

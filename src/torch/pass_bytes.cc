@@ -116,7 +116,7 @@ void note_operands(Thread& thread, const Operator& row, const Arguments& argumen
   if (!shape) return;
   std::optional<MaskRows> mask;
   if (flop.mask != nullptr && thread.pass == Pass::plain) {
-    mask = rows_of_mask(*flop.mask, thread.open.id);
+    mask = rows_of_mask(*flop.mask, thread.open.id, flop.mask_area);
   }
   add_cache(thread, *shape, mask ? &*mask : nullptr);
   if (mask && thread.open.used_keys == 0 && thread.open.keys == shape->keys) {

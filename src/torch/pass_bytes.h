@@ -15,6 +15,7 @@ namespace mfu::observer {
 struct AttentionFlops {
   std::uint64_t model_flop = 0, hardware_flop = 0;  // the first of its full rectangle
   const at::Tensor* mask = nullptr;                 // null: none was given
+  std::uint64_t mask_area = 0;                      // 0: not known
 };
 void note_operands(Thread& thread, const Operator& row, const Arguments& arguments,
                    const AttentionFlops& flop) noexcept;

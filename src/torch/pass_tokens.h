@@ -16,6 +16,14 @@ struct Tokens {
   std::uint64_t each = 0;     // tokens of a sequence
 };
 
+// The lookup that has sequences; where none has two dimensions, the first.
+inline const Lookup& sequences_of(const OpenPass& open) noexcept {
+  for (std::uint32_t i = 0; i < open.lookup_count; ++i) {
+    if (open.lookups[i].sizes[1] != 0) return open.lookups[i];
+  }
+  return open.lookups[0];
+}
+
 Tokens tokens_of(const OpenPass& pass, std::uint64_t last_columns);
 
 }  // namespace mfu::observer

@@ -86,14 +86,6 @@ struct OpenPass {
   Packed packed;
 };
 
-// The lookup that has sequences; where none has two dimensions, the first.
-inline const Lookup& sequences_of(const OpenPass& open) noexcept {
-  for (std::uint32_t i = 0; i < open.lookup_count; ++i) {
-    if (open.lookups[i].sizes[1] != 0) return open.lookups[i];
-  }
-  return open.lookups[0];
-}
-
 struct Thread {
   // Looked up once a thread, by bind_thread(): each lookup is a call into another library.
   const c10::AutogradState* autograd = nullptr;

@@ -1,16 +1,23 @@
 """Whoever imports first: libraries before torch, after it, lazily and in pairs; each time the same step is counted.
 
-    python tests/wild/imports.py [NAME…]      in an environment that has the libraries; ./test --wild runs it too
+    python tests/wild/imports.py [NAME…] [--docs] [--kept]
 
-A library that cannot be installed or imported here is said and left out. Closes with "N passed, N failed".
+In an environment that has the libraries; ./test --wild runs it too. --kept goes on where a run before stopped: what
+was right then is not tried again (build/wild/imports.json).
+
+--docs writes what came of it to the end of docs/wild.md. A library that cannot be installed or imported here is said
+and left out. Closes with "N passed, N failed".
 """
 
+import functools
 import itertools
 import json
 import os
 import subprocess
 import sys
 import tempfile
+import textwrap
+import zipapp
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -41,55 +48,123 @@ FLOP = 2 * 2 * (2 * 8 * 16 * 32)
 WAYS = {
     "before torch": "import {0}\n" + STEP,
     "after torch": "import torch\nimport {0}\n" + STEP,
+}
+# Of those that look torch up.
+MORE_WAYS = {
     "in a thread": (
         "import threading as t\nx = t.Thread(target=__import__, args=('{0}',))\nx.start(); x.join()\n" + STEP
     ),
+    "lazily": """
+import importlib.util, sys
+found = importlib.util.find_spec("{0}")
+found.loader = importlib.util.LazyLoader(found.loader)
+lazy = sys.modules["{0}"] = importlib.util.module_from_spec(found)
+found.loader.exec_module(lazy)
+dir(lazy)
+""" + STEP,
+    "reloaded": "import importlib, {0}\nimportlib.reload({0})\n" + STEP,
+    "by -m": "import {0}\n" + STEP,
+    "by runpy": "import {0}\n" + STEP,
+    "by zipapp": "import {0}\n" + STEP,
 }
+PAGE = ROOT / "docs" / "wild.md"
+KEPT = ROOT / "build" / "wild" / "imports.json"
+SECTION = "## Whoever imports first"
 
 
-def counted(program):
+def command_of(name, folder):
+    """How the program of that name is started: as a file, a module, through another one, out of an archive."""
+    if name.endswith("by -m"):
+        return [sys.executable, "-m", "program"]
+    if name.endswith("by runpy"):
+        (folder / "through.py").write_text("import runpy\nrunpy.run_path('program.py', run_name='__main__')\n")
+        return [sys.executable, "through.py"]
+    if name.endswith("by zipapp"):
+        (folder / "archive").mkdir()
+        (folder / "program.py").rename(folder / "archive" / "__main__.py")
+        zipapp.create_archive(folder / "archive", folder / "program.pyz")
+        return [sys.executable, "program.pyz"]
+    return [sys.executable, "program.py"]
+
+
+def counted(case):
     """(what is wrong or None, standard error) of one program under `mfu run`, in a process and a folder of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "program.py").write_text(program)
+    name, program = case
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        (folder / "program.py").write_text(program)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("MFU_", "PYTHONPATH"))}
         environment.update(HF_HUB_OFFLINE="1", WANDB_MODE="offline")
-        done = subprocess.run([MFU, "run", "--dir", "run", "--", sys.executable, "program.py"], cwd=folder,
-                              env=environment, capture_output=True, text=True, timeout=600)
+        try:
+            done = subprocess.run([MFU, "run", "--dir", "run", "--", *command_of(name, folder)], cwd=folder,
+                                  env=environment, capture_output=True, text=True, timeout=600)
+        except subprocess.TimeoutExpired:
+            return "it did not end in time", ""
         if done.returncode != 0:
             return "does not run here", done.stderr
-        flop = json.loads((Path(folder) / "run" / "summary.json").read_text())["hardware_flop"]
+        flop = json.loads((folder / "run" / "summary.json").read_text())["hardware_flop"]
     return (None if flop == FLOP else f"{flop} FLOP instead of {FLOP}"), done.stderr
 
 
 def cases():
-    for library in sorted(LIBRARIES):
-        for way, program in WAYS.items():
-            if way != "in a thread" or library in LOOKERS:
-                yield f"{library} {way}", program.format(library)
+    for (way, program), library in itertools.product(WAYS.items(), sorted(LIBRARIES)):
+        yield f"{library} {way}", program.format(library)
+    for library, (way, program) in itertools.product(LOOKERS, MORE_WAYS.items()):
+        yield f"{library} {way}", program.format(library)
     for first, second in itertools.permutations(LOOKERS, 2):
         yield f"{first} then {second}", f"import {first}\nimport {second}\n" + STEP
 
 
+def page_of(chosen, wrong, absent):
+    """The section of docs/wild.md."""
+    libraries = sorted(set(LIBRARIES) - absent)
+    pairs = sum(" then " in name for name, _ in chosen)
+    lines = [
+        SECTION, "",
+        f"`tests/wild/imports.py` imports {len(libraries)} libraries before torch and after it. It imports those that "
+        f"look torch up while they are imported ({', '.join(LOOKERS)}) also in a thread, lazily, reloaded, by `-m`, "
+        f"`runpy` and `zipapp`, and in every ordered pair ({pairs}). Each program then trains two steps under "
+        "`mfu run`.", "",
+        f"{len(chosen) - len(wrong)} of {len(chosen)} programs were counted to the last digit."]
+    lines += [f"- {name}: {problem}" for name, problem in wrong]
+    lines += ["", "Libraries: " + ", ".join(libraries) + "."]
+    if absent:
+        lines += ["", "Not run, since they cannot be imported here: " + ", ".join(sorted(absent)) + "."]
+    return "\n".join(part for line in lines for part in (textwrap.wrap(line, 119) or [""])) + "\n"
+
+
+@functools.cache
 def importable(library):
     return subprocess.run([sys.executable, "-c", f"import {library}"], capture_output=True, timeout=600).returncode == 0
 
 
 def main():
-    wanted = sys.argv[1:]
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        absent = {name for name, there in zip(LIBRARIES, pool.map(importable, LIBRARIES)) if not there}
-        for name in sorted(absent):
-            print(f"not run: {name} cannot be imported here", flush=True)
+    wanted = [each for each in sys.argv[1:] if not each.startswith("--")]
+    absent: set = set()
+    right = set(json.loads(KEPT.read_text())) if "--kept" in sys.argv and KEPT.exists() else set()
+    with ThreadPoolExecutor(int(os.environ.get("MFU_WILD_JOBS", os.cpu_count()))) as pool:
         chosen = [(name, program) for name, program in cases()
-                  if not absent & set(name.split()) and (not wanted or any(word in name for word in wanted))]
-        failed = 0
-        done = pool.map(counted, (program for _, program in chosen))
-        for (name, _), (problem, error) in zip(chosen, done):
-            if problem is not None:
-                failed += 1
+                  if not wanted or any(word in name for word in wanted)]
+        wrong, left = [], [case for case in chosen if case[0] not in right]
+        for (name, _), (problem, error) in zip(left, pool.map(counted, left)):
+            if problem is None:
+                right.add(name)
+                KEPT.parent.mkdir(parents=True, exist_ok=True)
+                KEPT.write_text(json.dumps(sorted(right)))
+                continue
+            missing = {each for each in name.split() if each in LIBRARIES and not importable(each)}
+            for each in sorted(missing - absent):
+                print(f"not run: {each} cannot be imported here", flush=True)
+            absent |= missing
+            if not missing:
+                wrong.append((name, problem))
                 print(f"FAILED {name}: {problem}\n    " + "\n    ".join(error.splitlines()[-3:]), flush=True)
-    print(f"{len(chosen) - failed} passed, {failed} failed")
-    return 1 if failed or not chosen else 0
+    chosen = [case for case in chosen if not absent & set(case[0].split())]
+    if "--docs" in sys.argv:
+        before = PAGE.read_text().split(SECTION)[0].rstrip() + "\n\n"
+        PAGE.write_text(before + page_of(chosen, wrong, absent))
+    print(f"{len(chosen) - len(wrong)} passed, {len(wrong)} failed")
+    return 1 if wrong or not chosen else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Real entry points, library code unmodified, under `mfu run`: FLOPs against torch's counter, steps, tokens, passes.
 
-    python tests/wild/wild.py [NAME…] [--docs] [--kept]    all, or those with NAME in their name
+    python tests/wild/wild.py [NAME…] [--docs] [--kept] [--jobs N]    all, or those with NAME in their name
 
 --docs writes docs/wild.md; --kept takes an entry's last result where the entry has not changed since.
 
@@ -21,6 +21,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -68,8 +69,8 @@ def counter_says(path, environment):
     if kept.exists():
         return json.loads(kept.read_text())
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([sys.executable, str(HERE / "counter.py"), str(path), str(kept)], capture_output=True, cwd=folder,
-                       env=environment, timeout=1800)
+        subprocess.run([sys.executable, str(HERE / "counter.py"), str(path), str(kept)], capture_output=True,
+                       cwd=folder, env=environment, timeout=1800)
     return json.loads(kept.read_text()) if kept.exists() else None
 
 
@@ -97,6 +98,13 @@ def run(path, kept=False):
         summary.unlink(missing_ok=True)
         return {"name": path.stem, **known, "skipped": "failed"}, ["\n".join(done.stderr.splitlines()[-12:])]
     return judged(path, known, summary, environment)
+
+
+def tried(path, kept):
+    try:
+        return run(path, kept)
+    except subprocess.TimeoutExpired:
+        return {"name": path.stem, **facts(path), "skipped": "failed"}, ["it did not end in time"]
 
 
 def judged(path, known, summary, environment):
@@ -186,22 +194,22 @@ def main():
     parser.add_argument("names", nargs="*")
     parser.add_argument("--docs", action="store_true")
     parser.add_argument("--kept", action="store_true")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
     rows, failed = [], 0
-    for path in entries(options.names):
-        try:
-            row, wrong = run(path, options.kept)
-        except subprocess.TimeoutExpired:
-            row, wrong = {"name": path.stem, **facts(path), "skipped": "failed"}, ["it did not end in time"]
-        row["wrong"] = wrong
-        rows.append(row)
-        failed += bool(wrong)
-        verdict = "FAILED" if wrong else "skipped" if "skipped" in row else "passed"
-        print(f"{verdict} {row['name']} {row.get('skipped', '')}", flush=True)
-        for each in wrong:
-            print("    " + each.replace("\n", "\n    "), flush=True)
+    with ThreadPoolExecutor(options.jobs) as pool:
+        for row, wrong in pool.map(lambda path: tried(path, options.kept), entries(options.names)):
+            row["wrong"] = wrong
+            rows.append(row)
+            failed += bool(wrong)
+            verdict = "FAILED" if wrong else "skipped" if "skipped" in row else "passed"
+            print(f"{verdict} {row['name']} {row.get('skipped', '')}", flush=True)
+            for each in wrong:
+                print("    " + each.replace("\n", "\n    "), flush=True)
     if options.docs:
-        (ROOT / "docs" / "wild.md").write_text(table(rows))
+        page = ROOT / "docs" / "wild.md"
+        rest = page.read_text().partition("## Whoever imports first")  # which imports.py writes
+        page.write_text(table(rows) + "".join(("\n", *rest[1:]) if rest[1] else ()))
     print(f"{len(rows) - failed} passed, {failed} failed")
     return failed != 0
 

@@ -96,6 +96,40 @@ def test_a_killed_rank_is_named(tmp_path, method):
         assert report["ended"]["rank"] == 1
 
 
+# A launcher ends the other ranks after the one that was killed, as torchrun does.
+KILLED_ALL = f"""
+import os, signal, sys, time
+sys.path.insert(0, {str(HERE)!r})
+import torch.multiprocessing as mp
+import programs
+def rank(number):
+    os.environ.update(RANK=str(number), WORLD_SIZE="2", LOCAL_RANK=str(number))
+    programs.train(3)
+    if number == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    while True:
+        programs.train(1)
+if __name__ == "__main__":
+    context = mp.get_context("fork")
+    ranks = [context.Process(target=rank, args=(i,)) for i in range(2)]
+    for each in ranks: each.start()
+    ranks[1].join()
+    time.sleep(2)
+    ranks[0].terminate()
+    ranks[0].join()
+    sys.exit(1)
+"""
+
+
+def test_of_several_killed_ranks_the_first_is_named(tmp_path):
+    (tmp_path / "ranks.py").write_text(KILLED_ALL)
+    launch(tmp_path, sys.executable, str(tmp_path / "ranks.py")).communicate(timeout=240)
+    report = summary(tmp_path)
+    assert report["partial"] and report["ended"]["how"] == "lost" and report["ended"]["rank"] == 1
+    notes = [note for note in report["notes"] if "last words" in note]
+    assert [note.split()[1] for note in notes] == ["1", "0"]
+
+
 SLEEPS = f"""
 import sys, time
 sys.path.insert(0, {str(HERE)!r})
