@@ -317,6 +317,15 @@ def test_it_is_gone_after_a_signal(tmp_path, way):
     assert terminal.is_given_back()
 
 
+def test_the_program_ends_with_its_terminal(tmp_path):
+    terminal = Terminal("import os\nopen('number', 'w').write(str(os.getpid()))\ntrain(600)", tmp_path)
+    assert terminal.read(terminal.line_is_shown)
+    program = int((tmp_path / "number").read_text())
+    os.close(terminal.terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]) == 128 + signal.SIGHUP
+    assert not Path(f"/proc/{program}").exists()
+
+
 def test_ctrl_c_from_the_keyboard(tmp_path):
     terminal = Terminal("train(60)", tmp_path)
     assert terminal.read(terminal.line_is_shown)
