@@ -171,6 +171,13 @@ Name name_kind(std::string_view name) {
   static constexpr std::array<std::string_view, 16> kKeys = {
       "api",   "access",       "secret",  "private", "account", "encryption", "signing", "auth",
       "wandb", "subscription", "license", "shared",  "storage", "service",    "master",  "ssh"};
+  // DB_PASS. Other passes are forward or first ones.
+  static constexpr std::array<std::string_view, 16> kAccounts = {
+      "db",   "database", "user", "admin", "root",     "smtp", "mail",  "ftp",
+      "sftp", "mysql",    "pg",   "redis", "postgres", "http", "proxy", "login"};
+  static constexpr std::array<std::string_view, 12> kWritten = {  // without anything in between
+      "dbpass",      "sshpass",   "keypass",   "storepass",  "apitoken",     "authtoken",
+      "accesstoken", "secretkey", "accesskey", "privatekey", "clientsecret", "hftoken"};
   // Of a vocabulary or of a count: nobody's credential.
   static constexpr std::array<std::string_view, 26> kSpecial = {
       "pad",   "eos",  "bos",    "unk",     "sep",  "cls",    "mask",    "image",   "video",
@@ -185,7 +192,9 @@ Name name_kind(std::string_view name) {
   const std::string& last = words.back();
   std::string_view before = words.size() > 1 ? std::string_view(words[words.size() - 2]) : "";
   if (name == "PWD" || name == "OLDPWD") return Name::plain;
-  if (is_one_of(last, kPasswords)) return Name::password;
+  if (is_one_of(last, kPasswords) || last.ends_with("password")) return Name::password;
+  if (last == "pass" && is_one_of(before, kAccounts)) return Name::password;
+  if (is_one_of(last, kWritten)) return Name::credential;
   if (last == "apikey" || (last == "key" && is_one_of(before, kKeys))) return Name::credential;
   if (last == "credential" || last == "credentials" || last == "authorization") {
     return Name::credential;
@@ -218,10 +227,10 @@ bool is_path(std::string_view value) {
 // Whether words_of() is worth asking: nearly all names end in none of these.
 bool may_name_secret(std::string_view name) {
   while (!name.empty() && !is_alnum(name.back())) name.remove_suffix(1);
-  static constexpr std::array<std::string_view, 19> kEndings = {
-      "token",      "key",         "password",      "passwd",   "pwd", "secret", "secrets",
-      "credential", "credentials", "authorization", "cookie",   "sas", "sig",    "signature",
-      "auth",       "bearer",      "passphrase",    "passcode", "id"};
+  static constexpr std::array<std::string_view, 20> kEndings = {
+      "token",      "key",         "password",      "passwd",   "pwd",  "secret", "secrets",
+      "credential", "credentials", "authorization", "cookie",   "sas",  "sig",    "signature",
+      "auth",       "bearer",      "passphrase",    "passcode", "pass", "id"};
   return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
     if (name.size() < ending.size()) return false;
     std::string_view tail = name.substr(name.size() - ending.size());
@@ -263,6 +272,22 @@ std::optional<Secret> bearer_at(std::string_view text, std::size_t at) {
   return Secret{from, value.size(), "a bearer token"};
 }
 
+// "--api-key KEY" inside a command that is one text: sh -c "python train.py --api-key KEY".
+std::optional<Secret> option_at(std::string_view text, std::size_t at) {
+  std::size_t end = at;
+  while (end < text.size() && (is_word(text[end]) || text[end] == '.')) ++end;
+  std::string_view name = text.substr(at, end - at);
+  if (end == text.size() || text[end] != ' ' || !may_name_secret(name)) return std::nullopt;
+  std::size_t from = std::min(text.find_first_not_of(' ', end), text.size());
+  char quote = from < text.size() && (text[from] == '"' || text[from] == '\'') ? text[from] : 0;
+  if (quote != 0) ++from;
+  std::size_t to = quote != 0 ? text.find(quote, from) : text.find_first_of(" \t\r\n\"';|&", from);
+  std::string_view value = text.substr(from, to == npos ? npos : to - from);
+  if (value.starts_with('-')) return std::nullopt;  // another option
+  std::optional<std::string_view> kind = secret_behind(name, value);
+  return kind ? std::optional(Secret{from, value.size(), *kind}) : std::nullopt;
+}
+
 // At a separator or at the start of a word.
 std::optional<Secret> secret_at(std::string_view text, std::size_t at) {
   char c = text[at];
@@ -271,7 +296,10 @@ std::optional<Secret> secret_at(std::string_view text, std::size_t at) {
     std::optional<Secret> found = url_password_at(text, at);
     return found ? found : named_at(text, at);
   }
-  if (c == '-') return private_key_at(text, at);
+  if (c == '-') {
+    std::optional<Secret> found = private_key_at(text, at);
+    return found ? found : option_at(text, at);
+  }
   if (c == 'e') return web_token_at(text, at);
   if (c == 'B') return bearer_at(text, at);
   return form_at(text, at);

@@ -83,7 +83,17 @@ TEST(Secrets, values_behind_names_of_secrets) {
            {"https://h/x?access_token=abc123def&y=2", "https://h/x?access_token=[hidden]&y=2"},
            {"AccountKey=abcd1234==;EndpointSuffix=x", "AccountKey=[hidden];EndpointSuffix=x"},
            {"clientSecret='s p'", "clientSecret='[hidden]'"},
-           {"MYSQL_PWD=root", "MYSQL_PWD=[hidden]"}}) {
+           {"MYSQL_PWD=root", "MYSQL_PWD=[hidden]"},
+           {"PGPASSWORD=abc", "PGPASSWORD=[hidden]"},
+           {"SPRING_DATASOURCE_DBPASSWORD=abc", "SPRING_DATASOURCE_DBPASSWORD=[hidden]"},
+           {"DB_PASS=abc", "DB_PASS=[hidden]"},
+           {"smtp.pass: abc1", "smtp.pass: [hidden]"},
+           {"--accesstoken=q1w2e3r4t5", "--accesstoken=[hidden]"},
+           {"SSHPASS=abc1def2", "SSHPASS=[hidden]"},
+           {"python x.py --api-key abc1 --lr 3", "python x.py --api-key [hidden] --lr 3"},
+           {"a --password 'p q' b", "a --password '[hidden]' b"},
+           {"a --hf_token abc12345; b", "a --hf_token [hidden]; b"},
+           {"--secret x1", "--secret [hidden]"}}) {
     EXPECT_EQ(without_secrets(text), safe);
   }
 }
@@ -108,6 +118,13 @@ TEST(Secrets, what_is_none_stays_as_it_is) {
         "tokenizer=gpt2-medium-2019x",
         "TOKENIZERS_PARALLELISM=false",
         "PWD=/opt/secret9",
+        "first_pass=12345678a",
+        "a --password --other",
+        "a --token",
+        "--max-tokens 12345678a",
+        "--eos_token endoftext123",
+        "forward_pass=12345678a",
+        "subtoken=abc12345678",
         "OLDPWD=/tmp/a1b2c3d4e5",
         "use_auth_token=True",
         "--token=$HF_TOKEN",

@@ -78,6 +78,9 @@ void TraceBuilder::event(const EventText& event) {
     return;
   }
   if (phase != "X" || category == Category::other || flow) {
+    if (phase == "M") {  // names and labels of processes, such as their command lines
+      find_secrets_in_member(coverage, event.inside(Key::name), event.value(Key::args));
+    }
     ++coverage.ignored_events;
     return;
   }

@@ -28,6 +28,20 @@ TEST(TraceSecrets, says_where_a_credential_is_and_keeps_it_nowhere) {
   for (const std::string& note : trace.coverage.notes) EXPECT_EQ(note.find(key), std::string::npos);
 }
 
+TEST(TraceSecrets, finds_a_credential_in_the_command_line_of_a_process) {
+  std::string command = "python x.py --password " + std::string("hun") + "ter2";
+  for (std::string event :
+       {R"({"ph":"M","name":"process_name","pid":1,"tid":0,"ts":1,"args":{"name":")" + command +
+            R"("}})",
+        R"({"name":"process_name","ph":"M","ts":1,"pid":1,"args":{"name":")" + command + R"("}})"}) {
+    std::string text = R"({"traceEvents":[)" + event + "," + event +
+                       R"(,{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":5}]})";
+    Trace trace = read_trace_bytes(text, "secret.json").value();
+    EXPECT_EQ(trace.coverage.secrets,
+              std::vector<std::string>{"a password in \"process_name.name\""});
+  }
+}
+
 TEST(TraceSecrets, repeats_no_credential_of_what_a_trace_says_of_itself) {
   std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
   std::string text = R"({"traceName":"/x/)" + key + R"(.json","deviceProperties":[{"name":"H100 )" +
