@@ -54,8 +54,13 @@ std::string headline(const ComparisonReport& report, const TextStyle& style) {
   if (!report.verdict) {
     return inked("no verdict", Ink::bold, style) + fmt::format(": {} a {}\n", by, report.unit);
   }
-  std::string range = fmt::format("speed {} to {}", signed_percent(report.gain_range->low),
-                                  signed_percent(report.gain_range->high));
+  // The range is of the same quantity as the number before it: speed if faster, time if slower.
+  auto added_time = [](double faster) { return 1 / (1 + faster) - 1; };
+  std::string range =
+      gain >= 0 ? fmt::format("speed {} to {}", signed_percent(report.gain_range->low),
+                              signed_percent(report.gain_range->high))
+                : fmt::format("time {} to {}", signed_percent(added_time(report.gain_range->high)),
+                              signed_percent(added_time(report.gain_range->low)));
   switch (*report.verdict) {
     case Verdict::better:
       return inked("better", Ink::green, style) +
