@@ -53,9 +53,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
-// Whether this signal may be for us alone. A process may have sent it so. The terminal sends its own
-// signals to the whole group, so the command has received those; but when it goes away, it tells the
-// leader of the session only (ssh -t, a window that runs this command and no shell).
+// Whether this signal may be for us alone. A process may have sent it so. The terminal sends its
+// own signals to the whole group, so the command has received those; but when it goes away, it
+// tells the leader of the session only (ssh -t, a window that runs this command and no shell).
 bool sent_to_us(const siginfo_t& info) {
   return info.si_code <= 0 || info.si_signo == SIGHUP;
 }

@@ -26,8 +26,8 @@ class RunWatch {
   // `look` is called ten times a second, on the watching thread.
   void each_round(std::function<void(Drainer&)> look);
 
-  // Tells of SIGTSTP (the line is cleared), SIGCONT (it comes back with the next update) and SIGWINCH
-  // (it moves to the new last row).
+  // Tells of SIGTSTP (the line is cleared), SIGCONT (it comes back with the next update) and
+  // SIGWINCH (it moves to the new last row).
   void terminal_signal(int number);
 
   // Stores the rest and returns everything that was counted. None if the disk did not answer for

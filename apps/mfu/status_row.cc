@@ -93,8 +93,8 @@ void on_crash(int number) {
 
 // Whether this signal would end the process. Launch has blocked the usual ones and handles them.
 bool would_end_us(int number) {
-  for (int harmless : {SIGKILL, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGURG,
-                       SIGWINCH}) {
+  for (int harmless :
+       {SIGKILL, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGURG, SIGWINCH}) {
     if (number == harmless) return false;
   }
   struct sigaction now = {};
@@ -209,8 +209,7 @@ void StatusRow::draw() {
   out += fmt::format("\0337{}\033[?7l{}\033[?7h\0338", kLastRow,
                      cut(text_, static_cast<std::size_t>(columns_) - 1));
   restoring.window = 0;
-  restoring.same_size =
-      keep(restoring.same, fmt::format("\0337{}\033[r\0338", kLastRow));
+  restoring.same_size = keep(restoring.same, fmt::format("\0337{}\033[r\0338", kLastRow));
   restoring.resized_size =
       keep(restoring.resized, fmt::format("{}{}{}", kWholeRegion, kFreeRow, kEraseBelow));
   restoring.window = size_of(now);

@@ -67,8 +67,8 @@ void on_interrupt(int number) {
   ::raise(number);
 }
 
-// A write beyond the limit of file sizes (ulimit -f) then fails like one to a full disk. The command
-// of mfu run gets the signal as it was, because exec forgets handlers.
+// A write beyond the limit of file sizes (ulimit -f) then fails like one to a full disk. The
+// command of mfu run gets the signal as it was, because exec forgets handlers.
 void on_file_too_large(int) {}
 
 }  // namespace

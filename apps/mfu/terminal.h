@@ -13,9 +13,9 @@ TextStyle terminal_style(const std::string& color, int descriptor = 1);
 
 bool stderr_is_terminal();
 
-// Where standard input, output or error is closed, the first file that we open would get its number,
-// and what we print would go into that file. Opens /dev/null there; reads and writes fail as before.
-// A command that we start does not get it.
+// Where standard input, output or error is closed, the first file that we open would get its
+// number, and what we print would go into that file. Opens /dev/null there; reads and writes fail
+// as before. A command that we start does not get it.
 void hold_standard_descriptors();
 
 // After this call an interrupt clears the line and ends the program quietly, a closed pipe ends it

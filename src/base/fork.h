@@ -27,9 +27,9 @@ void watch_forks();
 void close_in_children(int descriptor);
 void forget_descriptor(int descriptor);
 
-// Where standard input, output or error is closed, the next file that is opened gets its number, and
-// what the program prints goes into that file. This opens /dev/null there, in the way in which the
-// program's reads and writes fail as before. Programs that are started do not get it.
+// Where standard input, output or error is closed, the next file that is opened gets its number,
+// and what the program prints goes into that file. This opens /dev/null there, in the way in which
+// the program's reads and writes fail as before. Programs that are started do not get it.
 void hold_standard_descriptors();
 
 // The same for one descriptor: returns it, or a copy beyond the standard ones in its place. -1 and

@@ -175,7 +175,8 @@ Name name_kind(std::string_view name) {
   static constexpr std::array<std::string_view, 16> kAccounts = {
       "db",   "database", "user", "admin", "root",     "smtp", "mail",  "ftp",
       "sftp", "mysql",    "pg",   "redis", "postgres", "http", "proxy", "login"};
-  static constexpr std::array<std::string_view, 12> kWritten = {  // without anything in between
+  static constexpr std::array<std::string_view, 12> kWritten = {
+      // without anything in between
       "dbpass",      "sshpass",   "keypass",   "storepass",  "apitoken",     "authtoken",
       "accesstoken", "secretkey", "accesskey", "privatekey", "clientsecret", "hftoken"};
   // Of a vocabulary or of a count: nobody's credential.

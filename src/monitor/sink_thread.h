@@ -64,7 +64,7 @@ class SinkThread {
   std::uint64_t inbox_lost_ = 0, feeder_lost_ = 0, in_hand_ = 0;
   std::chrono::nanoseconds next_{};
   std::atomic<int> number_ = 0;  // the kernel's number of the thread
-  std::thread thread_;  // the last member, because it uses the others
+  std::thread thread_;           // the last member, because it uses the others
 };
 
 }  // namespace mfu

@@ -96,9 +96,9 @@ struct KeyTable {
 constexpr KeyTable kEventTable{kEventKeys};
 constexpr KeyTable kArgTable{kArgKeys};
 
-// Whether the keys inside args need not be told apart. Python frames are most of a trace with stacks,
-// and nothing in their args is used. Those of "M" events (names and labels of processes) are looked
-// at as a whole.
+// Whether the keys inside args need not be told apart. Python frames are most of a trace with
+// stacks, and nothing in their args is used. Those of "M" events (names and labels of processes)
+// are looked at as a whole.
 bool args_are_idle(const EventText& event) {
   if (event.has(Key::cat)) return event.value(Key::cat) == "\"python_function\"";
   return event.value(Key::ph) == "\"M\"";

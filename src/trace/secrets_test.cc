@@ -33,7 +33,8 @@ TEST(TraceSecrets, finds_a_credential_in_the_command_line_of_a_process) {
   for (std::string event :
        {R"({"ph":"M","name":"process_name","pid":1,"tid":0,"ts":1,"args":{"name":")" + command +
             R"("}})",
-        R"({"name":"process_name","ph":"M","ts":1,"pid":1,"args":{"name":")" + command + R"("}})"}) {
+        R"({"name":"process_name","ph":"M","ts":1,"pid":1,"args":{"name":")" + command +
+            R"("}})"}) {
     std::string text = R"({"traceEvents":[)" + event + "," + event +
                        R"(,{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":5}]})";
     Trace trace = read_trace_bytes(text, "secret.json").value();
