@@ -111,6 +111,7 @@ def ready(python, machine, folder):
     kept = roots.root_of(SUITES[python], machine, folder / "roots", say)
     root = folder / "wheels" / f"{python}-{machine}"
     if not (root / "usr").is_dir():
+        root.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cp", "-a", kept, root], check=True)
     there = [name for name in COMPILERS if (root / "usr/bin" / name).exists()]
     if there:
