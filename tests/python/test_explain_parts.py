@@ -59,7 +59,7 @@ def test_part_is_small(tmp_path):
     """At most 2% from 50 MB on; the largest of the real ones has 63 MB."""
     large = SHARED / "tl_mi300x_xdit_flux_sage.json.gz"
     if not large.exists():
-        pytest.skip("the shared traces are not here")
+        pytest.skip("the shared traces are not at hand")
     told = json.loads(mfu(large, "--partial", tmp_path / "x.mfu-part", "--json").stdout)
     assert told["schema"] == "mfu.part/1" and told["json_bytes"] > 50e6
     assert told["bytes"] == (tmp_path / "x.mfu-part").stat().st_size <= 0.02 * told["json_bytes"]

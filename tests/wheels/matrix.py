@@ -32,11 +32,8 @@ def say(text):
 
 def fetch(python, torch, machine, folder):
     """torch and what it needs, unpacked as pip does it; None where there is no such file."""
-    platforms = [
-        word
-        for name in ("manylinux1", "manylinux2014", "manylinux_2_17", "manylinux_2_24", "manylinux_2_28")
-        for word in ("--platform", f"{name}_{machine}")
-    ]
+    names = ["manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}" for minor in range(5, 35))]
+    platforms = [word for name in names for word in ("--platform", f"{name}_{machine}")]
     done = subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-cache-dir",
          "--only-binary", ":all:", "--python-version", python, "--implementation", "cp", *platforms,

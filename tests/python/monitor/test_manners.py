@@ -456,7 +456,7 @@ def test_an_export_holds_a_few_steps_at_a_time(tmp_path, lines):
     assert len(logged) == steps and logged[-1]["step"] == steps - 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a process number anew")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the rights of root are not at hand: only root can make a process number anew")
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_container_started_again_loses_nothing(tmp_path, shared):
     """The same process number and host name, the same output folder; memory that both see (--ipc=host), or not."""
@@ -475,7 +475,7 @@ os.kill(os.getpid(), signal.SIGKILL) if os.getpid() != 1 else os._exit(9)
         done = subprocess.run(["unshare", "--pid", "--fork", sys.executable, "-c", program, str(first), "at once" if shared else "wait"], capture_output=True, text=True,
                               timeout=120, env=dict(os.environ, MFU_REGION_DIR=str(region)))
         if "unshare" in done.stderr:
-            pytest.skip("unshare is not allowed here")
+            pytest.skip("unshare is not at hand: not allowed here")
         numbers.append(int(done.stdout))
     assert len(set(numbers)) == 1
     command = os.environ.get("MFU_COMMAND", os.path.join(os.path.dirname(__file__), "../../../build/release/mfu"))

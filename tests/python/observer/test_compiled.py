@@ -54,7 +54,7 @@ def test_a_package_made_without_mfu_is_counted_when_it_runs(tmp_path):
     import torch
 
     if not hasattr(torch._inductor, "aoti_compile_and_package"):
-        pytest.skip("this torch makes no packages")
+        pytest.skip("a torch that makes packages is not at hand")
     environment = {**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "cache")}
     subprocess.run(
         [sys.executable, program, "make", path], check=True, timeout=1500, env=environment, capture_output=True
@@ -93,6 +93,6 @@ def test_compiled_flex_attention_counts_as_eager_and_names_what_blocks_leave_out
     import torch
 
     if tuple(int(each) for each in torch.__version__.split(".")[:2]) < (2, 6):
-        pytest.skip("flex_attention runs on a CPU since torch 2.6")
+        pytest.skip("flex_attention on a CPU is not at hand before torch 2.6")
     got = json.loads(run_program(FLEX, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).splitlines()[-1])
     assert got == [[{"aten::bmm": 2 * 3 * 4 * 64 * 64 * (16 + 32)}] * 4, ["torch::flex_attention"]]

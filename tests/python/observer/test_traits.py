@@ -12,6 +12,7 @@ from mfu._observer import traits
 
 PACKAGE = str(Path(__file__).resolve().parents[3] / "python")
 NEW = hasattr(torch.backends.cuda.matmul, "fp32_precision")
+NEWER = pytest.mark.skipif(not NEW, reason="a newer torch is not at hand")
 
 ASK = """
 import sys
@@ -35,29 +36,29 @@ print(*traits.tf32_allowed())
         ("b.cudnn.allow_tf32 = False", False, False),
         ("b.cuda.matmul.allow_tf32 = True; b.cudnn.allow_tf32 = False", True, False),
         pytest.param(
-            "b.cuda.matmul.fp32_precision = 'tf32'", True, True, marks=pytest.mark.skipif(not NEW, reason="older torch")
+            "b.cuda.matmul.fp32_precision = 'tf32'", True, True, marks=NEWER
         ),
         pytest.param(
             "b.cuda.matmul.fp32_precision = 'ieee'",
             False,
             True,
-            marks=pytest.mark.skipif(not NEW, reason="older torch"),
+            marks=NEWER,
         ),
         pytest.param(
             "b.cudnn.conv.fp32_precision = 'ieee'",
             False,
             False,
-            marks=pytest.mark.skipif(not NEW, reason="older torch"),
+            marks=NEWER,
         ),
         pytest.param(
             "b.cuda.matmul.fp32_precision = 'tf32'; b.cudnn.conv.fp32_precision = 'ieee'",
             True,
             False,
-            marks=pytest.mark.skipif(not NEW, reason="older torch"),
+            marks=NEWER,
         ),
-        pytest.param("b.fp32_precision = 'tf32'", True, True, marks=pytest.mark.skipif(not NEW, reason="older torch")),
+        pytest.param("b.fp32_precision = 'tf32'", True, True, marks=NEWER),
         pytest.param(
-            "b.fp32_precision = 'ieee'", False, False, marks=pytest.mark.skipif(not NEW, reason="older torch")
+            "b.fp32_precision = 'ieee'", False, False, marks=NEWER
         ),
     ],
 )

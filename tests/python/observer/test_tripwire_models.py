@@ -410,7 +410,7 @@ def by_blas(a, b):
         if gemm is not None:
             break
     else:
-        pytest.skip("no BLAS with a C face")
+        pytest.skip("a BLAS with a C face is not at hand")
     a, b = a.detach().contiguous(), b.detach().contiguous()
     (m, k), n, out = a.shape, b.shape[1], torch.empty(a.shape[0], b.shape[1])
     at = lambda t: ctypes.c_void_p(t.data_ptr())  # noqa: E731

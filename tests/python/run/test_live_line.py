@@ -273,7 +273,7 @@ def test_a_resize_right_before_the_end_erases_our_line_and_no_other(tmp_path):
 
 def test_in_a_real_terminal_no_line_is_lost_or_mixed_when_it_is_resized(tmp_path):
     if shutil.which("tmux") is None:
-        pytest.skip("tmux is not installed")
+        pytest.skip("tmux is not at hand")
     program = tmp_path / "program.py"
     program.write_text(TRAIN + TALK)
     environment = ["env", "OMP_NUM_THREADS=1", "LANG=C.UTF-8"]

@@ -36,7 +36,7 @@ def test_a_program_on_libtorch_is_counted(tmp_path):
         or not LIBRARY.is_file()
         or LIBRARY.with_suffix(".torch").read_text().split()[0] != torch.__version__
     ):
-        pytest.skip("no compiler, or no observer built for this torch")
+        pytest.skip("a compiler, or an observer built for this torch, is not at hand")
     folder = Path(torch.__file__).parent
     program, source = str(tmp_path / "program"), tmp_path / "program.cc"
     source.write_text(PROGRAM)
