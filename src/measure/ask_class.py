@@ -373,8 +373,8 @@ def answer(config, request):
     shapes = {name: list(each.shape) for name, each in flat if isinstance(each, torch.Tensor)}
     notes.append("its inputs: " + ", ".join(f"{name} {'x'.join(map(str, shape))}" for name, shape in shapes.items()))
     notes.append(
-        f"counted by {library.__name__} {library.__version__} on torch {torch.__version__}, from the operators that {type(model).__name__} "
-        "runs; built without weights, network or code of the config (trust_remote_code is off)"
+        f"counted by {library.__name__} {library.__version__} on torch {torch.__version__}, from the operators that"
+        f" {type(model).__name__} runs; built without weights, network or code of the config (trust_remote_code is off)"
     )
     return {
         "library": library.__name__,

@@ -64,7 +64,8 @@ class DiffusionInputs(Inputs):
             return list(request["latent"])
         if request.get("image"):
             self.say(
-                f"a latent is taken as 1/{PICTURE_TO_LATENT} of the picture in each direction (--latent HxW says otherwise)"
+                f"a latent is taken as 1/{PICTURE_TO_LATENT} of the picture in each direction (--latent HxW says"
+                " otherwise)"
             )
             return [side // PICTURE_TO_LATENT for side in request["image"]]
         if isinstance(config.get("sample_height"), int) and isinstance(config.get("sample_width"), int):

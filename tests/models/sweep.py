@@ -219,7 +219,8 @@ class Sweep:
             wrong = []
             if row["parameters"] != counted["parameters"] + counted["router_bias"]:
                 wrong.append(
-                    f"parameters {row['parameters']}, the library's {counted['parameters']} and {counted['router_bias']}"
+                    f"parameters {row['parameters']}, the library's {counted['parameters']} and"
+                    f" {counted['router_bias']}"
                 )
             if row["flopcounter"] != counted["total"]:
                 wrong.append(f"flopcounter {row['flopcounter']}, torch's {counted['total']} ({counted['by']})")
@@ -330,7 +331,8 @@ def main():
                 rows += some
                 for row in some:
                     print(
-                        f"{row['verdict']:12} {row['type']} {row['phase']} {row.get('architecture', '')} {row.get('why', '')[:400]}",
+                        f"{row['verdict']:12} {row['type']} {row['phase']} {row.get('architecture', '')}",
+                        row.get("why", "")[:400],
                         flush=True,
                     )
                 Path(options.output).write_text(json.dumps({"scripts": scripts(), "rows": rows}))

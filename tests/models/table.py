@@ -5,7 +5,9 @@ KNOWN = {}
 
 # Why `exact` differs from the convention `flopcounter`, by what the answer names.
 REASONS = {
-    "pairs that an attention mask leaves out": "the counter takes the whole square of scores; masks leave part of it out",
+    "pairs that an attention mask leaves out": (
+        "the counter takes the whole square of scores; masks leave part of it out"
+    ),
     "aten::convolution_backward": "the counter leaves the groups out of a grouped convolution's weight gradient",
     "aten::mv": "the counter has no formula for a matrix and a vector",
     "aten::addmv": "the counter has no formula for a matrix and a vector",
@@ -26,10 +28,12 @@ def closing(rows):
     types = {each: {row["type"] for row in rows if row["verdict"] == each} for each in count}
     whole = types["equal"] - types["differs"] - types["not compared"]
     return (
-        f"{len({row['type'] for row in rows})} models: {len(whole)} equal to torch's counter in every phase that they have, "
+        f"{len({row['type'] for row in rows})} models: {len(whole)} equal to torch's counter in every phase that they"
+        " have, "
         f"{len(types['differs'])} differ, {len(types['not compared'])} not compared, "
         f"{len(types['refused'] - types['equal'] - types['differs'] - types['not compared'])} refused; "
-        f"{count['equal']} answers equal, {count['differs']} differ, {count['not compared']} not compared, {count['refused']} refused"
+        f"{count['equal']} answers equal, {count['differs']} differ, {count['not compared']} not compared,"
+        f" {count['refused']} refused"
     )
 
 
@@ -42,9 +46,10 @@ def page(rows):
     lines = [
         "# Models counted by their class",
         "",
-        "`./test --models` made this page. Each type of transformers, and a choice of diffusers, is answered by `mfu flops --by-class` and counted",
-        "again by torch's FlopCounterMode. *Equal* means: parameters are `num_parameters()` and persistent router biases, and the convention",
-        "`flopcounter` is torch's own count, both to the digit, in each phase named. Configs are the type's defaults, mostly with two layers.",
+        "`./test --models` made this page. Each type of transformers, and a choice of diffusers, is answered by",
+        "`mfu flops --by-class` and counted again by torch's FlopCounterMode. *Equal* means: parameters are",
+        "`num_parameters()` and persistent router biases, and the convention `flopcounter` is torch's own count, both",
+        "to the digit, in each phase named. Configs are the type's defaults, mostly with two layers.",
         "",
         closing(rows) + ".",
         "",

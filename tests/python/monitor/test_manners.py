@@ -456,7 +456,7 @@ def test_an_export_holds_a_few_steps_at_a_time(tmp_path, lines):
     assert len(logged) == steps and logged[-1]["step"] == steps - 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="the rights of root are not at hand: only root can make a process number anew")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the rights of root, to number processes anew, are not at hand")
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_container_started_again_loses_nothing(tmp_path, shared):
     """The same process number and host name, the same output folder; memory that both see (--ipc=host), or not."""
