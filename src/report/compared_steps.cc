@@ -43,8 +43,8 @@ Failure no_steps() {
               "optimizer");
 }
 
-// A value of each step over all ranks that know it (the stages of a pipeline have no tokens but the
-// first); empty where none does, or one only at times.
+// The value of each step, summed over all ranks that know it. (In a pipeline only the first stage
+// has tokens.) Empty if no rank knows it, or if one knows it only in some steps.
 std::vector<double> summed(const ByRank& ranks, std::size_t count, std::uint64_t warmup,
                            std::optional<double> OneStep::* member) {
   std::vector<double> sums(count);
@@ -61,8 +61,8 @@ std::vector<double> summed(const ByRank& ranks, std::size_t count, std::uint64_t
   return any ? sums : std::vector<double>();
 }
 
-// Ranks in lockstep take each step together: the i-th step of all of them is one step. `devices`:
-// that they ran on; ranks that share a processor are one.
+// Ranks in lockstep take each step together, so the i-th step of all ranks is one step. `devices`
+// is how many devices they ran on; ranks that share a processor share one.
 Result<ComparedSteps> combined(const ByRank& ranks, double devices) {
   ComparedSteps steps;
   std::size_t shortest = ~std::size_t{0};
@@ -88,7 +88,7 @@ Result<ComparedSteps> combined(const ByRank& ranks, double devices) {
   steps.tokens = summed(ranks, count, steps.warmup, &OneStep::tokens);
   steps.samples = summed(ranks, count, steps.warmup, &OneStep::samples);
   steps.flop = summed(ranks, count, steps.warmup, &OneStep::flop);
-  // A monitor may measure each tenth step only: those that have an MFU give it.
+  // A monitor may measure only every tenth step. The steps that have an MFU give the mean.
   for (std::size_t i = 0; i < count; ++i) {
     double needed = 0;
     bool known = true;

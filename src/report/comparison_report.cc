@@ -7,8 +7,8 @@ namespace mfu {
 
 namespace {
 
-// Below this share a change is not worth a word. It also stands for the noise between two runs of
-// the same program, which no single run can show.
+// A smaller change is not worth reporting. This also stands for the noise between two runs of the
+// same program, which a single run cannot show.
 constexpr double kWorthFraction = 0.01;
 
 struct Cost {
@@ -24,7 +24,8 @@ bool known_in_both(const std::vector<double>& a, const std::vector<double>& b) {
   return positive(a) && positive(b);
 }
 
-// Time of one token where both know their tokens: a step may do more in one than in the other.
+// If both sides know their tokens, the time of one token is compared, because a step may do more
+// work on one side.
 Cost cost_of(const ComparedSteps& before, const ComparedSteps& after) {
   auto by = [&](std::string unit, const auto& a, const auto& b) {
     return Cost{std::move(unit), ratio_of_sums(before.duration_ns, a),
@@ -51,7 +52,7 @@ void judge(ComparisonReport& report, const Cost& cost, std::optional<double> fai
                      : slower && report.gain_range->high < 0 ? Verdict::worse
                                                              : Verdict::same;
   }
-  // A threshold is not met by noise; where the noise is not known, the number alone decides.
+  // Noise alone must not exceed a threshold. If the noise is not known, the number alone decides.
   bool may_fail = !report.verdict || *report.verdict == Verdict::worse;
   report.failed = may_fail && (fail_over ? report.slower_fraction() > *fail_over
                                          : report.verdict == Verdict::worse);
@@ -63,7 +64,7 @@ void sort_changes(ComparisonReport& report) {
     double change = row.after_ns.value - row.before_ns.value;
     if (std::fabs(change) < kWorthFraction * report.before_ns.value) continue;
     if (!differs(row.before_ns, row.after_ns).value_or(true)) continue;
-    // More time at peak is more work done, neither good nor bad.
+    // More time at peak means more work done. That is neither good nor bad.
     if (row.name == name_of(LedgerLine::matmul_at_peak)) continue;
     (change < 0 ? report.less : report.more).push_back(i);
   }
@@ -87,7 +88,7 @@ void note_ranks(ComparisonReport& report, const ComparedSteps& before, const Com
                            {"after", static_cast<std::int64_t>(after.ranks)}}});
 }
 
-// What the lines do not say by themselves.
+// Adds what the lines do not say by themselves.
 void add_notes(ComparisonReport& report, const ComparedSteps& before, const ComparedSteps& after) {
   auto changed = [](double a, double b) {
     return a > 0 && b > 0 && std::fabs(b / a - 1) > kWorthFraction;
@@ -135,7 +136,7 @@ std::optional<Estimate> tokens_per_s(const ComparedSteps& steps) {
   return rate;
 }
 
-// The steps of a trace; ranks without the same number of them are cut to the fewest.
+// The steps of a trace. If ranks have different numbers of steps, all are cut to the fewest.
 ComparedSteps steps_of(const ExplainReport& report) {
   ComparedSteps steps;
   std::size_t count = report.ranks.front().found.steps.size();
@@ -160,7 +161,7 @@ ComparedSteps steps_of(const ExplainReport& report) {
   return steps;
 }
 
-// Whole windows, each measured once.
+// Compares whole windows. Each was measured once.
 ComparisonReport compare_windows(const ExplainReport& before, const ExplainReport& after) {
   ComparisonReport report;
   auto share = [](const ExplainReport& of, double ns) {

@@ -25,8 +25,8 @@ std::optional<Rating> rating_of_share(std::optional<double> mfu) {
   return rating_of(Fraction{*mfu});
 }
 
-// Of the device's family ("h100" in "H100-SXM5-80GB") where there are such, else of any: small,
-// middling and large models.
+// Runs on the same family of devices ("h100" in "H100-SXM5-80GB") if there are any, otherwise on
+// any device: a small, a middling and a large model.
 std::vector<PublishedRun> runs_on(const Device& device, std::size_t most) {
   std::string name = to_lower(device.name);
   std::vector<PublishedRun> same;
@@ -65,7 +65,7 @@ ExplainReport report_explanation(Attribution attribution) {
     entry.found = std::move(rank);
   }
   report.rows = rows_of(attribution.ledger, report.duration_ns);
-  // A rating of what is mostly not counted would mislead.
+  // A rating would mislead if most of the work is not counted.
   bool mostly_unknown =
       2 * attribution.ledger[LedgerLine::matmul_flop_unknown] > attribution.ledger.matmul_ns();
   if (mostly_unknown) {

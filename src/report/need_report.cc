@@ -19,8 +19,8 @@ void add_why(NeedReport& report, Convention convention, const ConventionCount& c
   report.notes.push_back(std::move(note));
 }
 
-// A part of the model as a model: what it needs alone is its line of the tree.
-// `alone` is the model without its stages, used again for every line.
+// What one part of the model needs alone is one line of the tree. `alone` is the model without its
+// stages; it is reused for every line.
 Result<TreeLine> line_of(ModelSpec& alone, const Stage& stage, const LayerKind& kind,
                          const Workload& work) {
   Stage& only = alone.stages.emplace_back();
@@ -88,7 +88,7 @@ Traits traits_of(const ModelSpec& model) {
   return traits;
 }
 
-// An option that this model has no use for was meant for another model.
+// An option that does not apply to this model was probably meant for another one.
 Result<void> check_options(const ModelSpec& model, const Workload& work) {
   Traits traits = traits_of(model);
   auto refuse = [&](std::string_view what, std::string_view option) {
@@ -112,7 +112,7 @@ Result<void> check_options(const ModelSpec& model, const Workload& work) {
   return {};
 }
 
-// What no model can be asked.
+// Refuses questions that no model can answer.
 Result<void> check_question(const ModelSpec& model, const ParameterCount& parameters,
                             const Workload& work) {
   if (parameters.total == 0) {
@@ -226,7 +226,7 @@ ConventionCount count_of(const ClassNeed& need, Convention convention) {
   }
 }
 
-// "not a causal decoder": a code in an error, which is a sentence.
+// An error is a sentence, so a code becomes words: "not a causal decoder".
 std::string spaced(std::string code) {
   std::replace(code.begin(), code.end(), '_', ' ');
   return code;

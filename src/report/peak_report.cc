@@ -4,8 +4,8 @@ namespace mfu {
 
 namespace {
 
-// A rate above the peak is a contradiction, and one of the two is wrong: which one is likelier
-// depends on where the peak comes from.
+// A rate above the peak is a contradiction: either the rate or the peak is wrong. Which one is more
+// likely depends on where the peak comes from.
 void check_against_peak(DeviceReport& report, const MeasuredReport& line) {
   if (!line.of_peak || line.of_peak->value <= 1) return;
   report.notes.push_back(

@@ -12,7 +12,7 @@ namespace mfu {
 
 namespace {
 
-// A rate above which nothing is said of the passes themselves.
+// Above this MFU nothing is said about the passes themselves.
 constexpr double kFairMfu = 0.4;
 
 struct PhaseRule {
@@ -30,8 +30,8 @@ constexpr PhaseRule kPhaseRules[] = {
     {StepPhase::validation, 0.10, "validation", Cause::validation, "validate_less"},
 };
 
-// The same rules of gain as a trace's: if a share of the time went away, the same FLOPs would be
-// done in the rest.
+// Gains are computed as for a trace: if a share of the time vanished, the same FLOPs would be done
+// in the rest.
 class RunFindings {
  public:
   explicit RunFindings(const RunReport& report) : report_(report) {}
@@ -70,7 +70,7 @@ std::uint64_t number_fact(const ProcessRecord& process, std::string_view key) {
   return said == nullptr ? 0 : parse_count(*said).value_or(0);
 }
 
-// Of all processes that step: what their loaders did.
+// What the loaders of all training processes did.
 struct Loaders {
   bool in_process = false;
   std::uint64_t loading_ns = 0, cpu_ns = 0;
@@ -128,7 +128,8 @@ void add_optimizer(const RunRecord& record, const RunReport& report, RunFindings
   all.add("optimizer", Cause::optimizer, share, "step_time", "fused_optimizer");
 }
 
-// Cores that no thread of torch uses, by host: ranks of one share it.
+// Finds cores that no thread of torch uses, for each host, because ranks on one host share its
+// cores.
 void add_threads(const RunRecord& record, const RunReport& report, RunFindings& all) {
   std::map<std::string, std::uint64_t> threads;
   std::map<std::string, std::set<std::uint32_t>> cores;
@@ -172,8 +173,8 @@ void add_slow_rank(const RunReport& report, RunFindings& all) {
   finding.values.emplace_back("typical_ns", typical);
 }
 
-// A wide type on a device that is faster in a narrow one: by its datasheet, on a processor only
-// where both were measured.
+// Finds a wide data type on a device that is faster in a narrow one. The datasheet says so; for a
+// processor both must have been measured.
 void add_precision(const RunQuestion& question, const RunReport& report, bool tf32_possible,
                    RunFindings& all) {
   const std::optional<Device>& device = question.device.device;
@@ -183,7 +184,7 @@ void add_precision(const RunQuestion& question, const RunReport& report, bool tf
     if (tf32_possible) all.add("tf32_not_allowed", Cause::precision, 0, "step_time", "allow_tf32");
     return;
   }
-  // At most all of the device's own time shrinks, as far as that is known.
+  // At most, all of the device's own time shrinks, as far as that time is known.
   double most = 1 - share_of(report, StepPhase::data_wait) - host_share(report, HostPart::sleep);
   double share = std::max(0.0, most) * (1 - faster->time_fraction);
   Finding& finding = all.add("precision", Cause::precision, share, "step_time",
@@ -203,7 +204,7 @@ void add_precision(const RunQuestion& question, const RunReport& report, bool tf
 std::vector<Finding> findings_of_run(const RunRecord& record, const RunQuestion& question,
                                      const RunReport& report, bool tf32_possible) {
   RunFindings all(report);
-  // On a device that runs behind the host, only times that it was asked for say anything.
+  // If the device runs behind the host, only times measured on the device mean anything.
   if (!report.asynchronous || report.device_timed) {
     add_loading(record, report, all);
     for (const PhaseRule& rule : kPhaseRules) {
@@ -222,7 +223,7 @@ std::vector<Finding> findings_of_run(const RunRecord& record, const RunQuestion&
     all.add("recomputation", Cause::recomputation, share, "executed_flop", "checkpoint_less");
   }
   rank_and_cut(all.findings);
-  // Without a word on communication nobody knows that it is the passes.
+  // If nothing is known about communication, nobody knows that the time is in the passes.
   bool told = report.phase[static_cast<std::size_t>(StepPhase::communication)].has_value();
   if (all.findings.empty() && told && report.mfu && report.mfu->value < kFairMfu) {
     all.add("passes_themselves", Cause::implementation, 0, "step_time", "explain_it");

@@ -1,4 +1,4 @@
-// What to change first.
+// Decides what to change first.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace mfu {
 
-// Ranked as a trace's findings are. `tf32_possible`: fp32 matmuls ran on a device whose TF32 unit
-// was not allowed.
+// Findings of the run, ranked like those of a trace. `tf32_possible`: fp32 matmuls ran on a device
+// that has a TF32 unit, and the program did not allow it.
 std::vector<Finding> findings_of_run(const RunRecord& record, const RunQuestion& question,
                                      const RunReport& report, bool tf32_possible);
 

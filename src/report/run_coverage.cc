@@ -17,8 +17,8 @@ std::vector<std::string> fields_of(std::string_view text) {
   }
 }
 
-// "library": name, version, "counted" or "unknown", why. The last of a process holds; one process
-// that could not count it is enough.
+// The fact "library" holds name, version, "counted" or "unknown", and why. The last one of a
+// process is valid. If one process could not count the library, it counts as uncounted.
 void add_libraries(const RunRecord& record, RunReport& report) {
   std::map<std::string, RunLibrary> all;
   for (const ProcessRecord& process : record.processes) {
@@ -40,8 +40,8 @@ void add_libraries(const RunRecord& record, RunReport& report) {
   for (auto& [name, library] : all) report.libraries.push_back(std::move(library));
 }
 
-// "unseen": a function of autograd whose gradients are those of a matrix product, and no counted
-// operator ran in it. Function, module, rows, columns.
+// The fact "unseen" names a function of autograd whose gradients are those of a matrix product,
+// although no counted operator ran in it. It holds the function, its module, rows and columns.
 void add_unseen(const RunRecord& record, RunReport& report) {
   for (const ProcessRecord& process : record.processes) {
     for (const Fact& fact : process.facts) {
@@ -56,7 +56,8 @@ void add_unseen(const RunRecord& record, RunReport& report) {
   }
 }
 
-// Matrices were trained, and not one product was counted in a step: nobody can say how.
+// True if matrices were trained and not one product was counted in a step. Nobody can say how that
+// was computed.
 bool in_doubt(const RunRecord& record) {
   return std::any_of(record.processes.begin(), record.processes.end(),
                      [](const auto& process) { return process.fact("doubt") != nullptr; });

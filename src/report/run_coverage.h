@@ -1,5 +1,5 @@
-// Whether a run's FLOPs are all there are: libraries that compute past the dispatcher, and trained
-// matrices whose products nobody counted.
+// Decides whether all FLOPs of a run were counted. Libraries may compute past the dispatcher, and
+// trained matrices may have products that nobody counted.
 #pragma once
 
 #include "mfu/run.h"

@@ -11,7 +11,7 @@ namespace mfu {
 
 namespace {
 
-// Those that trained; where none did, all that counted anything.
+// The processes that trained. If none did, all that counted anything.
 std::vector<const ProcessRecord*> workers(const RunRecord& record) {
   std::vector<const ProcessRecord*> stepping, counting;
   for (const ProcessRecord& each : record.processes) {
@@ -36,7 +36,7 @@ RunDevice processor(const std::vector<const ProcessRecord*>& processes) {
   result.devices = std::max<std::size_t>(hosts.size(), 1);
   result.notes = found.notes;
   result.device = found.device;
-  // A stored ceiling is of the cores this process may use; of others it says nothing.
+  // A stored ceiling is valid for the cores that this process may use, and for no others.
   bool same_cores = found.driver_name == detect_cpu().driver_name;
   if (same_cores) result.ceiling = stored_ceiling(found);
   if (result.ceiling && result.device) {
@@ -53,7 +53,7 @@ RunDevice processor(const std::vector<const ProcessRecord*>& processes) {
   return result;
 }
 
-// Those that are used, each once, in the order of the processes.
+// The accelerators in use, each once, in the order of the processes.
 std::vector<DeviceUse> accelerators_of(const std::vector<const ProcessRecord*>& processes) {
   std::vector<DeviceUse> found;
   for (const ProcessRecord* process : processes) {
@@ -73,8 +73,8 @@ std::vector<const ProcessRecord*> all_of(const RunRecord& record) {
   return all;
 }
 
-// A processor beside accelerators: what ran on it is held against its own peak, and is no part of
-// the run's MFU.
+// A processor beside accelerators: its FLOPs are compared with its own peak and are no part of the
+// run's MFU.
 void add_processors(const std::vector<const ProcessRecord*>& processes, RunDevice& result) {
   std::optional<RunDevice> found;
   for (const ProcessRecord* process : processes) {
@@ -89,7 +89,7 @@ void add_processors(const std::vector<const ProcessRecord*>& processes, RunDevic
   }
 }
 
-// Each accelerator by what it says of itself, or all by the name given.
+// Each accelerator is identified by what it says about itself, or all of them by the given name.
 void add_accelerators(const std::vector<DeviceUse>& accelerators, const Catalog& catalog,
                       RunDevice& result) {
   std::set<std::string> devices;

@@ -33,7 +33,7 @@ void take_off(FlopCount& from, FlopCount less) {
   from = from > less ? from - less : FlopCount(0);
 }
 
-// What a process counted and no line holds.
+// What the process counted beyond what its lines hold.
 FlopByType rest_of(const ProcessRecord& process, const std::vector<DeviceUse>& uses) {
   FlopByType rest = totals_of(process);
   for (const DeviceUse& use : uses) {
@@ -104,7 +104,7 @@ std::vector<TypedWork> work_of(const FlopByType& flop, const PeakQuestion& quest
   });
   for (const auto& [type, count] : flop) {
     if (count.hardware_flop == FlopCount(0) && count.model_flop == FlopCount(0)) continue;
-    // Types beyond those a step has room for are held against the most used one's peak.
+    // A step has room for a few types. The rest is compared with the peak of the most used type.
     const std::string& against = type == "other" ? main->first : type;
     work.push_back(
         {count.model_flop, count.hardware_flop, choose_peak(question, against, tf32).rate});
@@ -127,7 +127,7 @@ std::optional<std::uint64_t> index_of(const std::string& place) {
   return error == std::errc() && end == last ? std::optional(index) : std::nullopt;
 }
 
-// Every use of every device, all processes together.
+// The uses of every device, summed over all processes.
 std::map<std::string, DeviceUse> all_uses(const RunRecord& record) {
   std::map<std::string, DeviceUse> all;
   for (const ProcessRecord& process : record.processes) {
@@ -237,7 +237,7 @@ PeakQuestion peak_question(const RunQuestion& question, const std::string& key) 
   for (const UsedDevice& each : question.device.used) {
     if (each.key != key) continue;
     asked.device = each.device ? &*each.device : nullptr;
-    if (!each.counts) asked.given.reset();  // that is the accelerators'
+    if (!each.counts) asked.given.reset();  // the given peak is that of the accelerators
   }
   return asked;
 }

@@ -1,5 +1,6 @@
-// The devices a run's operators ran on: FLOPs belong to the device of their operands, and are held
-// against that device's own peak. Accelerators count; a CPU does where it alone was used.
+// The devices that a run's operators ran on. FLOPs belong to the device of their operands and are
+// compared with that device's own peak. The run's MFU is over the accelerators; a CPU counts only
+// if it alone was used.
 #pragma once
 
 #include <map>
@@ -15,33 +16,33 @@ using FlopByType = std::map<std::string, CountedFlop>;
 
 void add(CountedFlop& to, const CountedFlop& more);
 
-// One device of one process.
+// One device, as one process used it.
 struct DeviceUse {
   std::string place;  // "cuda:0", "cpu"
-  std::string name;   // as its driver has it; the place where nobody said
+  std::string name;   // as its driver names it; `place` if the driver did not say
   std::string identity;
   DeviceTraits traits;  // what it says of itself
   std::string key;      // the same for processes on the same device
   FlopByType flop;
   bool is_accelerator() const { return place != "cpu"; }
 };
-// Most FLOPs first, accelerators before the CPU; never empty. What no finished pass holds belongs
-// to the first. An older observer's process: what it said it ran on.
+// Sorted: accelerators before the CPU, most FLOPs first. Never empty. FLOPs that no finished pass
+// holds belong to the first device. An older observer only said what the process ran on.
 std::vector<DeviceUse> uses_of(const ProcessRecord& process);
 
 bool uses_accelerators(const RunRecord& record);
 
-// Whether its steps were timed by events on its device.
+// Whether events on the device measured the steps of this process.
 bool times_by_device(const ProcessRecord& process);
-// On accelerators a host's clock tells how long launches took: what was not timed by the device is
-// not known. Says so in `report.timing`.
+// On an accelerator the host's clock only measures launches. So times that the device did not
+// measure are removed from the report, and `report.timing` says so.
 void withhold_host_times(const RunRecord& record, RunReport& report);
 
-// FLOPs of a process, shared among its devices as its whole FLOPs of each type are.
+// Divides FLOPs of a process among its devices, in the proportion of its whole FLOPs of each type.
 std::map<std::string, FlopByType> shared_out(const FlopByType& flop,
                                              const std::vector<DeviceUse>& uses);
 
-// What the steps that are kept did to one device.
+// What the kept steps did on one device.
 struct DeviceKept {
   FlopByType flop;
   std::vector<Interval> intervals;  // of the ranks on it
@@ -50,11 +51,11 @@ using KeptByDevice = std::map<std::string, DeviceKept>;  // by key
 
 PeakQuestion peak_question(const RunQuestion& question, const std::string& key);
 
-// Over the devices that count. None where one of them has no peak.
+// Utilization over the devices that count. Empty if one of them has no peak.
 std::optional<Utilization> utilization_of_devices(const RunRecord& record,
                                                   const RunQuestion& question,
                                                   const KeptByDevice& kept);
-// The same for all FLOPs of the run in its wall time.
+// The same, for all FLOPs of the run over its wall time.
 std::optional<Utilization> utilization_of_wall(const RunRecord& record, const RunQuestion& question,
                                                std::chrono::nanoseconds wall);
 

@@ -21,9 +21,9 @@ bool is_restarted(const RunRecord& record, const ProcessRecord& process) {
       });
 }
 
-// Ranks that never said goodbye although the run is over, and that nothing followed: a later
-// process of the same rank is its restart. The one that was silent first comes first: a launcher
-// ends the others after it.
+// Ranks that never said that they ended, although the run is over, and that were not restarted (a
+// later process of the same rank is a restart). The rank that fell silent first comes first: the
+// launcher ends the others after it.
 std::vector<const ProcessRecord*> killed_ranks(const RunRecord& record) {
   std::vector<const ProcessRecord*> killed;
   for (const ProcessRecord& each : record.processes) {
@@ -48,7 +48,7 @@ void add_ending(const RunRecord& record, RunReport& report) {
   RunEnding ending;
   ending.status = record.run.exit_status;
   ending.signal = record.run.signal;
-  if (report.stopped_after_steps) {  // whatever its processes made of it
+  if (report.stopped_after_steps) {  // whatever the processes returned
     ending.how = RunEnding::How::stopped;
     report.run.exit_status = 0;
     report.ended = ending;

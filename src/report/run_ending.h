@@ -1,13 +1,13 @@
-// How a run ended.
+// Says how a run ended.
 #pragma once
 
 #include "mfu/run.h"
 
 namespace mfu {
 
-// Fills `ended`, and says what was lost.
+// Fills `ended` and notes what was lost.
 void add_ending(const RunRecord& record, RunReport& report);
-// It failed before it computed anything: advice about steps would be beside the point.
+// True if the program failed before it computed anything. Advice about steps would not help then.
 bool failed_early(const RunRecord& record, const RunReport& report);
 
 }  // namespace mfu

@@ -23,7 +23,7 @@ bool is_loading(Cause cause) {
   return cause == Cause::data_loading || cause == Cause::cpu_preprocessing;
 }
 
-// What the run itself saw of its loader; null: nothing.
+// The finding about the loader that the whole run gave; null if there is none.
 const Finding* loading_of_run(const RunReport& report) {
   for (const Finding& each : report.findings) {
     if (is_loading(each.cause)) return &each;
@@ -31,9 +31,9 @@ const Finding* loading_of_run(const RunReport& report) {
   return nullptr;
 }
 
-// Profiling makes operators of a CPU slower, and what waits takes as long as ever. So a window's
-// share is not the run's: what waits keeps its time, all else shrinks until a step takes as long
-// as steps outside the window do.
+// Profiling makes operators of a CPU slower, but waiting takes as long as before. So the window's
+// shares are not those of the run. Waiting keeps its time, and everything else shrinks until a step
+// takes as long as the steps outside the window.
 class ShareOfRun {
  public:
   ShareOfRun(const ExplainReport& explained, const RunReport& report) {
@@ -73,8 +73,8 @@ class ShareOfRun {
   double window_ns_ = 1, step_ns_ = 1, shrinks_ = 1;
 };
 
-// The window's finding, told of all steps. A loader may be slow in few of them, so what the run
-// itself saw of it counts more than three steps.
+// Turns a finding of the window into one about all steps. A loader may be slow in only a few steps,
+// so what the whole run saw of it counts more than three profiled steps.
 Finding of_run(const Finding& found, const ShareOfRun& share_of, const RunReport& report) {
   Finding finding = found;
   if (report.step_time.count() <= 0) return finding;
@@ -123,13 +123,15 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
   bool straggler = has_code(report.findings, "straggler");
   bool sleeps = has_code(report.findings, "host_sleeps");
   for (const Finding& each : explained.findings) {
-    // A slow rank is why the others wait; a sleeping thread is why nothing runs.
+    // A slow rank is the reason why the others wait, and a sleeping thread is the reason why
+    // nothing runs.
     if (straggler && each.cause == Cause::communication) continue;
     if (sleeps && (each.cause == Cause::unknown || each.cause == Cause::host)) continue;
     merged.push_back(of_run(each, share_of, report));
   }
   for (const Finding& each : report.findings) {
-    // The window says more of these: which operators, and whether anything can be won.
+    // The window knows more about these: which operators they are, and whether something can be
+    // won.
     if (each.code == "passes_themselves") continue;
     if (each.code == "optimizer" && share_of.cpu()) continue;
     bool told = has_cause(merged, each.cause) ||

@@ -1,11 +1,11 @@
-// What explained steps add to a run's report.
+// Adds the explained steps to a run's report.
 #pragma once
 
 #include "mfu/run.h"
 
 namespace mfu {
 
-// Which steps were profiled, and that no rate is made of them.
+// Notes which steps were profiled, and that they are part of no rate.
 void add_profiled(const RunRecord& record, RunReport& report);
 
 }  // namespace mfu

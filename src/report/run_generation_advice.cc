@@ -9,10 +9,10 @@ namespace mfu {
 
 namespace {
 
-constexpr double kWorthAWord = 0.10;  // share of the time from which generation is
-constexpr double kLargerBatch = 8;    // how much larger a batch is looked at
+constexpr double kWorthAWord = 0.10;  // share of the time from which generation gets advice
+constexpr double kLargerBatch = 8;    // how much larger a batch the advice assumes
 
-// All decode passes of all models.
+// Sums over the decode passes of all models.
 struct Decoding {
   double seconds = 0;
   FlopCount flop;
@@ -43,7 +43,7 @@ class GenerationFindings {
   GenerationFindings(RunReport& report, std::chrono::nanoseconds time)
       : report_(report), time_ns_(time.count()) {}
 
-  // `won`: seconds at most.
+  // `won` is the time that could be won at most, in seconds.
   Finding* add(const char* code, const char* fix, double won) {
     double share = won * 1e9 / static_cast<double>(time_ns_);
     if (share < 0.02) return nullptr;
@@ -63,8 +63,8 @@ class GenerationFindings {
   std::int64_t time_ns_;
 };
 
-// Weights are read once a pass, whatever the batch; what each sequence needs is read for each. With
-// a batch k times as large the same tokens need a k-th of the weights' reading.
+// A pass reads the weights once, whatever its batch is, and the cache once per sequence. With a
+// batch k times as large, the same tokens read the weights only 1/k as often.
 void add_larger_batch(const RunReport& report, const Decoding& decode, GenerationFindings& all) {
   if (decode.weights <= 0 || decode.passes == 0 || decode.tokens == 0) return;
   Roof roof{.peak = report.peak, .bandwidth = report.bandwidth};
@@ -85,7 +85,7 @@ void add_larger_batch(const RunReport& report, const Decoding& decode, Generatio
                                decode.weights / (decode.weights + decode.cache));
 }
 
-// Passes that run with fewer sequences than the largest did cost about as much as it.
+// A pass with fewer sequences costs about as much as one with the largest batch.
 void add_thin_batches(const Decoding& decode, GenerationFindings& all) {
   if (decode.passes == 0 || decode.largest_batch < 2) return;
   double mean = static_cast<double>(decode.tokens) / static_cast<double>(decode.passes);
@@ -98,7 +98,8 @@ void add_thin_batches(const Decoding& decode, GenerationFindings& all) {
   finding->values.emplace_back("largest", static_cast<std::int64_t>(decode.largest_batch));
 }
 
-// What decoding takes beyond its roof: launches, Python between tokens, copies of the cache.
+// Decoding takes longer than its roof because of launches, Python between tokens and copies of the
+// cache.
 void add_engine(const RunReport& report, const Decoding& decode, GenerationFindings& all) {
   Roof roof{.peak = report.peak, .bandwidth = report.bandwidth};
   if (!roof.peak || !roof.bandwidth || decode.weights <= 0) return;
@@ -145,7 +146,8 @@ void add_generation_findings(RunReport& report, std::chrono::nanoseconds time) {
   add_thin_batches(decode, all);
   add_engine(report, decode, all);
   if (report.findings.size() == before) return;
-  // Nothing to say of the passes themselves while it is told which of them take the time.
+  // The general finding about passes goes away, because these findings say which passes take the
+  // time.
   std::erase_if(report.findings,
                 [](const Finding& each) { return each.cause == Cause::implementation; });
   std::stable_sort(report.findings.begin(), report.findings.end(),

@@ -1,4 +1,5 @@
-// What to change first where a program generates: its batch, how sequences share it, what runs it.
+// Says what to change first in a program that generates: its batch, how sequences share it, and
+// what runs it.
 #pragma once
 
 #include <chrono>
@@ -7,10 +8,10 @@
 
 namespace mfu {
 
-// Adds to `findings` and ranks them again. `time`: of all that was kept.
+// Adds to `findings` and ranks them again. `time` is the sum over everything that was kept.
 void add_generation_findings(RunReport& report, std::chrono::nanoseconds time);
 
-// Why there is no MBU, or one above 1.
+// Notes why there is no MBU, or why it is above 1.
 void add_generation_notes(RunReport& report);
 
 }  // namespace mfu

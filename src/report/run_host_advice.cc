@@ -41,7 +41,7 @@ void add_host_findings(RunReport& report, std::chrono::nanoseconds step_time) {
     found = true;
   }
   if (!found) return;
-  // Nothing to say of the passes themselves while the time is elsewhere.
+  // The general finding about passes goes away, because the time is elsewhere.
   std::erase_if(all, [](const Finding& each) { return each.cause == Cause::implementation; });
   std::stable_sort(all.begin(), all.end(), [](const Finding& a, const Finding& b) {
     return a.gain_ceiling_mfu.value_or(0) > b.gain_ceiling_mfu.value_or(0);

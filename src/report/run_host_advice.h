@@ -1,4 +1,4 @@
-// What to change where the main thread's time goes elsewhere.
+// Says what to change if the main thread spends its time outside torch.
 #pragma once
 
 #include <chrono>
@@ -7,7 +7,8 @@
 
 namespace mfu {
 
-// Adds to `findings`, best first. `step_time`: of the steps the shares are of, over all ranks.
+// Adds to `findings`, best first. `step_time` is the time of the steps that the shares refer to,
+// summed over all ranks.
 void add_host_findings(RunReport& report, std::chrono::nanoseconds step_time);
 
 }  // namespace mfu

@@ -56,7 +56,7 @@ void add_total(PhaseSum& sum, const PhaseTotal& total, const Counts& counts) {
   }
 }
 
-// What a process counted and no pass of its holds: one that was under way.
+// Adds what the process counted in no finished pass: one was still under way.
 void add_rest(PhaseSums& sums, const ProcessRecord& process) {
   FlopCount model, hardware;
   for (const OperatorTotal& each : process.totals) {
@@ -87,7 +87,7 @@ std::string model_name(const ProcessRecord& process, std::uint32_t model) {
 
 }  // namespace
 
-// Two models of one class in one process are two entries: the later ones get a number.
+// Two models of one class in one process are two entries. The later ones get a number.
 std::map<std::uint32_t, std::string> model_names(const ProcessRecord& process) {
   std::map<std::uint32_t, std::string> names;
   std::map<std::string, int> seen;
@@ -154,7 +154,7 @@ void add_kept(PhaseSums& sums, const KeptSteps& kept) {
   }
 }
 
-// A process without steps has no warm-up that could be told: all of it is kept.
+// Without steps there is no warm-up to detect, so everything is kept.
 void keep_all(PhaseSums& sums, const ProcessRecord& process) {
   std::map<std::uint32_t, std::string> names = model_names(process);
   for (const PhaseTotal& total : process.phases) {
@@ -169,7 +169,7 @@ void keep_all(PhaseSums& sums, const ProcessRecord& process) {
   }
 }
 
-// Passes that decode some sequences and prefill others: their time is divided in proportion to what
+// Some passes decode some sequences and prefill others. Their time is divided in proportion to what
 // each part needs at the roof.
 void divide_mixed(PhaseSums& sums, RunReport& report) {
   std::uint64_t passes = 0;
@@ -216,7 +216,8 @@ void finish(PhaseSum& sum, const RunReport& report) {
   phase.mbu = use.mbu;
 }
 
-// Whether masks or labels were seen that tell of padding; said where some could not be read.
+// Whether masks or labels were seen that tell which tokens are padding. Adds a note if some could
+// not be read.
 bool knows_padding(const RunRecord& record, RunReport& report) {
   bool seen = false, unread = false;
   for (const ProcessRecord& process : record.processes) {
@@ -274,7 +275,8 @@ void add_host(const std::vector<KeptSteps>& kept, RunReport& report) {
   double rest = 1;
   for (std::size_t i = 0; i < kHostParts; ++i) {
     double share = static_cast<double>(parts[i].count()) / static_cast<double>(all.count());
-    // Clocks of different grain may give more than there is; what is over is nobody's.
+    // The clocks have different resolutions, so their sum may exceed the step. The excess is
+    // dropped.
     share = std::min(share, std::max(rest, 0.0));
     report.host[i] = Fraction{share};
     rest -= share;

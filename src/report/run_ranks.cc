@@ -19,7 +19,7 @@ std::chrono::nanoseconds ended(const ProcessRecord& process) {
   return last + process.realtime_offset;
 }
 
-// Clocks of two nodes differ a little; a restart takes seconds.
+// The clocks of two nodes differ a little. A restart takes seconds.
 constexpr std::chrono::milliseconds kClockTolerance{50};
 
 bool follows(const ProcessRecord& later, const ProcessRecord& earlier) {
@@ -52,7 +52,7 @@ std::vector<std::vector<std::size_t>> rank_chains(
     const std::vector<const ProcessRecord*>& processes) {
   std::vector<std::size_t> order(processes.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  auto key = [&](std::size_t index) {  // those without a rank stay where they are, last
+  auto key = [&](std::size_t index) {  // processes without a rank stay where they are, at the end
     const ProcessRecord& each = *processes[index];
     return std::tuple(each.rank.value_or(~0u),
                       each.rank ? began(each) : std::chrono::nanoseconds(0), index);

@@ -1,4 +1,4 @@
-// Ranks of a run: which processes are one rank, started again, and which are missing.
+// Finds which processes are the same rank, started again, and which ranks are missing.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,13 @@
 
 namespace mfu {
 
-// Indices of processes, those of one rank together in order of time: a process that began after
-// another of the same rank was gone is its restart. Two at the same time are two ranks.
+// Indices of processes, grouped by rank and sorted by time. A process that began after another one
+// of the same rank had ended is its restart. Two that ran at the same time are two ranks.
 std::vector<std::vector<std::size_t>> rank_chains(
     const std::vector<const ProcessRecord*>& processes);
 
-// `ranks_expected`, `restarts`, `attempt`, and notes of ranks and launchers that are missing.
+// Fills `ranks_expected`, `restarts` and `attempt`, and notes which ranks and launchers are
+// missing.
 void add_ranks(const RunRecord& record, RunReport& report);
 
 }  // namespace mfu

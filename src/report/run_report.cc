@@ -22,7 +22,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// One rank: a process that took steps.
+// One rank is one process that took steps.
 struct Rank {
   const ProcessRecord* process = nullptr;
   std::vector<const Step*> steps;  // all
@@ -30,7 +30,7 @@ struct Rank {
 
   std::vector<const Step*> kept() const {
     std::vector<const Step*> kept(steps.begin() + static_cast<std::ptrdiff_t>(warmup), steps.end());
-    // Of a device that was asked: steps whose end it had not come to have no time.
+    // The device measured these steps. A step whose end it had not reached has no time.
     bool timed = times_by_device(*process);
     std::erase_if(
         kept, [&](const Step* each) { return each->profiled || (timed && !each->device_time); });
@@ -187,7 +187,7 @@ Kept keep(const RunRecord& record, const std::vector<Rank>& ranks) {
     const ProcessRecord& process = *rank.process;
     std::vector<DeviceUse> uses = uses_of(process);
     FlopByType flop;
-    nanoseconds reached{};  // on the device; it comes to a step's end after the host
+    nanoseconds reached{};  // on the device, which reaches the end of a step after the host
     for (const Step* step : rank.kept()) {
       add_step(kept, *step, counts_tokens(record, process));
       for (const TypedFlop& each : step->flop) add(flop[each.type], each.flop);
@@ -228,7 +228,7 @@ void add_utilization(const RunRecord& record, const RunQuestion& question, const
   if (auto used = utilization_of_devices(record, question, kept.by_device)) {
     report.mfu = used->mfu;
     report.hfu = used->hfu;
-    if (!report.peak) {  // of different devices
+    if (!report.peak) {  // the devices differ
       report.peak = used->peak;
       report.peak_source = "each device's own, by its share of the work";
     }
@@ -253,7 +253,7 @@ void add_wall(const RunRecord& record, const RunQuestion& question, RunReport& r
   if (auto used = utilization_of_wall(record, question, *report.wall)) report.mfu_wall = used->mfu;
 }
 
-// One rank: of several processes where it was started again.
+// Reports one rank. A rank that was restarted has several processes.
 RunRankReport rank_report(const std::vector<const Rank*>& processes) {
   RunRankReport report;
   report.restarts = processes.size() - 1;
@@ -303,8 +303,8 @@ void add_by_rank(const std::vector<Rank>& ranks, RunReport& report) {
   report.ranks = report.by_rank.size();
 }
 
-// Ranks in lockstep all take as long as the slowest; what tells them apart is how long they are at
-// work and not waiting in a collective. One stands out from a tenth above the middle one on.
+// Ranks in lockstep all take as long as the slowest one. What tells them apart is how long they
+// work and do not wait in a collective. A rank stands out if that is a tenth above the median.
 std::optional<std::uint32_t> slowest_of(const std::vector<RunRankReport>& ranks) {
   std::vector<nanoseconds> own;
   const RunRankReport* slowest = nullptr;
@@ -357,7 +357,7 @@ void add_notes(const RunRecord& record, const RunQuestion& question, const std::
   auto note = [&](Note each) { report.notes.push_back(std::move(each)); };
   for (const std::string& each : record.unobserved) note(Note::said(each));
   if (failed_early(record, report)) {
-    // add_ending() says it
+    // add_ending() explains this case.
   } else if (record.processes.empty() && record.unobserved.empty()) {
     note({"no_torch", {}});
   } else if (!report.flop) {

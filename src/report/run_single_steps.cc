@@ -16,7 +16,7 @@ FlopCount model_flop(const Step& step) {
   return sum;
 }
 
-// What of a step ran on the devices that count.
+// The part of a step that ran on the devices that count.
 Step counted_part(const Step& step, const std::vector<DeviceUse>& uses, bool accelerators) {
   if (!accelerators || uses.size() == 1) return step;
   Step part = step;
@@ -34,9 +34,9 @@ Step counted_part(const Step& step, const std::vector<DeviceUse>& uses, bool acc
   return part;
 }
 
-// The peak of a step that computed in several types is the one that gives the same MFU. Types
-// beyond those a record has room for ("other") are held against the peak of the most used one. No
-// peak where one of the types has none.
+// If a step computed in several types, its peak is the one that gives the same MFU. Types that a
+// record has no room for ("other") use the peak of the most used type. There is no peak if one of
+// the types has none.
 void set_peak(UtilizationBasis& basis, const Step& step, const RunQuestion& question,
               const Tf32& tf32, const std::string& key) {
   std::vector<TypedFlop> ran = step.flop;
@@ -71,7 +71,7 @@ bool same(const UtilizationBasis& a, const UtilizationBasis& b) {
   return rate(a) == rate(b) && a.precision == b.precision && a.peak_source == b.peak_source;
 }
 
-// Reports of one run's steps.
+// Makes a report of each step of one run.
 class StepReporter {
  public:
   StepReporter(const RunRecord& record, const RunQuestion& question)
@@ -80,7 +80,7 @@ class StepReporter {
         tf32_(tf32_of(record)),
         accelerators_(uses_accelerators(record)) {}
 
-  // None: it is no step of training.
+  // Empty if it is not a training step.
   std::optional<StepReport> report(const ProcessRecord& process, const Step& whole) {
     if (whole.kind == Step::Kind::validation) return std::nullopt;
     if (&process != last_) {

@@ -1,4 +1,4 @@
-// What the time of passes went to, and windows in place of steps.
+// Says what the time of the passes went to, and makes windows in place of steps.
 #include <algorithm>
 
 #include "mfu/utilization.h"
@@ -61,7 +61,7 @@ void add_shares(const PhaseSums& sums, RunReport& report) {
                    [](const RunShare& a, const RunShare& b) { return a.time > b.time; });
 }
 
-// What a window adds to the one before it.
+// What the window adds to the one before it.
 StepPhaseTotal less(StepPhaseTotal pass, const WindowRecord* before) {
   if (before == nullptr) return pass;
   for (const StepPhaseTotal& each : before->passes) {
@@ -80,7 +80,7 @@ StepPhaseTotal less(StepPhaseTotal pass, const WindowRecord* before) {
   return pass;
 }
 
-// Lines of one phase and model (whole passes, and parts of mixed ones) become one.
+// Merges lines of the same phase and model (whole passes, and parts of mixed ones).
 std::vector<StepPhaseTotal> merged(const std::vector<StepPhaseTotal>& passes) {
   std::vector<StepPhaseTotal> all;
   for (const StepPhaseTotal& each : passes) {
@@ -117,7 +117,7 @@ void add_pass(RunWindow& window, const StepPhaseTotal& pass, const std::string& 
   same->kept_moved_bytes += pass.moved_bytes;
 }
 
-// Shares of types, and how many processes there are, are those of the whole phase.
+// A window has the shares of types, and the number of processes, of its whole phase.
 void finish_window(RunWindow& window, const PhaseSums& sums, const RunReport& report) {
   for (RunPhaseReport& each : window.phases) {
     auto found = sums.find({each.phase, each.model});
@@ -136,7 +136,7 @@ void finish_window(RunWindow& window, const PhaseSums& sums, const RunReport& re
   }
 }
 
-// Processes that one launcher looks at have windows that end together.
+// The windows of processes that one launcher watches end at the same time.
 void add_process_windows(const ProcessRecord& process, nanoseconds origin,
                          std::vector<RunWindow>& all) {
   constexpr nanoseconds kTogether = std::chrono::seconds(1);
@@ -165,7 +165,7 @@ void add_process_windows(const ProcessRecord& process, nanoseconds origin,
   }
 }
 
-// There are no steps: what the run came to is over the time that its passes took.
+// A run without steps: its totals are over the time that its passes took.
 void add_whole(const PhaseSums& sums, RunReport& report) {
   PhaseSum whole;
   for (const auto& [key, sum] : sums) {

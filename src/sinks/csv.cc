@@ -7,7 +7,7 @@ namespace mfu {
 
 namespace {
 
-// RFC 4180: quoted where it holds a comma, a quote or a line's end.
+// RFC 4180: a cell with a comma, a quote or a line end is quoted.
 std::string cell(std::string_view text) {
   if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";

@@ -6,8 +6,8 @@ namespace mfu {
 
 namespace {
 
-// Quoted where RFC 4180 asks for it; a cell that a spreadsheet would run as a formula gets a quote
-// mark before it.
+// Quotes a cell as RFC 4180 asks. A cell that a spreadsheet would run as a formula gets an
+// apostrophe before it.
 std::string safe_cell(std::string_view text) {
   std::string out;
   bool quoted = false;

@@ -13,7 +13,7 @@ namespace mfu {
 
 namespace {
 
-// A number a span for each column: a third of the bytes that an object a span would take.
+// Spans are written as columns of numbers, which take a third of the bytes of objects.
 template <typename Value>
 void write_column(JsonWriter& json, std::string_view name, const RankAttribution& rank,
                   Value value) {

@@ -14,7 +14,8 @@ namespace mfu {
 
 namespace {
 
-// From curl/curl.h, whose numbers are part of libcurl's ABI (its soname is 4 since 2006).
+// These numbers are from curl/curl.h. They are part of libcurl's ABI, whose soname has been 4 since
+// 2006.
 constexpr int kUrl = 10002, kPostFields = 10015, kHttpHeader = 10023, kWriteData = 10001;
 constexpr int kPostFieldSize = 60, kNoSignal = 99, kTimeoutMs = 155;
 constexpr int kWriteFunction = 20011;
@@ -66,7 +67,7 @@ struct Answer {
   std::size_t most;
 };
 
-// Keeps the beginning, and takes the rest.
+// Keeps the beginning of the body and reads the rest without keeping it.
 std::size_t keep_start(char* data, std::size_t size, std::size_t count, void* to) {
   auto& answer = *static_cast<Answer*>(to);
   std::size_t room = answer.most - std::min(answer.most, answer.body.size());
@@ -74,7 +75,7 @@ std::size_t keep_start(char* data, std::size_t size, std::size_t count, void* to
   return size * count;
 }
 
-// One request; `set` adds what makes it a POST.
+// Makes one request. `set` adds what makes it a POST.
 template <typename Set>
 Posted perform(const std::string& url, const std::vector<std::string>& headers, double patience_s,
                Answer& answer, Set set) {
@@ -93,7 +94,7 @@ Posted perform(const std::string& url, const std::vector<std::string>& headers, 
   set(handle.get());
   int ended = with.easy_perform(handle.get());
   if (ended != 0) {
-    // No such protocol, a bad address, a name nobody knows, nobody there: nothing was sent.
+    // Unknown protocol, bad address, unknown name, or no server: in these cases nothing was sent.
     bool sent = ended != 1 && ended != 3 && ended != 5 && ended != 6 && ended != 7;
     return {fail(ErrorCode::io, fmt::format("no answer from {}: {}", without_secrets(url),
                                             with.easy_strerror(ended))),

@@ -1,5 +1,5 @@
-// HTTP requests by libcurl, opened at run time: a machine without it only lacks the sinks that
-// send.
+// HTTP requests through libcurl, which is opened at run time. A machine without it only lacks the
+// sinks that send.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace mfu {
 
-// `unsupported` where libcurl is not there; the Debian package is named.
+// Fails with `unsupported` if libcurl is missing, and names the Debian package.
 Result<void> require_http();
 
 struct HttpPost {
@@ -19,16 +19,18 @@ struct HttpPost {
   double patience_s = 10;
 };
 struct Posted {
-  Result<void> result;  // `io`: nobody answered in time, or not with 2xx (with its first bytes)
-  // It failed after it was sent: whoever got it may have taken it, and a second one doubles it.
+  // `io`: no answer in time, or a status other than 2xx (with the first bytes of the answer)
+  Result<void> result;
+  // The request failed after it was sent. The receiver may have taken it, and sending it again
+  // would double it.
   bool perhaps_taken = false;
 };
 Posted post(const HttpPost& request);
 
-// The body of a page of at most 64 MiB; fails as post() does.
+// The body of a page of at most 64 MiB. Fails as post() does.
 Result<std::string> fetch(const std::string& url, const std::vector<std::string>& headers,
                           double patience_s);
-// For a query: "perf/mfu" becomes "perf%2Fmfu".
+// Encodes text for a query: "perf/mfu" becomes "perf%2Fmfu".
 std::string percent_encoded(std::string_view text);
 
 }  // namespace mfu

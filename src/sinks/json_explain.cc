@@ -51,7 +51,7 @@ void write_window(JsonWriter& json, const Window& window) {
   json.end_object();
 }
 
-// Of a CPU: what the machine has, and what of it was used.
+// For a CPU: what the machine has, and how much of it was used.
 void write_cpu(JsonWriter& json, const RankAttribution& rank) {
   json.key("cpu");
   if (!rank.cpu) {

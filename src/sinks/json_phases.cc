@@ -12,7 +12,7 @@ void put_share(JsonWriter& json, const char* name, const std::optional<Fraction>
   json.member(name, share ? std::optional(share->value) : std::nullopt);
 }
 
-// What every phase has, of a run and of a window.
+// Writes what every phase has, in a run and in a window.
 void put_common(JsonWriter& json, const RunPhaseReport& phase) {
   json.member("phase", phase_name(phase.phase));
   json.key("model");

@@ -21,7 +21,7 @@ void write_calibration(JsonWriter& json, const StepReport& report) {
   json.end_object();
 }
 
-// {"step":N,"time_unix_s":… as to_json() begins a line.
+// Our lines begin as to_json() writes them: {"step":N,"time_unix_s":…
 bool is_our_line(std::string_view line, bool half) {
   constexpr std::string_view kBegin = R"({"step":)", kNext = R"(,"time_unix_s":)";
   auto begins = [half](std::string_view text, std::string_view with) {

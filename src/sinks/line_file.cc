@@ -11,7 +11,7 @@ namespace {
 
 bool is_ours(const FileEnds& ends, const LineFile& is) {
   if (!ends.lines) {
-    // Nothing but half a line: of ours only where it is plain.
+    // The file holds only half a line. It is ours only if it looks like ours.
     return is.header.empty() ? is.ours(ends.first, false)
                              : ends.first.size() > 16 && is.header.starts_with(ends.first);
   }

@@ -1,6 +1,6 @@
-// The sinks that are a text file with a line a step. A log of ours is gone on with, half a line of
-// a killed process cut off; a file that somebody else wrote is set aside under another name. One
-// that was deleted or renamed meanwhile is made again.
+// Sinks that are a text file with one line per step. A log of ours is continued, after half a line
+// of a killed process is cut off. A file that another program wrote is renamed and kept. A file
+// that was deleted or renamed while we write is created again.
 #pragma once
 
 #include <memory>
@@ -12,11 +12,11 @@
 namespace mfu {
 
 struct LineFile {
-  std::string what;  // "the log": for messages, before the path
+  std::string what;  // how messages call it, before the path: "the log"
   std::string path;
-  std::string header{};  // the first line of a new file; empty: none
+  std::string header{};  // the first line of a new file; empty if there is none
   std::string (*line)(const StepReport& report);
-  // Whether a line, or the `half` of one, is one that `line` may have written.
+  // Whether `line`, or half of it, may have been written by this sink.
   bool (*ours)(std::string_view line, bool half);
 };
 std::unique_ptr<Sink> make_line_file(LineFile file);

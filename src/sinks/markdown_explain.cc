@@ -8,7 +8,7 @@ namespace mfu {
 
 namespace {
 
-// What a trace calls its kernels must not become markup.
+// Names of kernels come from the trace and must not become markup.
 std::string markdown_escaped(std::string_view text) {
   std::string out;
   for (char letter : text) {

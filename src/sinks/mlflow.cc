@@ -1,5 +1,5 @@
-// MLflow's REST interface, runs/log-batch: at most 1000 metrics a request. Where a reply is lost,
-// metrics/get-history says which of them arrived, so that each is sent once.
+// MLflow's REST interface, runs/log-batch, takes at most 1000 metrics per request. If a reply is
+// lost, metrics/get-history says which metrics arrived, so that each is sent once.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -23,7 +23,7 @@ std::uint64_t milliseconds_of(const StepReport& report) {
   return static_cast<std::uint64_t>(report.time.count() / 1'000'000);
 }
 
-// A count, which protobuf's JSON may write as text.
+// protobuf's JSON may write a count as text.
 std::uint64_t count_in(const Json& object, std::string_view name) {
   if (std::optional<std::uint64_t> count = object.count_at(name)) return *count;
   return std::strtoull(object.text_at(name).c_str(), nullptr, 10);
@@ -96,7 +96,7 @@ class MlflowSink : public Sink {
   Result<void> close() override { return {}; }
 
  private:
-  // Which points of these reports the run has already.
+  // The points of these reports that the run already has.
   Result<std::set<Point>> known_of(std::span<const StepReport> reports) const {
     std::set<std::string> names;
     std::set<std::uint64_t> steps;
@@ -126,7 +126,7 @@ class MlflowSink : public Sink {
   }
 
   WebTarget target_;
-  bool unsure_ = false;  // the last request may have been taken
+  bool unsure_ = false;  // the server may have taken the last request
 };
 
 }  // namespace

@@ -10,8 +10,8 @@ namespace mfu {
 
 namespace {
 
-// Four significant digits, thousands apart, no trailing zeros after the point: 1,979  989.4  82.6
-// 0.5
+// Four significant digits, thousands separated, no trailing zeros after the point: 1,979  989.4
+// 82.6  0.5
 std::string digits(double value) {
   int whole = value < 1 ? 1 : static_cast<int>(std::floor(std::log10(value))) + 1;
   std::string text = fmt::format("{:.{}f}", value, std::max(0, 4 - whole));
@@ -64,7 +64,7 @@ std::string bandwidth_text(ByteRate rate) {
 }
 
 std::string bytes_text(Bytes bytes) {
-  // Gigabytes up to a few thousand: 141 GB, 1,152 GB.
+  // Gigabytes are used up to a few thousand: 141 GB, 1,152 GB.
   if (bytes.count >= 1'000'000'000) return digits(static_cast<double>(bytes.count) / 1e9) + " GB";
   return scaled(static_cast<double>(bytes.count), "B");
 }

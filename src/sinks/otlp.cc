@@ -1,5 +1,5 @@
-// OTLP/HTTP with JSON bodies (opentelemetry-proto, ExportMetricsServiceRequest): one gauge a
-// metric, one data point a step, and how a utilization was made as its attributes.
+// OTLP/HTTP with JSON bodies (opentelemetry-proto, ExportMetricsServiceRequest). Each metric is a
+// gauge with one data point per step. Attributes say how a utilization was computed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,8 +48,9 @@ class OtlpSink : public Sink {
                      .body = otlp_body(reports, target_.run.empty() ? "mfu" : target_.run),
                      .patience_s = target_.patience_s};
     request.headers.emplace_back("Content-Type: application/json");
-    // A lost reply: the protocol has no way to ask, and tells clients to send again. Such a point
-    // has the time, the value and the attributes of the first, so that a store by these keeps one.
+    // If a reply is lost, the protocol has no way to ask and tells clients to send again. The
+    // second point has the same time, value and attributes as the first, so a store that compares
+    // them keeps one.
     return post(request).result;
   }
   Result<void> close() override { return {}; }
@@ -61,7 +62,7 @@ class OtlpSink : public Sink {
 }  // namespace
 
 std::string otlp_body(std::span<const StepReport> reports, std::string_view service) {
-  std::vector<std::string_view> names;  // in the order they first appear
+  std::vector<std::string_view> names;  // in the order of their first appearance
   std::vector<std::vector<StepMetric>> scalars;
   for (const StepReport& report : reports) {
     scalars.push_back(scalars_of(report));

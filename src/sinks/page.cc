@@ -41,8 +41,8 @@ std::string html_escaped(std::string_view text) {
   return safe;
 }
 
-// Inside a script element the only dangerous thing is markup: written as escapes it is the same
-// JSON and no markup.
+// Inside a script element only markup is dangerous. Written as escapes, it is the same JSON without
+// markup.
 std::string inert(std::string_view json) {
   std::string safe;
   safe.reserve(json.size());
@@ -69,7 +69,7 @@ std::string assemble_page(const PageParts& parts) {
        {"@STYLE@", std::string(parts.style)},
        {"@DATA@", inert(parts.data)},
        {"@SCRIPT@", parts.script}}};
-  // One pass, in the skeleton's order: what is put in is never searched.
+  // Fills the skeleton in one pass, in its own order. Text that was inserted is never searched.
   std::string page;
   std::string_view rest = parts.skeleton;
   for (const auto& [name, text] : places) {

@@ -1,5 +1,5 @@
-// A page in one file: style, script and data inside, nothing loaded, a content policy that lets
-// only these run. Data goes in as JSON that cannot end its own element.
+// A page in one file with style, script and data inside. It loads nothing, and its content policy
+// lets only its own script run. Data goes in as JSON that cannot end its own element.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ namespace mfu {
 
 namespace {
 
-// perf/mfu becomes mfu_perf_mfu: one namespace, letters that the format allows.
+// perf/mfu becomes mfu_perf_mfu: all names have one prefix and use letters that the format allows.
 std::string exposed(std::string_view name) {
   std::string text = name.starts_with("mfu/") ? "" : "mfu_";
   for (char each : name) text += each == '/' ? '_' : each;
@@ -60,7 +60,7 @@ std::string_view help_of(std::string_view name) {
   return name;
 }
 
-// A metric with a sample a rank: the format wants them together.
+// A metric with one sample per rank. The format wants them next to each other.
 struct Family {
   std::string name;
   std::string_view help;
@@ -93,7 +93,7 @@ std::string text_of(const Exposition& page) {
   return text;
 }
 
-// `rank`: the labels of who it is of.
+// `rank` holds the labels that say which rank the report is of.
 void add_report(Exposition& page, const StepReport& report, const std::string& rank) {
   const UtilizationBasis& basis = *report.basis;
   std::string how = fmt::format(
@@ -151,7 +151,7 @@ std::string labels_of(std::string_view run, const ProcessRecord& process) {
 void add_phases(Exposition& page, const ProcessRecord& process, const std::string& labels) {
   constexpr const char* kNames[kRunPhases] = {"train",  "validation", "prefill",
                                               "decode", "forward",    "other"};
-  // Of all its models together: a sample a phase.
+  // One sample per phase, over all models of the rank.
   for (std::size_t phase = 0; phase < kRunPhases; ++phase) {
     double model_flop = 0, hardware_flop = 0, tokens = 0, seconds = 0;
     bool seen = false;

@@ -1,4 +1,4 @@
-// A sweep over batches and contexts: mfu.flops_many/1, and a small chart.
+// Formats a sweep over batches and contexts as mfu.flops_many/1 and as a small chart.
 #include <fmt/format.h>
 
 #include <algorithm>

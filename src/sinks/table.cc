@@ -10,7 +10,7 @@ namespace mfu {
 namespace {
 
 constexpr std::size_t kGap = 2;
-constexpr std::size_t kNarrowest = 16;  // of the wrapped column, on the narrowest of terminals
+constexpr std::size_t kNarrowest = 16;  // width of the wrapped column on a very narrow terminal
 
 std::vector<std::string> lines_of(std::string_view text, std::size_t width) {
   std::vector<std::string> lines(1);
@@ -36,7 +36,7 @@ constexpr const char* kInkCodes[] = {"\x1b[1m",  "\x1b[2m",  "\x1b[31m",
                                      "\x1b[32m", "\x1b[33m", "\x1b[36m"};
 constexpr std::string_view kInkEnd = "\x1b[0m";
 
-// Bytes of what inked() wrote, where the text starts with that.
+// Bytes of an escape sequence that inked() wrote at the beginning of the text; 0 if there is none.
 std::size_t ink_length(std::string_view text) {
   if (text.starts_with(kInkEnd)) return kInkEnd.size();
   for (std::string_view code : kInkCodes) {
@@ -68,7 +68,7 @@ std::string Table::text(const TextStyle& style) const {
   for (std::size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i] + kGap;
   bool squeezed = before + std::min(widths.back(), kNarrowest) > style.width;
   std::size_t room = style.width > before + kNarrowest ? style.width - before : kNarrowest;
-  // No room beside the others: the last column goes below them.
+  // There is no room next to the other columns, so the last one goes below them.
   if (squeezed) room = std::max(style.width, kNarrowest + kGap) - kGap;
   widths.back() = std::min(widths.back(), room);
 

@@ -24,7 +24,7 @@ struct TableColumn {
 class Table {
  public:
   explicit Table(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
-  // Contract: as many cells as columns.
+  // The caller passes as many cells as there are columns.
   void add(std::vector<std::string> cells);
   bool empty() const { return rows_.empty(); }
   std::string text(const TextStyle& style) const;
@@ -34,20 +34,20 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
-// Words of `text` in lines of at most `width` columns; every line but the first starts with
+// Breaks `text` into lines of at most `width` columns. Every line but the first starts with
 // `indent` blanks.
 std::string wrapped(std::string_view text, std::size_t width, std::size_t indent);
 
-// A dim label and its text behind it, wrapped under the text.
+// A dim label with its text next to it. The text is wrapped under its own beginning.
 std::string paragraph(std::string_view label, const std::string& text, const TextStyle& style);
 
-// Text that may hold names from files, made safe for a terminal: control characters, characters
-// that turn the direction of text, and bytes that are not UTF-8 become '?'. Line ends and tabs
-// stay, and where the style has colour, what inked() wrote.
+// Makes text with names from files safe for a terminal. Control characters, characters that change
+// the direction of text, and bytes that are not UTF-8 become '?'. Line ends and tabs stay, and so
+// does what inked() wrote if the style has colour.
 std::string terminal_text(std::string_view text, const TextStyle& style);
 
 enum class Ink { bold, dim, red, green, yellow, cyan };
-// The text in that ink where the style has colour, else as it is.
+// The text in that ink if the style has colour, otherwise unchanged.
 std::string inked(std::string_view text, Ink ink, const TextStyle& style);
 
 // mfu.config/1

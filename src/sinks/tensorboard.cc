@@ -1,6 +1,6 @@
-// TensorBoard's event files: TFRecord framing (length, masked CRC of it, data, masked CRC of that)
-// around tensorflow.Event messages, written by hand; formats:
-// tensorflow/core/lib/io/record_writer.h, tensorflow/core/util/event.proto,
+// Writes TensorBoard's event files: TFRecord framing (length, masked CRC of the length, data,
+// masked CRC of the data) around tensorflow.Event messages. The formats are in
+// tensorflow/core/lib/io/record_writer.h, tensorflow/core/util/event.proto and
 // tensorflow/core/framework/summary.proto.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@ namespace {
 template <typename T>
 void append_raw(std::string& to, T value) {
   char bytes[sizeof(T)];
-  std::memcpy(bytes, &value, sizeof(T));  // little-endian, as every machine this is built for
+  std::memcpy(bytes, &value, sizeof(T));  // all machines that we build for are little-endian
   to.append(bytes, sizeof(T));
 }
 
@@ -80,8 +80,8 @@ std::string summary_value(const StepMetric& scalar, std::string_view description
   return value;
 }
 
-// What stands behind a utilization, shown at its chart's title. The source may change from step to
-// step and is a line of the log; the chart says the first.
+// The chart's description says what is behind a utilization. The source may change from step to
+// step, which the log shows; the chart has the first one.
 std::string description_of(const StepReport& report) {
   const UtilizationBasis& basis = *report.basis;
   return fmt::format(
@@ -107,7 +107,7 @@ class TensorBoardSink : public Sink {
 
   Result<void> write(std::span<const StepReport> reports) override {
     if (reports.empty()) return {};
-    // Deleted or renamed meanwhile: a new one, which begins as every event file does.
+    // The file was deleted or renamed meanwhile. A new one begins like every event file.
     if (!path_.empty() && file_.moved()) MFU_TRY(open());
     if (path_.empty()) MFU_TRY(create(reports[0].time));
     std::string records;
@@ -130,7 +130,7 @@ class TensorBoardSink : public Sink {
   }
 
  private:
-  // events.out.tfevents.SECONDS.HOST.PID.N is what TensorBoard looks for and sorts by; the ending
+  // TensorBoard looks for events.out.tfevents.SECONDS.HOST.PID.N and sorts by that name. The ending
   // says who wrote it.
   Result<void> create(std::chrono::nanoseconds time) {
     static std::atomic<unsigned> number = 0;

@@ -16,7 +16,7 @@ std::string signed_percent(double share) {
   return fmt::format("{}{:.1f}%", share > 0 ? "+" : "", share * 100);
 }
 
-// "12.1 ms ± 0.3 ms"; without the second where it was measured once.
+// "12.1 ms ± 0.3 ms", or only the value if it was measured once.
 template <typename Format>
 std::string with_spread(const Estimate& estimate, const TextStyle& style, Format format) {
   std::string text = format(estimate.value);
@@ -54,7 +54,7 @@ std::string headline(const ComparisonReport& report, const TextStyle& style) {
   if (!report.verdict) {
     return inked("no verdict", Ink::bold, style) + fmt::format(": {} a {}\n", by, report.unit);
   }
-  // The range is of the same quantity as the number before it: speed if faster, time if slower.
+  // The range is in the same quantity as the number before it: speed if faster, time if slower.
   auto added_time = [](double faster) { return 1 / (1 + faster) - 1; };
   std::string range =
       gain >= 0 ? fmt::format("speed {} to {}", signed_percent(report.gain_range->low),

@@ -19,7 +19,7 @@ std::string share_percent(double share) {
   return fmt::format("{:.{}f}%", value, std::fabs(value) < 9.995 ? 2 : 1);
 }
 
-// Tints of the lines: what is good, what is work, what waits.
+// Colours of the lines: good, work, or waiting.
 Ink ink_of(LedgerLine line) {
   switch (line) {
     case LedgerLine::matmul_at_peak:
@@ -199,7 +199,7 @@ std::string operators_text(const RankAttribution& rank, const TextStyle& style) 
   return table.empty() ? "" : "\n" + table.text(style);
 }
 
-// A name may hold anything, also what would be ink.
+// A name may contain anything, even escape sequences.
 std::string file_name(const std::string& path) {
   return printable(path.substr(path.rfind('/') + 1), 255);
 }

@@ -43,7 +43,7 @@ bool fits(const std::string& text, std::size_t width) {
   return true;
 }
 
-// "8.03 B": where the digits of 8,030,261,248 have no room.
+// A short form, such as "8.03 B", if 8,030,261,248 does not fit.
 std::string short_count(std::uint64_t count) {
   constexpr std::string_view kUnits[] = {"", " k", " M", " B", " T"};
   double left = static_cast<double>(count);
@@ -55,7 +55,7 @@ std::string short_count(std::uint64_t count) {
   return unit == 0 ? grouped(count) : fmt::format("{:.3g}{}", left, kUnits[unit]);
 }
 
-// How much of the table there is room for.
+// How much of the table fits.
 enum class Room { ample, no_bars, short_counts };
 
 std::string parts_table(const NeedReport& report, const TextStyle& style, Room room) {
@@ -72,7 +72,8 @@ std::string parts_table(const NeedReport& report, const TextStyle& style, Room r
   for (FlopCount each : report.flop_by_part.values) total += each;
   for (std::size_t i = 0; i < kPartCount; ++i) {
     Part part = static_cast<Part>(i);
-    // Multi-token prediction is no parameter of the model, and has a line below the total.
+    // Multi-token prediction is not among the model's parameters. It has its own line below the
+    // total.
     std::uint64_t parameters = part == Part::mtp ? 0 : report.parameters.by_part[part];
     FlopCount flop = report.flop_by_part[part];
     if (parameters == 0 && flop == FlopCount(0)) continue;
@@ -220,7 +221,7 @@ std::string lines(const std::string& text, const TextStyle& style) {
   return wrapped(text, style.width, 2) + "\n";
 }
 
-// The first words in bold, on as many lines as there have to be.
+// Prints the first words in bold, on as many lines as needed.
 std::string headline(const std::string& bold, const std::string& rest, const TextStyle& style) {
   std::string whole = lines(bold + rest, style);
   if (!whole.starts_with(bold)) return whole;

@@ -53,7 +53,7 @@ std::string peak_table(const DeviceReport& report, const TextStyle& style) {
   for (const Peak& peak : report.device.peaks) {
     if (peak.sparse) continue;
     const Peak* sparse = sparse_of(report.device, peak);
-    // The rate that an MFU in this type is measured against.
+    // MFU in this type is measured against this rate.
     bool used = report.device.peak(peak.precision) == &peak;
     table.add({std::string(name_of(peak.precision)),
                rate_text(peak.rate, peak.precision) + (used ? " *" : "  "),
@@ -114,7 +114,7 @@ std::string one_device(const DeviceReport& report, const TextStyle& style) {
   return text;
 }
 
-// Many devices: a row each, the dense peaks of the types people train in.
+// With many devices, each is one row with the dense peaks of the types people train in.
 std::string many_devices(const PeakReport& report, const TextStyle& style) {
   const std::vector<Precision> kShown = {Precision::fp32, Precision::tf32, Precision::fp16,
                                          Precision::bf16, Precision::fp8,  Precision::int8};

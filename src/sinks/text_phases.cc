@@ -29,7 +29,7 @@ bool contains(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
 
-// What a forward pass of that model is in reinforcement learning, as far as its class tells.
+// What a forward pass of that model is for in reinforcement learning, as far as its class tells.
 std::string forward_word(const RunReport& report, const std::string& model) {
   if (contains(model, "Reward") || contains(model, "SequenceClassification")) return "reward";
   bool trained = std::any_of(report.phases.begin(), report.phases.end(), [&](const auto& each) {

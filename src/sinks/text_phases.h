@@ -1,4 +1,4 @@
-// Phases of a run in words.
+// Describes the phases of a run in words.
 #pragma once
 
 #include <string>
@@ -9,11 +9,10 @@
 
 namespace mfu {
 
-// Label and text of each line: what the time went to, then each phase of generation. Empty where
+// Label and text of each line: first what the time went to, then each phase of generation. Empty if
 // the run only trained.
 std::vector<std::pair<std::string, std::string>> phase_lines(const RunReport& report);
-// What a program without steps is doing, for the line that is shown while it runs; empty: nothing
-// yet.
+// What a program without steps is doing, for the live line. Empty if it has done nothing yet.
 std::string live_phases(const RunReport& report);
 
 }  // namespace mfu

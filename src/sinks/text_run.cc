@@ -14,7 +14,7 @@ namespace mfu {
 namespace {
 
 std::string run_percent(double share) {
-  // A program that hardly computes: two digits rather than 0.0.
+  // A program that hardly computes gets two digits instead of 0.0.
   if (share > 0 && share < 0.001) return fmt::format("{:.2g}%", share * 100);
   return fmt::format("{:.1f}%", share * 100);
 }
@@ -143,7 +143,7 @@ std::string coverage_text(const RunReport& report) {
   return text;
 }
 
-// Beyond this many a line each says too much.
+// With more devices than this, one line each would be too much.
 constexpr std::size_t kDevicesShown = 16;
 
 std::string devices_text(const RunReport& report, const TextStyle& style) {
@@ -186,7 +186,7 @@ std::string ranks_table(const RunReport& report, const TextStyle& style) {
   return "\n" + table.text(style) + "\n";
 }
 
-// The largest lines of the explained steps' ledger.
+// The largest lines of the ledger of the explained steps.
 std::string explained_text(const RunReport& report) {
   std::vector<RunExplanation::Line> lines = report.explain->ledger;
   std::stable_sort(lines.begin(), lines.end(),
@@ -201,7 +201,7 @@ std::string explained_text(const RunReport& report) {
   return text;
 }
 
-// The first finding; of an explained run the first three, with what shows them.
+// The first finding. An explained run shows three, with their evidence.
 std::string findings_lines(const RunReport& report, const TextStyle& style) {
   std::string text;
   std::size_t most = report.explain ? 3 : 1;

@@ -55,7 +55,7 @@ std::string shown(const NoteValue& value, std::string_view as) {
                                                      : fmt::format("{:g}", number);
 }
 
-// A sentence with its places filled in: {name}, {name:time}, {@option}, {#sentence}.
+// Fills in the places of a sentence: {name}, {name:time}, {@option}, {#sentence}.
 std::string filled(std::string_view sentence, const NoteValues& values, Voice voice) {
   std::string text;
   while (!sentence.empty()) {
@@ -140,7 +140,7 @@ std::string in_voice(std::string_view text, Voice voice) {
     std::replace(name.begin(), name.end(), '-', '_');
     spoken.append(text.substr(0, at)).append(name).append("=");
     text.remove_prefix(end);
-    // What the command line's help calls the value: " FLOP_PER_S".
+    // The name of the value as in --help: " FLOP_PER_S".
     std::size_t word = text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", 1);
     bool names_value = text.starts_with(' ') && word != 1 && text.size() > 1;
     if (names_value) text.remove_prefix(std::min(word, text.size()));

@@ -1,4 +1,4 @@
-// The words that people read, made of what the library found. Text, JSON and pages share them.
+// Makes the words that people read from what the library found. Text, JSON and pages share them.
 #pragma once
 
 #include <string>
@@ -9,21 +9,23 @@
 
 namespace mfu {
 
-// Notes, and what is worth saying of the peak: nothing where it is the type's own and sure.
+// Adds what is worth saying about the peak. Nothing is added if it is the peak of the type itself
+// and certain.
 std::vector<Note> with_peak(std::vector<Note> notes, const ChosenPeak& peak);
 
 std::vector<std::string> all_words(const std::vector<Note>& notes,
                                    Voice voice = Voice::command_line);
 
-// A line of the ledger, as people read it.
+// How people read a line of the ledger.
 std::string_view label_of(LedgerLine line);
 
-// Why an operator's rate is above the peak, as a code: a convolution's algorithm may multiply less
-// than is counted; anything else contradicts the peak. Empty where it is not above.
+// The reason, as a code, why an operator's rate is above the peak: the algorithm of a convolution
+// may multiply less than is counted. For anything else it is a contradiction. Empty if the rate is
+// not above the peak.
 std::string_view above_peak(const OperatorLine& line);
 
-// "findings" with code, cause, values and words; "notes" with words, "note_codes" with codes and
-// values (or "assumptions" and "assumption_codes").
+// Writes "findings" with code, cause, values and words, and "notes" with words and "note_codes"
+// with codes and values (or "assumptions" and "assumption_codes").
 void write_findings(JsonWriter& json, std::string_view key, const std::vector<Finding>& findings,
                     Voice voice);
 void write_notes(JsonWriter& json, const std::vector<Note>& notes, Voice voice,
