@@ -24,7 +24,7 @@ constexpr std::array<LedgerLine, kLevelCount> kLineOfLevel = {
     LedgerLine::other_kernels,       LedgerLine::exposed_communication_transfer,
     LedgerLine::exposed_copy};
 
-// The device by what the trace says of it.
+// Finds the device by what the trace says about it.
 std::optional<Device> known_device(const AttributionOptions& options, const RankPart& part) {
   const Catalog& catalog = options.catalog != nullptr ? *options.catalog : Catalog::builtin();
   DeviceTraits traits{.name = part.device_name, .units = part.units};
@@ -37,9 +37,11 @@ std::string_view type_text(const std::optional<Precision>& precision) {
   return precision ? name_of(*precision) : "others";
 }
 
-using Waits = std::vector<std::optional<std::int64_t>>;  // of a trace's communicating events
+// one for each communicating event of a trace
+using Waits = std::vector<std::optional<std::int64_t>>;
 
-// Every instant of the window to one line. What nothing covers is in the steps' ledgers already.
+// Gives every instant of the window to one line. Instants that nothing covers are in the steps'
+// ledgers already.
 void write_ledger(const Waits& waits, RankPart& part, Peaks& peaks, RankAttribution& rank) {
   Book book(std::move(part.steps));
   auto emit = [&](std::int64_t from_ns, std::int64_t to_ns, std::size_t level,
@@ -79,7 +81,7 @@ struct TypeSum {
   const ChosenPeak* peak = nullptr;
 };
 
-// What the calls needed, what they executed, and what that is of their peaks.
+// Sums what the calls needed and executed, and computes what that is of their peaks.
 void count_flop(const RankPart& part, Peaks& peaks, RankAttribution& rank) {
   std::map<std::optional<Precision>, TypeSum> by_type;
   for (const PartFlop& flop : part.flop) {
@@ -132,7 +134,7 @@ void use_given_flop(const AttributionOptions& options, RankAttribution& rank) {
   rank.notes.push_back({"model_given", {}});
 }
 
-// An MFU is never low in silence.
+// If FLOPs are missing, a note says why MFU may be too low.
 void note_unknown_flop(RankAttribution& rank) {
   std::int64_t unknown_ns = rank.ledger[LedgerLine::matmul_flop_unknown];
   if (rank.device && !rank.mfu && unknown_ns > 0) {
@@ -144,7 +146,7 @@ void note_unknown_flop(RankAttribution& rank) {
             {{"fraction",
               static_cast<double>(unknown_ns) / static_cast<double>(rank.ledger.matmul_ns())}}};
   if (!rank.coverage.uncounted.empty()) {
-    const UncountedLine& most = rank.coverage.uncounted.front();  // of all, the longest
+    const UncountedLine& most = rank.coverage.uncounted.front();  // the one that took the longest
     if (2 * most.duration_ns > unknown_ns) {
       note.code = "lower_bound_by";
       note.values.emplace_back("calls", static_cast<std::int64_t>(most.calls));
@@ -155,10 +157,10 @@ void note_unknown_flop(RankAttribution& rank) {
   rank.notes.push_back(std::move(note));
 }
 
-// MFU and the line matmul_at_peak are one number, but for calls that took less of the device's time
-// than the peak allows (or where the model's own FLOPs were given): an algorithm that multiplies
-// less than is counted (Winograd, FFT), or a matmul beside another on a second stream. The line
-// holds no more than the time there was.
+// MFU and the line matmul_at_peak are the same number, with these exceptions: a call took less time
+// than the peak allows, because its algorithm multiplies less than is counted (Winograd, FFT); two
+// matmuls ran at once on two streams; or the model's own FLOPs were given. The line cannot hold
+// more than the time there was.
 void note_faster_than_peak(const RankPart& part, Peaks& peaks, RankAttribution& rank) {
   double window = static_cast<double>(rank.window.duration_ns());
   double fast_ns = 0;
@@ -295,7 +297,7 @@ RankAttribution attribute_rank(const TraceOutline& trace, RankPart part,
   rank.operators = compared(std::move(part.operators), peaks);
   rank.kernels = std::move(part.kernels);
   rank.coverage = std::move(part.coverage);
-  if (rank.ledger[LedgerLine::matmul_flop_unknown] == 0) {  // the observer counted what they did
+  if (rank.ledger[LedgerLine::matmul_flop_unknown] == 0) {  // the observer counted them
     std::erase_if(rank.coverage.uncounted,
                   [](const UncountedLine& each) { return each.reason == kNoOperator; });
   }
@@ -308,7 +310,7 @@ RankAttribution attribute_rank(const TraceOutline& trace, RankPart part,
   return rank;
 }
 
-// Sums over ranks as they come.
+// Adds ranks up as they come.
 class Whole {
  public:
   void add(RankAttribution rank) {

@@ -1,4 +1,5 @@
-// attribute() of mfu/attribution.h, over traces that are held apart and over what was kept of them.
+// Implements attribute() of mfu/attribution.h, for traces in memory and for parts that were kept of
+// them.
 #pragma once
 
 #include <functional>
@@ -12,7 +13,8 @@ namespace mfu {
 
 Result<Attribution> attribute(std::span<const Trace> traces, const AttributionOptions& options);
 
-// The ranks of one of the traces, asked for once, in order: none but its own need to be in memory.
+// Returns the ranks of one trace. It is called once per trace, in order, so only one trace needs to
+// be in memory.
 using RanksOf = std::function<Result<std::vector<RankPart>>(std::size_t trace)>;
 Result<Attribution> attribute(std::span<const TraceOutline* const> traces, const RanksOf& ranks_of,
                               const AttributionOptions& options);

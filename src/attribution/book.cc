@@ -40,7 +40,8 @@ void Book::settle(RankPart& part, Peaks& peaks) {
   for (const Piece& piece : pieces_) {
     const PartCall& call = part.calls[piece.call];
     double attributed = static_cast<double>(call.attributed_ns);
-    // A call faster than its peak allows contradicts something; its time is all at peak, no more.
+    // A call that is faster than its peak allows is a contradiction. All of its time is at peak,
+    // but not more.
     double share = std::min(1.0, peaks.ideal_ns(part, call).value_or(0) / attributed);
     at_peak[piece.step] += share * static_cast<double>(piece.ns);
     flop[piece.step] += part.costs[call.cost].model_flop.to_double() * call.inside *

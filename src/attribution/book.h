@@ -1,4 +1,4 @@
-// The ledger while it is being written: what each instant is charged to, by step.
+// The ledger while it is being written: which line each instant belongs to, by step.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@ namespace mfu {
 
 class Book {
  public:
-  // Goes on from the ledgers that the steps have. Contract: at least one step.
+  // Starts from the ledgers that the steps already have. There must be at least one step.
   explicit Book(std::vector<StepLedger> steps) : steps_(std::move(steps)) {}
 
-  // In order of time.
+  // Calls must come in order of time.
   void charge(std::int64_t from_ns, std::int64_t to_ns, LedgerLine line);
-  // An instant owned by a useful matmul of that call: at peak or below it is settled by settle().
+  // The instant belongs to a useful matmul of that call. settle() decides how much of it is at
+  // peak.
   void charge_matmul(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t call);
-  // Sets attributed_ns of the calls, and says what of the matmuls was at peak.
+  // Sets attributed_ns of the calls and splits matmul time into at peak and below.
   void settle(RankPart& part, Peaks& peaks);
   std::vector<StepLedger> take() { return std::move(steps_); }
 

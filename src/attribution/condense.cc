@@ -38,7 +38,7 @@ std::string device_name(const Trace& trace, std::int64_t id) {
   return trace.info.devices.size() == 1 ? trace.info.devices.front().name : "";
 }
 
-// The device by what the trace says of it.
+// Finds what the trace says about the device.
 void describe_device(const Trace& trace, RankPart& part) {
   part.device_name = part.cpu ? "CPU" : device_name(trace, part.device_id);
   for (const DeviceProperties& device : trace.info.devices) {
@@ -52,7 +52,7 @@ void describe_device(const Trace& trace, RankPart& part) {
   }
 }
 
-// The idle lines of the steps. Where nothing runs is the same whatever the levels are.
+// Splits the idle time of the steps. Where nothing runs does not depend on the levels.
 void split_idle(const Trace& trace, const Works& works, const AttributionOptions& options,
                 RankPart& part) {
   Book book(std::move(part.steps));
@@ -75,12 +75,12 @@ void split_idle(const Trace& trace, const Works& works, const AttributionOptions
   part.tally = idle.tally();
 }
 
-// Rows of RankPart::costs for those of `works`, made when they are first asked for.
+// Rows of RankPart::costs for the rows of `works`. A row is made when it is first asked for.
 class KeptCosts {
  public:
   KeptCosts(const Works& works, RankPart& part)
       : works_(works), part_(part), rows_(works.costs.size(), kNone) {}
-  // Contract: its cost is known.
+  // The cost must be known.
   std::uint32_t row(std::uint32_t cost) {
     if (rows_[cost] == kNone) {
       const OperatorCost& known = *works_.costs[cost].cost;
@@ -98,7 +98,8 @@ class KeptCosts {
   std::vector<std::uint32_t> rows_;
 };
 
-// Calls whose FLOPs count. Gives the place of each call of `works`; kNone: it is none of these.
+// Keeps the calls whose FLOPs count. Returns the new index of each call of `works`, kNone for the
+// others.
 std::vector<std::uint32_t> keep_calls(const Works& works, KeptCosts& costs, RankPart& part) {
   std::vector<std::uint32_t> kept(works.calls.size(), kNone);
   for (std::size_t i = 0; i < works.calls.size(); ++i) {
@@ -110,8 +111,8 @@ std::vector<std::uint32_t> keep_calls(const Works& works, KeptCosts& costs, Rank
   return kept;
 }
 
-// Spans in the window. Only of calls and of collectives does anybody ask which one it was; the rest
-// of a level is joined where it touches.
+// Keeps the spans in the window. Only calls and collectives are ever looked up, so other neighbours
+// of the same level are joined.
 void keep_spans(const Works& works, const std::vector<std::uint32_t>& calls,
                 const std::vector<std::uint32_t>& place_of, RankPart& part) {
   std::array<std::uint32_t, kLevelCount> open{};  // the last span of each level
@@ -146,7 +147,7 @@ FlopCount share_of(FlopCount count, double inside) {
   return FlopCount::from_wide(static_cast<Uint128>(std::round(count.to_double() * inside)));
 }
 
-// What the calls needed and executed, by type; and what had to be assumed.
+// Sums by type what the calls needed and executed, and notes what had to be assumed.
 void sum_flop(const Works& works, RankPart& part) {
   std::set<Assumption> assumed;
   for (const WorkCall& call : works.calls) {
@@ -171,8 +172,8 @@ std::int64_t inside(const Window& window, std::int64_t start_ns, std::int64_t du
       0, std::min(start_ns + duration_ns, window.end_ns) - std::max(start_ns, window.start_ns));
 }
 
-// Where the optimizer itself works: inside Optimizer.step, after the last backward there. With a
-// closure (Lightning, LBFGS) forward and backward run inside of it.
+// The time in which the optimizer itself works: inside Optimizer.step, after the last backward
+// there. With a closure (Lightning, LBFGS), forward and backward also run inside it.
 class OptimizerRanges {
  public:
   explicit OptimizerRanges(const Trace& trace) : trace_(trace) {
@@ -208,10 +209,10 @@ class OptimizerRanges {
   }
 
   const Trace& trace_;
-  std::map<std::uint32_t, std::int64_t> starts_;  // by the range's row
+  std::map<std::uint32_t, std::int64_t> starts_;  // by the row of the range
 };
 
-// Adds one operator; its overhead where that is known without a peak.
+// Adds one operator, with its overhead if that is known without a peak.
 void add_operator(HostUse::Operators& sum, std::int64_t own_ns, std::int64_t overhead_ns) {
   ++sum.count;
   sum.own_ns = saturating_sum(sum.own_ns, own_ns);
@@ -291,7 +292,7 @@ Result<RankPart> condense_rank(const Trace& trace, Works works, std::int64_t dev
   return part;
 }
 
-// What the names in a trace tell of the program.
+// Finds what the names in a trace tell about the program.
 void read_names(const Trace& trace, TraceOutline& outline) {
   for (std::uint32_t text = 0; text < trace.text_count(); ++text) {
     std::string_view name = trace.text(text);

@@ -6,8 +6,8 @@
 namespace mfu {
 namespace {
 
-// A formula of the user's for a Triton kernel, by the name that a trace has. Old versions of Triton
-// put what they know of the arguments behind it ("kernel_0d1d2de").
+// Finds a user's formula for a Triton kernel by its name in the trace. Old versions of Triton
+// append what they know about the arguments ("kernel_0d1d2de").
 const Operator* find_triton(std::string_view kernel) {
   if (formulas_added() == 0) return nullptr;
   std::size_t last = kernel.rfind('_');

@@ -10,9 +10,9 @@ namespace mfu {
 namespace {
 
 struct Needed {
-  double at_peak_ns = 0;        // all that was counted, each type at its own peak
-  UtilizationInput input;       // the same, for MFU
-  bool some_uncounted = false;  // operators that carry FLOPs nobody knows
+  double at_peak_ns = 0;        // time of everything that was counted, each type at its own peak
+  UtilizationInput input;       // the same as input for MFU
+  bool some_uncounted = false;  // some operators have FLOPs that nobody knows
 };
 
 Needed needed_by(const ProfiledWindow& counted, const PeakQuestion& question) {
@@ -33,7 +33,7 @@ Needed needed_by(const ProfiledWindow& counted, const PeakQuestion& question) {
   return needed;
 }
 
-// Takes the share `of` a line in every step, and books `fast` of it at the peak, the rest below.
+// Takes the share `of` a line in every step. Books `fast` of it at peak, and the rest below.
 void move_line(RankAttribution& rank, LedgerLine from, double of, double fast) {
   auto move = [&](Ledger& ledger) {
     auto taken = static_cast<std::int64_t>(std::floor(of * static_cast<double>(ledger[from])));

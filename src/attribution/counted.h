@@ -1,4 +1,4 @@
-// The observer's own count of the steps a trace shows, in place of what operators' shapes say.
+// Uses the observer's own count of the profiled steps instead of what the operators' shapes say.
 #pragma once
 
 #include "attribution/peaks.h"
@@ -6,12 +6,12 @@
 
 namespace mfu {
 
-// The window of that trace; null: nobody counted it.
+// The observer's window of that trace; null if nobody counted it.
 const ProfiledWindow* counted_window(const AttributionOptions& options, const std::string& path);
 
-// FLOPs and MFU become the observer's. Matmul time without known FLOPs, and generated kernels that
-// hold matmuls, take what no operator with shapes accounts for: only what the observer could not
-// count either stays unknown. The ledger keeps its sum.
+// Replaces FLOPs and MFU by the observer's. FLOPs that no operator with shapes accounts for go to
+// matmul time without known FLOPs, and to generated kernels that hold matmuls. Only what the
+// observer could not count either stays unknown. The sum of the ledger does not change.
 void use_counted(const ProfiledWindow& counted, const RankPart& part, Peaks& peaks,
                  RankAttribution& rank);
 

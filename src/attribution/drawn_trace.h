@@ -1,5 +1,5 @@
-// For the tests: a trace drawn from bytes, five an event, where anything may overlap anything,
-// last no time, be launched twice or never.
+// For the tests: makes a trace from random bytes, five per event. Events may overlap, have no
+// duration, and be launched twice or never.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,7 @@ inline TraceText drawn_trace(std::span<const std::uint8_t> bytes) {
   constexpr std::size_t kEvent = 5;
   constexpr std::size_t kMostEvents = 16;
   TraceText text;
-  text.device_name = "";  // the catalogue is not what is tested
+  text.device_name = "";  // this does not test the catalogue
   std::int64_t now = 0;
   for (std::size_t i = 0; i < std::min(bytes.size() / kEvent, kMostEvents); ++i) {
     draw_event(text, bytes.subspan(i * kEvent, kEvent), now);

@@ -10,8 +10,8 @@ namespace mfu {
 namespace {
 
 constexpr std::size_t kFindingsKept = 5;
-// Below this share of the window a cause is not worth a person's time. Where the run is good
-// already, it must be five times as large.
+// A cause below this share of the window is not worth a person's time. In a run that is already
+// good, it must be five times as large.
 constexpr double kWorthFraction = 0.02;
 constexpr double kWorthWhenGoodFraction = 0.1;
 constexpr double kGoodMfu = 0.5;
@@ -92,7 +92,7 @@ std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
       finding.gain_ceiling_mfu = mfu_gain(mfu, window_ns, sum.gain_ns);
     }
     for (auto& [name, value] : finding.values) {
-      if (finding.code == "matmul_below_peak") break;  // tells of the worst rank's matmuls
+      if (finding.code == "matmul_below_peak") break;  // it describes the matmuls of the worst rank
       if (name == "of") value = "all_ranks";
       if (name == "fraction") {
         value = static_cast<double>(sum.gain_ns) / static_cast<double>(window_ns);

@@ -1,4 +1,4 @@
-// Rules over the ledger: what to change, what shows it, and the most it could win.
+// Applies rules to the ledger: what to change, what shows it, and how much it could win at most.
 #pragma once
 
 #include <vector>
@@ -11,21 +11,21 @@ struct Situation {
   const TraceOutline& trace;
   const RankPart& part;
   const RankAttribution& rank;
-  const HostUse& host;  // where the CPU is the device
+  const HostUse& host;  // used if the CPU is the device
   Peaks& peaks;
   bool several_ranks = false;
   bool peak_given = false;
   const ProfiledWindow* counted = nullptr;  // what the observer saw of the same steps
 };
 
-// Ranked, few, none where it is good.
+// Ranked and few. Empty if the run is good.
 std::vector<Finding> findings_of(const Situation& situation);
-// MFU that `gain_ns` less would win; none where MFU is unknown.
+// The MFU that could be won by saving `gain_ns`. Empty if MFU is unknown.
 std::optional<double> mfu_gain(std::optional<double> mfu, std::int64_t window_ns,
                                std::int64_t gain_ns);
-// Best first, and no more than a person reads.
+// Sorts by gain and keeps no more than a person reads.
 void rank_and_cut(std::vector<Finding>& findings);
-// Of all ranks together, each finding with what the rank that loses most by it shows.
+// Findings over all ranks. Each one shows the evidence of the rank that loses most.
 std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
                                      std::optional<double> mfu);
 

@@ -9,17 +9,17 @@ namespace mfu {
 
 namespace {
 
-// A shorter operator that launches nothing is a view or a check, not work of the CPU.
+// A shorter operator that launches nothing is a view or a check, and not work of the CPU.
 constexpr std::int64_t kCpuWorkNs = 100'000;
 
 std::int64_t end_of(std::int64_t start_ns, std::int64_t duration_ns) {
   return start_ns + std::max<std::int64_t>(duration_ns, 0);
 }
 
-// A row of the launches among rows of the host.
+// Marks a row of the launches, to tell it from a row of the host.
 constexpr std::uint32_t kLaunchBit = 0x8000'0000u;
 
-// Appends what the sweep finds; busy time is one span whatever made it.
+// Appends what the sweep finds. Busy time becomes one span, whatever caused it.
 struct Appender {
   std::vector<HostSpan>& flat;
   std::int64_t interpreter_ns;
@@ -48,7 +48,7 @@ struct Appender {
 };
 using HostSweep = Sweep<kHostStateCount, Appender>;
 
-// The states of several threads as one.
+// Combines the states of several threads into one.
 std::vector<HostSpan> together(std::vector<HostSpan> spans) {
   std::vector<HostSpan> flat;
   if (spans.empty()) return flat;
@@ -112,7 +112,7 @@ bool HostStates::waits(std::uint32_t launch) {
           fact_of(calls.name[launch]) == TextFact::copying);
 }
 
-// The operators that wait for the device, because a call that does runs inside them. Sorted.
+// The operators that wait for the device, because a call that waits runs inside them. Sorted.
 std::vector<std::uint32_t> HostStates::waiting_operators(std::uint32_t thread) {
   std::vector<std::uint32_t> waiting;
   const Thread& rows = trace_.threads[thread];
@@ -145,7 +145,7 @@ std::vector<HostSpan> HostStates::spans_of(std::uint32_t thread, bool python) {
   auto add_calls_until = [&](std::int64_t until_ns) {
     for (; call < rows.launch_end && calls.start_ns[call] < until_ns; ++call) {
       std::int64_t to_ns = end_of(calls.start_ns[call], calls.duration_ns[call]);
-      if (to_ns == calls.start_ns[call]) continue;  // no time: shows nothing
+      if (to_ns == calls.start_ns[call]) continue;  // it has no duration and shows nothing
       HostState state = waits(call) ? HostState::synchronize : HostState::busy;
       sweep.add(calls.start_ns[call], to_ns, static_cast<std::size_t>(state), call | kLaunchBit);
       end_ns = std::max(end_ns, to_ns);
@@ -164,7 +164,8 @@ std::vector<HostSpan> HostStates::spans_of(std::uint32_t thread, bool python) {
     } else if (host.kind[i] == HostKind::python) {
       if (python) state = fact == TextFact::blocking ? HostState::blocked : HostState::busy;
     } else if (host.kind[i] == HostKind::op) {
-      bool outermost = to_ns > operator_end_ns;  // also one that outlives the one it began in
+      // also true for one that outlives the operator it began in
+      bool outermost = to_ns > operator_end_ns;
       if (outermost) operator_end_ns = to_ns;
       if (std::binary_search(waiting.begin(), waiting.end(), i)) {
         state = HostState::synchronize;

@@ -1,4 +1,4 @@
-// What the host's threads were doing, instant by instant, as far as the trace shows.
+// What the threads of the host were doing at each instant, as far as the trace shows.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace mfu {
 
-// In this order where several hold: a synchronise inside the data loader is data loading.
+// If several apply, the first one counts: a synchronise inside the data loader is data loading.
 enum class HostState : std::uint8_t {
   data,         // in a range that fetches the next batch
   synchronize,  // in a call that waits for the device, or an operator that does
@@ -25,24 +25,25 @@ inline constexpr std::size_t kHostStateCount = 5;  // without unseen
 struct HostSpan {
   std::int64_t start_ns = 0, end_ns = 0;
   HostState state = HostState::unseen;
-  std::uint32_t host = kNone;    // the range or operator; kNone: a runtime call
+  std::uint32_t host = kNone;    // the range or operator; kNone for a runtime call
   std::uint32_t launch = kNone;  // the runtime call
 };
 
 class HostStates {
  public:
-  // Holes of up to interpreter_ns between two events of one thread count as busy: the interpreter
-  // runs there, and it is not recorded.
+  // Gaps of up to interpreter_ns between two events of one thread count as busy: the interpreter
+  // runs then, and it is not recorded.
   HostStates(const Trace& trace, std::int64_t interpreter_ns);
 
   using Visit = std::function<void(const HostSpan&)>;
-  // The states of a thread from from_ns to to_ns, in order and without holes.
+  // The states of a thread from from_ns to to_ns, in order and without gaps.
   void on_thread(std::uint32_t thread, std::int64_t from_ns, std::int64_t to_ns,
                  const Visit& visit);
-  // The same of all threads of a process together; Python frames, which never end, left out.
+  // The same for all threads of a process together. Python frames are left out, because they never
+  // end.
   void on_process(std::int64_t process, std::int64_t from_ns, std::int64_t to_ns,
                   const Visit& visit);
-  // The thread that launches most.
+  // The thread that launches the most events.
   std::uint32_t main_thread() const { return main_thread_; }
 
  private:

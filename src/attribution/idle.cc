@@ -93,8 +93,9 @@ IdleSplitter::Next IdleSplitter::next_of(std::uint32_t span) {
     next.graph = trace_.launches.kind[launch] == LaunchKind::graph;
     return next;
   }
-  // The thread that launched the next one of its stream that has a record: streams keep order, so
-  // it most likely launched this one too. A bounded look ahead.
+  // Returns the thread that launched the next recorded event of the stream. Streams keep their
+  // order, so that thread most likely launched this event too. It looks ahead a limited number of
+  // events.
   constexpr std::uint32_t kLookAhead = 64;
   std::uint32_t lane = trace_.device.lane[event];
   std::uint32_t last = static_cast<std::uint32_t>(
@@ -108,7 +109,7 @@ IdleSplitter::Next IdleSplitter::next_of(std::uint32_t span) {
   return next;
 }
 
-// The launching thread shows nothing: another thread of its process may.
+// The launching thread shows nothing. Another thread of its process may.
 void IdleSplitter::unseen_part(std::int64_t from_ns, std::int64_t to_ns, const Next& next) {
   auto rest = [&](std::int64_t from, std::int64_t to) {
     bool short_gap = gap_end_ns_ - gap_start_ns_ <= options_.dispatch_ns;
@@ -214,7 +215,7 @@ void IdleSplitter::split(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t
 void IdleSplitter::keep(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t next,
                         std::uint32_t host) {
   auto shorter = [](const Kept& a, const Kept& b) {
-    return a.end_ns - a.start_ns > b.end_ns - b.start_ns;  // a heap whose top is the shortest
+    return a.end_ns - a.start_ns > b.end_ns - b.start_ns;  // makes a heap whose top is the shortest
   };
   if (kept_.size() == kGapsKept) {
     if (kept_.front().end_ns - kept_.front().start_ns >= to_ns - from_ns) return;

@@ -26,9 +26,9 @@ std::string lower(std::string_view text) {
   return low;
 }
 
-// Lower case. cuBLAS, cuDNN, CUTLASS, hipBLASLt and Tensile, composable kernel, MIOpen, Triton's
-// and vLLM's templates, flash and memory-efficient attention, cuDNN's (sdpa, bprop), experts' of
-// FlyDSL, ck_tile, AITER and Marlin, DeepGEMM's index scores.
+// In lower case. Covers cuBLAS, cuDNN (also sdpa and bprop), CUTLASS, hipBLASLt, Tensile,
+// composable kernel, MIOpen, templates of Triton and vLLM, flash and memory-efficient attention,
+// the experts of FlyDSL, ck_tile, AITER and Marlin, and the index scores of DeepGEMM.
 constexpr std::array<std::string_view, 44> kMatmulParts = {"gemm",
                                                            "gemv",
                                                            "nvjet",
@@ -73,10 +73,10 @@ constexpr std::array<std::string_view, 44> kMatmulParts = {"gemm",
                                                            "marlin",
                                                            "mqa_logits",
                                                            "wvsplitk"};
-// What holds such a word and is something else: fbgemm's table lookups, Inductor's fused
-// element-wise and reduction kernels (named after what they fuse), the cache writes of paged
-// attention, norms of ck_tile, layout changes of a convolution that stands alone, what runs before
-// and after a backward of attention, experts' sorting and repacked weights.
+// These hold such a word and are something else: table lookups of fbgemm, fused element-wise and
+// reduction kernels of Inductor (named after what they fuse), cache writes of paged attention,
+// norms of ck_tile, separate layout changes of a convolution, kernels before and after an attention
+// backward, sorting of experts and repacking of weights.
 constexpr std::array<std::string_view, 24> kNotMatmulParts = {
     "fbgemm",      "triton_poi_", "triton_red_", "triton_per_", "reshape_and_cache",
     "norm",        "softmax",     "convert",     "elementwise", "reduce_kernel",
@@ -92,8 +92,8 @@ bool names_matmul(std::string_view kernel) {
 }
 
 bool names_tf32(std::string_view kernel) {
-  // cuBLAS and CUTLASS call a TF32 multiply by its instruction, s1688, and name fp16 and bf16
-  // operands where the same instruction shape takes those.
+  // cuBLAS and CUTLASS name a TF32 multiply after its instruction, s1688. If the same instruction
+  // shape takes fp16 or bf16, the name says so too.
   bool half =
       has(kernel, "fp16") || has(kernel, "bf16") || has(kernel, "f16") || has(kernel, "h1688");
   return has(kernel, "tf32") || has(kernel, "TF32") || (has(kernel, "s1688") && !half);
@@ -101,7 +101,7 @@ bool names_tf32(std::string_view kernel) {
 
 bool names_data_loading(std::string_view range) {
   if (range.starts_with("enumerate(DataLoader)")) return true;
-  if (has(range, ".py(")) {  // a Python frame: only the loader's own
+  if (has(range, ".py(")) {  // of Python frames, only those of the loader count
     return has(range, "torch/utils/data/dataloader.py") && has(range, "__next__");
   }
   static constexpr std::array<std::string_view, 9> kParts = {

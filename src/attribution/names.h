@@ -1,21 +1,23 @@
-// What names of kernels and host ranges tell. The lists are in docs/ledger.md.
+// What the names of kernels and host ranges tell. docs/ledger.md has the lists.
 #pragma once
 
 #include <string_view>
 
 namespace mfu {
 
-// A matrix multiply, convolution or fused attention, by the names libraries give their kernels.
+// Whether the kernel is a matrix multiply, convolution or fused attention, by the names that
+// libraries use.
 bool names_matmul(std::string_view kernel);
-// A kernel that multiplies fp32 tensors in TF32.
+// Whether the kernel multiplies fp32 tensors in TF32.
 bool names_tf32(std::string_view kernel);
-// A host range in which the next batch is fetched.
+// Whether the next batch is fetched in this host range.
 bool names_data_loading(std::string_view range);
-// A Python frame or builtin in which a thread only waits.
+// Whether a thread only waits in this Python frame or builtin.
 bool names_blocking_call(std::string_view frame);
-// An operator that must wait for the device to know its result.
+// Whether the operator must wait for the device to know its result.
 bool names_synchronizing_operator(std::string_view op);
-// An operator of the framework's own: no work of the user's, however long.
+// Whether the operator is the framework's own bookkeeping and not work of the user, however long it
+// takes.
 bool names_bookkeeping(std::string_view op);
 // A runtime call that copies and returns when the copy is done.
 bool names_blocking_copy(std::string_view call);

@@ -15,51 +15,52 @@
 
 namespace mfu {
 
-// Which peak stands against a matmul: that of its type, or of TF32 where its kernels use it.
+// The peak that a matmul is compared with: that of its type, or of TF32 if its kernels use it.
 struct PeakKey {
   ElementType type = ElementType::unknown;
   bool tf32 = false;
   bool operator==(const PeakKey&) const = default;
 };
 
-struct PartCost {  // of one call of an operator with its arguments
+struct PartCost {  // the cost of one call of an operator with its arguments
   FlopCount model_flop, hardware_flop;
-  std::uint64_t moved_bytes = 0;  // 0: not known
+  std::uint64_t moved_bytes = 0;  // 0 if not known
   ElementType type = ElementType::unknown;
 };
 
-// One call whose FLOPs are known and were needed, in the window.
+// One call in the window whose FLOPs are known and were needed.
 struct PartCall {
-  std::uint32_t cost = 0;  // of RankPart::costs
+  std::uint32_t cost = 0;  // index in RankPart::costs
   bool tf32 = false;
-  std::int64_t duration_ns = 0;    // Σ of its kernels, in the trace
+  std::int64_t duration_ns = 0;    // sum over its kernels in the trace
   double inside = 0;               // share of duration_ns in the window
-  std::int64_t attributed_ns = 0;  // set by attribute(): the time it owned as a useful matmul
+  std::int64_t attributed_ns = 0;  // the time it owned as a useful matmul; attribute() sets it
 };
 
-// Time of one level, in the window. Neighbours are one span where nobody needs to tell them apart.
+// Time of one level in the window. Neighbours are joined if nobody needs to tell them apart.
 struct PartSpan {
-  std::int64_t start_ns = 0, end_ns = 0;  // of a collective: as it was, also beyond the window
+  std::int64_t start_ns = 0, end_ns = 0;  // a collective keeps its times, also beyond the window
   Level level = Level::other;
-  std::uint32_t call = kNone;   // of RankPart::calls; only and always with Level::matmul
-  std::uint32_t place = kNone;  // of Communication::events; only with Level::communication
+  // index in RankPart::calls; set for Level::matmul and for nothing else
+  std::uint32_t call = kNone;
+  std::uint32_t place = kNone;  // index in Communication::events; set only for Level::communication
 };
 
-struct PartFlop {  // of all calls of one type in the window
+struct PartFlop {  // sum over all calls of one type in the window
   PeakKey key;
   FlopCount model_flop, hardware_flop;
 };
 
 struct PartOperator {
-  OperatorLine line;  // without what a peak makes of it
+  OperatorLine line;  // without the values that need a peak
   bool counted = false;
-  PeakKey key;  // of a counted one
+  PeakKey key;  // only for a counted operator
 };
 
 struct PartLaneSpan {
   std::int64_t start_ns = 0, end_ns = 0;
   Level level = Level::other;
-  PeakKey key;                         // of Level::matmul
+  PeakKey key;                         // only for Level::matmul
   std::uint32_t name = 0, events = 1;  // as in LaneSpan
 };
 struct PartLane {
@@ -68,7 +69,7 @@ struct PartLane {
   std::vector<PartLaneSpan> spans;
 };
 
-// A CPU's call whose FLOPs are known, with its settled time (settled.h).
+// A call on a CPU whose FLOPs are known, with its settled time (settled.h).
 struct SettledCall {
   std::uint32_t cost = 0;  // of RankPart::costs
   bool tf32 = false, recomputed = false, in_optimizer = false;
@@ -76,22 +77,22 @@ struct SettledCall {
   std::int64_t own_ns = 0;
 };
 
-// What a CPU's operators took once settled, as far as rules ask for it.
+// What operators of a CPU took once settled, as far as the rules ask.
 struct HostUse {
   struct Operators {
     std::uint64_t count = 0;
     std::int64_t own_ns = 0, overhead_ns = 0;
   };
-  std::int64_t optimizer_ns = 0;          // Optimizer.step from its start to its end
-  std::int64_t optimizer_held_up_ns = 0;  // of it, calls that other processes held up
-  std::uint64_t optimizer_tensors = 0;    // calls of the operator that is called most
-  Operators optimizer, others, all;       // in the optimizer, outside of it, wherever
-  std::uint64_t items = 0;                // values read one by one, outside of the optimizer
-  std::int64_t other_work_ns = 0;         // no matmuls, outside of the optimizer, no overhead
+  std::int64_t optimizer_ns = 0;          // from the start of Optimizer.step to its end
+  std::int64_t optimizer_held_up_ns = 0;  // part of it: calls that other processes held up
+  std::uint64_t optimizer_tensors = 0;    // how often the most called operator was called
+  Operators optimizer, others, all;       // inside the optimizer, outside of it, and both
+  std::uint64_t items = 0;                // values read one by one, outside the optimizer
+  std::int64_t other_work_ns = 0;         // outside the optimizer, without matmuls and overhead
   std::int64_t recomputed_ns = 0;
-  std::int64_t most_overhead_ns = 0;  // of one call, beside its work
+  std::int64_t most_overhead_ns = 0;  // of one call, in addition to its work
   double stretch = 1;                 // by how much other processes slowed all work down
-  // The overhead of these is known with the peak only (with_overhead()).
+  // Their overhead is only known with the peak (with_overhead()).
   std::vector<SettledCall> calls;
 
   std::int64_t stretched(std::int64_t settled_ns) const {
@@ -101,19 +102,20 @@ struct HostUse {
 
 struct RankPart {  // one device of the trace
   std::int64_t device_id = 0;
-  std::string device_name;  // as the trace says it; of the CPU: "CPU"
+  std::string device_name;  // as the trace names it; "CPU" for the CPU
   std::optional<std::uint32_t> units;
   std::optional<std::uint64_t> memory_bytes;
   bool cpu = false;
   Window window;
   std::vector<std::string> window_notes, assumptions;  // codes of notes that have no values
   bool steps_marked = false;
-  std::vector<StepLedger> steps;  // their idle lines; one of the whole window where none is marked
+  // with their idle lines; one for the whole window if none is marked
+  std::vector<StepLedger> steps;
   Intervals intervals;
   std::vector<PartCost> costs;
   std::vector<PartCall> calls;
   std::vector<PartSpan> spans;  // by start
-  std::vector<PartFlop> flop;   // the type of the last call last
+  std::vector<PartFlop> flop;   // the type of the last call comes last
   std::vector<PartOperator> operators;
   std::vector<KernelLine> kernels;
   std::vector<IdleLine> idle;
@@ -121,20 +123,20 @@ struct RankPart {  // one device of the trace
   IdleTally tally;
   HostUse host;
   AttributionCoverage coverage;
-  std::vector<PartLane> timeline;  // where it was asked for
+  std::vector<PartLane> timeline;  // only if it was asked for
 };
 
-// What is known of a trace without its ranks: small enough to hold for a thousand of them.
+// What is known about a trace without its ranks. It is small enough to hold a thousand of them.
 struct TraceOutline {
   std::string path;
   std::optional<std::int64_t> rank, world_size;
   std::uint64_t json_bytes = 0;
   bool truncated = false;
-  bool compiled = false;   // torch.compile's code runs in it
+  bool compiled = false;   // code of torch.compile runs in it
   bool optimizer = false;  // an optimizer's step is marked in it
   std::vector<std::string> notes, secrets;
   Communication communication;
-  std::vector<std::uint32_t> communicating;  // of each event, which of the ranks it ran on
+  std::vector<std::uint32_t> communicating;  // the rank that each event ran on
   std::size_t ranks = 0;
 };
 
@@ -143,8 +145,8 @@ struct TracePart {
   std::vector<RankPart> ranks;
 };
 
-// Of the options, those of the window, the timeline and the waits matter. `invalid_argument` for a
-// window that holds nothing.
+// Only the options of the window, the timeline and the waits are used. Fails with
+// `invalid_argument` if the window holds nothing.
 Result<TracePart> condense(const Trace& trace, const AttributionOptions& options);
 
 }  // namespace mfu

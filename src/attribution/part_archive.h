@@ -24,7 +24,7 @@ class PartWriter {
   void number(std::int64_t value) { encoder_.number(value); }
   void flag(bool value) { encoder_.count(value ? 1 : 0); }
   void text(const std::string& value) { encoder_.text(value); }
-  // Folded around 1, the most frequent value.
+  // Stored relative to 1, the most frequent value.
   void real(double value) {
     encoder_.count(std::bit_cast<std::uint64_t>(value) ^ std::bit_cast<std::uint64_t>(1.0));
   }
@@ -46,7 +46,7 @@ class PartWriter {
     encoder_.count(values.size());
     for (const T& value : values) give(*this, value);
   }
-  // One column of rows whose number was told before.
+  // One column of rows, whose number was written before.
   template <typename T, typename Give>
   void column(const std::vector<T>& rows, Give give) {
     for (const T& row : rows) give(*this, row);
@@ -103,7 +103,7 @@ class PartReader {
     flag(there);
     if (there && good()) give(*this, value.emplace());
   }
-  // Grows as it reads, so that a false number of values costs no memory.
+  // Grows while it reads, so that a false number of values costs no memory.
   template <typename T, typename Give>
   void each(std::vector<T>& values, Give give) {
     std::uint64_t size = decoder_.count();
@@ -113,7 +113,7 @@ class PartReader {
   void column(std::vector<T>& rows, Give give) {
     for (std::size_t i = 0; i < rows.size() && good(); ++i) give(*this, rows[i]);
   }
-  // Each row takes a byte at least.
+  // Each row takes at least one byte.
   template <typename T>
   void rows(std::vector<T>& rows) {
     std::uint64_t size = decoder_.count();

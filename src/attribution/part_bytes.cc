@@ -12,8 +12,8 @@ namespace part_layout {
 
 constexpr std::size_t kPolicies = 3;
 
-// What follows is the layout: each function says what is written of a value, in which order, and
-// reads the same back. `P` is const where it writes.
+// The functions below are the layout. Each says what is written of a value and in which order, and
+// reads the same back. `P` is const when writing.
 template <typename A, typename P>
 void texts(A& archive, P& values) {
   archive.each(values, [](auto& a, auto& text) { a.text(text); });
@@ -35,7 +35,7 @@ void key(A& archive, P& value) {
   archive.flag(value.tf32);
 }
 
-// A column that is written as the difference to the row before.
+// Writes a column as differences to the row before.
 template <typename A, typename Rows, typename Of>
 void rising(A& archive, Rows& rows, Of of) {
   std::int64_t last = 0;
@@ -52,7 +52,7 @@ void rising(A& archive, Rows& rows, Of of) {
   });
 }
 
-// The end of a span as its length.
+// Writes the end of a span as its length.
 template <typename A, typename Rows>
 void lengths(A& archive, Rows& rows) {
   archive.column(rows, [](auto& a, auto& row) {
@@ -127,7 +127,7 @@ void spans(A& archive, P& part) {
   archive.column(part.spans, [](auto& a, auto& span) { a.choice(span.level, kLevelCount); });
   rising(archive, part.spans, [](auto& span) -> auto& { return span.start_ns; });
   lengths(archive, part.spans);
-  std::int64_t call = -1, place = -1;  // most often the next one
+  std::int64_t call = -1, place = -1;  // usually the next one
   archive.column(part.spans, [&](auto& a, auto& span) {
     bool matmul = span.level == Level::matmul;
     if (!matmul && span.level != Level::communication) return;
@@ -155,7 +155,7 @@ void calls(A& archive, P& part) {
   archive.column(part.calls, [](auto& a, auto& call) { a.small(call.cost); });
   archive.column(part.calls, [](auto& a, auto& call) { a.flag(call.tf32); });
   archive.column(part.calls, [](auto& a, auto& call) { a.real(call.inside); });
-  // Most calls take what their spans take.
+  // Most calls take exactly the time of their spans.
   std::vector<std::uint64_t> spanned = span_lengths(part);
   std::size_t at = 0;
   archive.column(part.calls, [&](auto& a, auto& call) {

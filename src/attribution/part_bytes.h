@@ -1,5 +1,5 @@
-// What is kept of a trace as bytes, and back (docs/formats/part.md). Reading believes nothing: what
-// does not fit together is refused, so that attribute() may rely on it.
+// Turns what is kept of a trace into bytes and back (docs/formats/part.md). The reader trusts
+// nothing: it refuses what does not fit together, so that attribute() may rely on the rest.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace mfu {
 std::string pack_outline(const TraceOutline& outline);
 std::string pack_ranks(const std::vector<RankPart>& ranks);
 
-// `malformed` says what is wrong.
+// Fails with `malformed` and says what is wrong.
 Result<TraceOutline> unpack_outline(std::string_view bytes);
 Result<std::vector<RankPart>> unpack_ranks(std::string_view bytes, const TraceOutline& outline);
 

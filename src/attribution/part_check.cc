@@ -7,8 +7,8 @@ namespace mfu {
 
 namespace {
 
-// The reader of traces lets nothing through beyond these (trace/builder.cc, trace/strays.cc), so a
-// sum of a few never overflows.
+// The reader of traces rejects times beyond these (trace/builder.cc, trace/strays.cc), so a sum of
+// a few never overflows.
 constexpr std::int64_t kFarthestNs = std::int64_t{1} << 62;
 constexpr std::int64_t kLongestNs = std::int64_t{1} << 50;
 constexpr std::int64_t kMostSumNs = std::int64_t{1} << 55;
@@ -53,7 +53,7 @@ bool fit_span(const PartSpan& span, const RankPart& part, std::size_t places) {
   return inside || communication;
 }
 
-// Time that no span covers is what the steps' idle lines add up to.
+// The time that no span covers must equal the sum of the steps' idle lines.
 bool fit_spans(const RankPart& part, std::size_t places) {
   std::int64_t reached = part.window.start_ns, last = part.window.start_ns, idle = 0;
   for (const PartSpan& span : part.spans) {
@@ -126,7 +126,7 @@ bool fit_sums(const RankPart& part) {
                         host.all.own_ns,
                         host.all.overhead_ns};
   if (!(host.stretch >= 1 && host.stretch <= 1e3)) return false;
-  // An optimizer's operators are divided by its tensors.
+  // The rules divide by the number of tensors.
   if (host.optimizer.count > 0 && host.optimizer_tensors == 0) return false;
   for (const SettledCall& call : host.calls) {
     if (call.cost >= part.costs.size() || !is_sum(call.own_ns)) return false;

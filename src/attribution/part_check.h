@@ -1,5 +1,5 @@
-// Whether a part that was read fits together: indices in range, times that can be, and time that
-// adds up to the window.
+// Checks whether a part that was read fits together: indices are in range, times are possible, and
+// they add up to the window.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace mfu {
 bool fits(const TraceOutline& outline);
 bool fits(const RankPart& part, const TraceOutline& outline);
 
-// Of each call, Σ of its spans. Spans of other calls are passed over.
+// The summed length of the spans of each call. Spans of other calls are skipped.
 std::vector<std::uint64_t> span_lengths(const RankPart& part);
 
 }  // namespace mfu

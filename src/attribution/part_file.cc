@@ -1,4 +1,4 @@
-// A file of parts: a line that names the format, then frames, each with its checksum.
+// A file of parts: one line that names the format, then frames, each with a checksum.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kPartMagic = "mfu-part ";
 constexpr std::uint64_t kPartVersion = 1;
 constexpr std::size_t kLongestLine = 64;
-// Of one frame, unpacked: a few thousand million events.
+// The largest frame when unpacked: enough for a few thousand million events.
 constexpr std::uint64_t kMostRaw = std::uint64_t{1} << 30;
 constexpr std::uint64_t kMostTraces = 1u << 20;
 
@@ -32,7 +32,7 @@ struct FrameHeader {
 };
 constexpr std::size_t kFrameHeaderBytes = 24;
 
-// Little-endian, as every machine that is built for.
+// Little-endian, like all machines that we build for.
 std::string header_bytes(const FrameHeader& header) {
   std::string bytes(kFrameHeaderBytes, '\0');
   std::memcpy(bytes.data(), &header.kind, 4);
@@ -55,7 +55,7 @@ void append_part_frame(std::string& to, PartFrame kind, const std::string& raw) 
   to += packed;
 }
 
-// One file, read from the front. What it says of sizes is held against the size it has.
+// Reads one file from the front. Sizes that it claims are checked against its real size.
 class PartFile {
  public:
   explicit PartFile(const std::string& path) : path_(path), file_(path, std::ios::binary) {

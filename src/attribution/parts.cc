@@ -82,7 +82,8 @@ Result<Parts> gather(const std::vector<std::string>& paths, const AttributionOpt
   unsigned threads = reading_threads(reading, files.size());
   read_files(files, reading, threads, [&](std::size_t i, const ReadOptions& each) {
     ReadOptions own = each;
-    own.memory_bytes = reading.memory_bytes / threads;  // a trace is let go before the next
+    // a trace is released before the next one is read
+    own.memory_bytes = reading.memory_bytes / threads;
     pieces[i] = read_piece(files[i].path, options, own);
   });
   auto whole = std::make_unique<PartsContent>();
@@ -126,7 +127,7 @@ Result<Attribution> attribute(const Parts& parts, const AttributionOptions& opti
   std::vector<std::optional<std::int64_t>> ranks;
   for (const Entry& entry : content.traces) ranks.push_back(entry.outline.rank);
   std::vector<std::size_t> order = order_by_rank(ranks);
-  // What folders held beside the traces is told with the first that was given.
+  // Files in folders that are no traces are reported with the first trace that was given.
   TraceOutline first = content.traces.front().outline;
   first.notes.insert(first.notes.end(), content.left_out.begin(), content.left_out.end());
   std::vector<const TraceOutline*> outlines;

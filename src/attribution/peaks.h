@@ -1,4 +1,4 @@
-// The peaks that a rank's matmuls are held against, each looked up once.
+// The peaks that the matmuls of a rank are compared with. Each is looked up once.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class Peaks {
   const ChosenPeak& of(const RankPart& part, const Call& call) {
     return of(PeakKey{part.costs[call.cost].type, call.tf32});
   }
-  // What a call would take at peak, ns, of the part that lies in the window. None without a peak.
+  // How long the part of a call inside the window would take at peak, in ns. Empty without a peak.
   template <typename Call>
   std::optional<double> ideal_ns(const RankPart& part, const Call& call) {
     const ChosenPeak& peak = of(part, call);
@@ -31,7 +31,7 @@ class Peaks {
   std::array<std::optional<ChosenPeak>, 2 * kElementTypeCount> known_;
 };
 
-// The part's own, with the overhead of the calls whose FLOPs are known.
+// The part's own use, plus the overhead of calls whose FLOPs are known.
 HostUse with_overhead(const RankPart& part, Peaks& peaks);
 
 }  // namespace mfu

@@ -6,7 +6,7 @@ namespace mfu {
 
 RankWaits waits_of(std::span<const TraceOutline* const> traces) {
   RankWaits waits;
-  std::vector<std::size_t> first;  // rank of each trace
+  std::vector<std::size_t> first;  // the first rank of each trace
   std::size_t ranks = 0;
   for (const TraceOutline* trace : traces) {
     first.push_back(ranks);

@@ -60,7 +60,7 @@ class Reference {
   }
   std::string_view host_name(std::uint32_t i) const { return trace_.text(trace_.host.name[i]); }
 
-  // The outermost aten::mm that launched it.
+  // The outermost aten::mm that launched the event.
   std::uint32_t call_of(std::size_t event) const {
     std::uint32_t call = kNone;
     for (std::uint32_t row = trace_.device.host[event]; row != kNone;
@@ -103,7 +103,7 @@ class Reference {
       if (!device(i).covers(t)) continue;
       if (owner == trace_.device.size() || level(i) < level(owner)) owner = i;
     }
-    return owner;  // rows are by start: the first of a level started first
+    return owner;  // rows are sorted by start, so the first of a level started first
   }
 
   double ideal_ns(std::uint32_t call, const Window& window) const {
@@ -128,7 +128,7 @@ class Reference {
     return trace_.launches.kind[call] == LaunchKind::synchronize || name == "cudaMemcpy";
   }
 
-  // An operator such as .item() inside of which the host waits.
+  // Whether the host waits inside this operator, as in .item().
   bool waiting_operator(std::uint32_t row) const {
     if (host_name(row) != "aten::item") return false;
     for (std::uint32_t i = 0; i < trace_.launches.size(); ++i) {

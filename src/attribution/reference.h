@@ -1,12 +1,12 @@
-// For the tests: the ledger by brute force, each nanosecond by the rules as docs/ledger.md states
-// them, with none of the code that is tested but the reader and the costs of operators.
+// For the tests: computes the ledger by brute force, applying the rules of docs/ledger.md to each
+// nanosecond. It shares only the reader and the operators' costs with the code under test.
 #pragma once
 
 #include "attribution/attribute.h"
 
 namespace mfu {
 
-// Of the trace's device 0 with one peak for every type. Slow: quadratic in events × nanoseconds.
+// The ledger of device 0 of the trace, with one peak for every type. Slow: events × nanoseconds.
 Ledger reference_ledger(const Trace& trace, const Window& window,
                         const AttributionOptions& options);
 

@@ -21,7 +21,7 @@ std::string short_name(std::string_view kernel) {
   std::size_t cut = name.find_first_of("<(");  // template arguments, parameters
   bool range = kernel.starts_with("enumerate(") || kernel.starts_with("Mem") || cut == 0;
   std::string text(range ? name : name.substr(0, cut));
-  // What an element-wise kernel does stands in its template arguments.
+  // The template arguments tell what an element-wise kernel does.
   for (std::string_view wrapper : {"elementwise_kernel", "reduce_kernel"}) {
     if (text.find(wrapper) == std::string::npos) continue;
     for (std::string_view token : {"Functor", "_kernel_cuda", "_kernel_impl", "Ops", "_functor"}) {
@@ -164,7 +164,7 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
   std::int64_t batch_norm = kernel_ns(situation, "compute", {"bn_fw", "bn_bw", "batch_norm"});
   if (10 * layout > ns || 4 * batch_norm > ns) finding.fixes.emplace_back("channels_last");
   if (!situation.trace.compiled) finding.fixes.emplace_back("compile_fuses");
-  if (finding.fixes.empty()) return std::nullopt;  // nothing that would help
+  if (finding.fixes.empty()) return std::nullopt;  // nothing would help
   return finding;
 }
 

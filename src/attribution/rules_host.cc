@@ -43,7 +43,8 @@ std::string idle_code(const Situation& situation, LedgerLine cause) {
 
 namespace {
 
-// Less than this of the window without a known reason is what every trace has.
+// Every trace has a little time without a known reason. A smaller share of the window is not
+// reported.
 constexpr double kWorthUnexplainedFraction = 0.1;
 
 void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
@@ -51,8 +52,8 @@ void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
   if (!code.empty()) finding.evidence.push_back({"at_code", {{"code", code}}});
 }
 
-// Whether the loader computes rather than waits for disks and networks: inside the loop by its own
-// processor time, with workers by theirs.
+// Whether the loader computes rather than waits for disks and networks. Inside the loop its own
+// processor time tells, with workers theirs.
 bool loader_works(const Situation& situation) {
   const ProfiledWindow* counted = situation.counted;
   if (counted == nullptr || counted->loading.count() == 0) return false;
@@ -137,7 +138,7 @@ std::optional<Finding> preprocessing_rule(const Situation& situation) {
 
 std::optional<Finding> launch_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
-  if (rank.cpu) return std::nullopt;  // tiny_rule has it
+  if (rank.cpu) return std::nullopt;  // tiny_rule covers it
   std::int64_t ns = rank.ledger[LedgerLine::idle_launch];
   ns -= situation.part.tally.launch_after_synchronization_ns + situation.part.tally.cpu_work_ns;
   EventMean mean = mean_event(rank);
@@ -181,8 +182,8 @@ std::optional<Finding> synchronization_rule(const Situation& situation) {
 
 namespace {
 
-// The thread was ready to run and had no core, as the scheduler counts it. Nobody knows where in
-// the window that was: as much of the unexplained time is not called a mystery.
+// Time in which the thread was ready to run and had no core, as the scheduler counts it. Nobody
+// knows where in the window that was, so that much of the unexplained time is explained by it.
 std::int64_t waited_for_a_core(const Situation& situation) {
   if (!situation.rank.cpu || situation.counted == nullptr) return 0;
   return situation.counted->waited.count();

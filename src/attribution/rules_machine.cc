@@ -1,4 +1,4 @@
-// Rules that know the machine and the loop: what the observer saw beside the trace.
+// Rules that know the machine and the loop, from what the observer saw in addition to the trace.
 #include <algorithm>
 #include <cmath>
 #include <string_view>
@@ -11,18 +11,19 @@ namespace mfu {
 
 namespace {
 
-// Operators that take longer than this on average are not small.
+// An operator that takes longer than this on average is not small.
 constexpr double kSmallNs = 50'000;
-// Fewer operators than this in an optimizer step: it is fused, or has few tensors.
+// An optimizer step with fewer operators than this is fused or has few tensors.
 constexpr std::uint64_t kManyOperators = 24;
 
 }  // namespace
 
-// A fused optimizer reads and writes each tensor once, and is called once: the time between
-// operators goes, their overhead goes, and of what they do a share that an operator a tensor has.
+// A fused optimizer is called once and reads and writes each tensor once. So the time between
+// operators goes away, and so does their overhead. Of their work, a share remains: that of one
+// operator per tensor.
 std::optional<Finding> optimizer_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
-  if (!rank.cpu) return std::nullopt;  // its kernels are told apart by kernels_rule
+  if (!rank.cpu) return std::nullopt;  // on a GPU, kernels_rule covers it
   const HostUse& host = situation.host;
   const HostUse::Operators& use = host.optimizer;
   double window = static_cast<double>(rank.window.duration_ns());

@@ -8,14 +8,14 @@ namespace mfu {
 
 namespace {
 
-// Matrix times vector in fp32 does half an operation for each byte, a batch of sixteen about eight.
-// Processors balance at ten and more.
+// Matrix times vector in fp32 does half an operation per byte; a batch of sixteen does about eight.
+// Processors need ten or more to be bound by compute.
 constexpr double kLeastFlopPerByte = 4;
-constexpr double kBeyondCacheBytes = 1 << 20;  // what is smaller a core has at hand
+constexpr double kBeyondCacheBytes = 1 << 20;  // smaller operands fit into a core's caches
 
 struct Loss {
   const OperatorLine* line = nullptr;
-  double ns = 0;  // it takes longer than at peak
+  double ns = 0;  // how much longer it takes than at peak
 };
 
 std::vector<Loss> losses_of(const RankAttribution& rank) {
@@ -29,7 +29,7 @@ std::vector<Loss> losses_of(const RankAttribution& rank) {
   return losses;
 }
 
-// A dimension of a matmul that tensor cores cannot tile evenly.
+// Whether a dimension of the matmul cannot be tiled evenly by tensor cores.
 bool is_uneven(const OperatorLine& line) {
   bool matrix = line.name == "aten::mm" || line.name == "aten::addmm" || line.name == "aten::bmm" ||
                 line.name == "aten::baddbmm";
@@ -48,14 +48,15 @@ bool is_uneven(const OperatorLine& line) {
   return false;
 }
 
-// Bound by memory: fewer operations for each byte than the device can do in the same time.
+// Bound by memory: fewer operations per byte than the device can do in the same time.
 bool is_memory_bound(const Situation& situation, double flop, double bytes, FlopRate peak) {
   const std::optional<Device>& device = situation.rank.device;
   if (bytes <= 0) return false;
   if (device && device->bandwidth) {
     return flop / bytes < ridge_flop_per_byte(peak, *device->bandwidth);
   }
-  // A processor whose memory nobody measured: none can compute so little for each byte.
+  // Nobody measured this processor's memory. With so few operations per byte, every processor is
+  // bound by it.
   return situation.rank.cpu && bytes > kBeyondCacheBytes && flop / bytes < kLeastFlopPerByte;
 }
 
@@ -140,9 +141,10 @@ std::optional<Finding> precision_rule(const Situation& situation) {
 
 namespace {
 
-// A processor's large matmuls reach what its libraries and clock give: nobody changes that. What a
-// small one takes is mostly overhead, which tiny_rule has. So only those count that memory holds
-// back, without their overhead and without what other processes made of them.
+// The large matmuls of a processor are as fast as its libraries and clock allow, and nobody can
+// change that. The time of a small one is mostly overhead, which tiny_rule covers. So only matmuls
+// that memory holds back count here, without their overhead and without the effect of other
+// processes.
 std::int64_t winnable_on_cpu(const Situation& situation) {
   double ns = 0;
   for (const SettledCall& call : situation.host.calls) {

@@ -7,14 +7,14 @@ namespace mfu {
 
 namespace {
 
-// An operator of so little time is dispatch and Python more than work.
+// An operator this short is mostly dispatch and Python.
 constexpr std::int64_t kTinyNs = 10'000;
 constexpr std::int64_t kMostOverheadNs = 50'000;
-// Beyond this many times the usual, and this much longer, a call was held up.
+// A call was held up if it took this many times the usual time, and this much longer.
 constexpr std::int64_t kHeldUpTimes = 3;
 constexpr std::int64_t kHeldUpNs = 50'000;
-constexpr std::size_t kFewCalls = 3;  // of fewer, none is usual
-// An operator so long is held up a little in most of its calls where many processes want the cores.
+constexpr std::size_t kFewCalls = 3;  // with fewer calls, no time is usual
+// If many processes want the cores, most calls of an operator this long are held up a little.
 constexpr std::int64_t kLongNs = 500'000;
 constexpr double kMostStretch = 50;
 
@@ -25,7 +25,7 @@ std::int64_t quantile(std::vector<std::int64_t>& values, double fraction) {
   return *at;
 }
 
-// Spans stand in one another: each keeps the time of its own.
+// Spans are nested. Each keeps only its own time.
 std::vector<std::int64_t> own_times(const Trace& trace, const Works& works, const Window& window) {
   std::unordered_map<std::uint32_t, std::size_t> span_of;
   for (std::size_t i = 0; i < works.spans.size(); ++i) span_of.emplace(works.spans[i].event, i);
@@ -45,7 +45,7 @@ std::uint64_t kind_of(const Trace& trace, const WorkSpan& span) {
   return std::uint64_t{trace.host.name[span.event]} << 32 | trace.host.inputs[span.event];
 }
 
-// The median time of calls that are alike.
+// The median time of calls of the same operator with the same arguments.
 std::unordered_map<std::uint64_t, std::int64_t> usual_times(const Trace& trace, const Works& works,
                                                             const Settled& settled) {
   std::unordered_map<std::uint64_t, std::vector<std::int64_t>> alike;
@@ -77,7 +77,7 @@ std::int64_t settle_times(const Trace& trace, const Works& works, Settled& settl
   return taken;
 }
 
-// What the scheduler says beyond that lies in long operators and between operators.
+// The rest of what the scheduler counted is in long operators and between operators.
 void settle_long(std::int64_t waited_ns, std::int64_t between_ns, Settled& settled) {
   double long_ns = 0;
   for (std::int64_t ns : settled.own_ns) long_ns += ns > kLongNs ? static_cast<double>(ns) : 0;
@@ -118,7 +118,7 @@ Settled settled_of(const Trace& trace, const Works& works, const RankPart& part,
     if (works.spans[i].level == Level::communication || settled.own_ns[i] == 0) continue;
     all.push_back(settled.own_ns[i]);
   }
-  // A slow machine is slow in its cheapest operators too.
+  // On a slow machine the cheapest operators are slow too.
   std::int64_t cheap = all.empty() ? 0 : quantile(all, 0.25);
   settled.overhead_ns = std::clamp(2 * cheap, kTinyNs, kMostOverheadNs);
   Ledger idle;

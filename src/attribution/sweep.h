@@ -2,8 +2,8 @@
 // highest level (0 first); on one level, the one that started first. An instant that none covers is
 // a gap, owned by whatever starts next.
 //
-// Why queues suffice: on one level an interval only adds what lies beyond the end of those before
-// it, so what each level will own from now on is one contiguous run.
+// Why queues are enough: on one level, an interval only adds what lies beyond the end of those
+// before it. So what a level will own from now on is one contiguous range.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +20,14 @@ class Sweep {
  public:
   static constexpr std::size_t kGap = Levels;
 
-  // emit(from_ns, to_ns, level, owner) for the instants from start_ns to end_ns, in order.
+  // Calls emit(from_ns, to_ns, level, owner) for the instants from start_ns to end_ns, in order.
   Sweep(std::int64_t start_ns, std::int64_t end_ns, Emit emit)
       : now_(start_ns), end_ns_(end_ns), emit_(std::move(emit)) {}
 
-  // Contract: not before the last one's start.
+  // Intervals must be added in order of their start.
   void add(std::int64_t from_ns, std::int64_t to_ns, std::size_t level, std::uint32_t owner) {
     if (to_ns <= from_ns) return;
-    if (from_ns >= end_ns_) {  // beyond the end, yet it is what ends the last gap
+    if (from_ns >= end_ns_) {  // it lies beyond the end, but it ends the last gap
       advance(end_ns_, owner);
       return;
     }
@@ -41,7 +41,7 @@ class Sweep {
     reached = to_ns;
   }
   void finish() { advance(end_ns_, kNone); }
-  // The same where the end was not known before. Contract: end_ns_ was not reached.
+  // The same if the end was not known before. end_ns_ must not have been reached.
   void finish_at(std::int64_t end_ns) { advance(end_ns, kNone); }
 
  private:

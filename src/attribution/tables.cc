@@ -18,7 +18,7 @@ constexpr std::size_t kKernelsKept = 200;
 constexpr std::size_t kOperatorsKept = 500;
 constexpr std::size_t kUncountedKept = 50;
 
-// A union that grows from the left.
+// A union of intervals that grows from the left.
 struct Union {
   std::int64_t ns = 0, reached = INT64_MIN;
   void add(std::int64_t from, std::int64_t to) {
@@ -120,8 +120,8 @@ PartOperator line_of(const Trace& trace, const CostEntry& entry, bool tf32,
   return found;
 }
 
-// Of each row of the host, the row of the nearest span around it. Rows stand behind what encloses
-// them.
+// For each row of the host, the row of the nearest span around it. A row comes after the rows that
+// enclose it.
 std::vector<std::uint32_t> spans_around(const Trace& trace, const Works& works) {
   std::vector<bool> taken(trace.host.size());
   for (const WorkSpan& span : works.spans) taken[span.event] = true;
@@ -146,7 +146,7 @@ std::vector<PartOperator> operators_of(const Trace& trace, const Works& works) {
     sum.duration_ns += static_cast<double>(call.duration_ns) * call.inside;
     sum.host = std::min(sum.host, call.host);
     if (!entry.cost) continue;
-    // A call that lies wholly inside counts to the last digit.
+    // A call that lies wholly inside the window counts to the last digit.
     if (call.inside >= 1) {
       sum.whole_flop += entry.cost->hardware_flop.wide();
     } else {
@@ -187,7 +187,7 @@ std::vector<KernelLine> kernels_of(const Trace& trace, const Works& works, const
     ++sum.calls;
     sum.duration_ns = saturating_sum(sum.duration_ns, ns);
     if (sum.kind.empty() || sum.kind == "compute") sum.kind = kind_of(trace, span, cpu);
-    // Operators stand in one another: each is said with the time of its own.
+    // Operators are nested. Each is reported with its own time only.
     std::uint32_t outer = cpu ? around[span.event] : kNone;
     if (outer == kNone) continue;
     Sum& enclosing = sums[trace.host.name[outer]];

@@ -10,7 +10,7 @@ namespace mfu {
 
 namespace {
 
-// What one lane of a picture can show; beyond it neighbours of one line are joined.
+// A picture can show this many spans per lane. Beyond that, neighbours on the same line are joined.
 constexpr std::size_t kSpansALane = 6000;
 
 struct Drawing {
@@ -24,8 +24,8 @@ struct Drawing {
   }
 };
 
-// Joins neighbours that stand on one line whatever the peaks, where they are nearer than
-// `apart_ns`.
+// Joins neighbours that are closer than `apart_ns` and that are on the same line whatever the peaks
+// are.
 void thin(PartLane& lane, std::int64_t apart_ns) {
   std::vector<PartLaneSpan> kept;
   for (const PartLaneSpan& span : lane.spans) {

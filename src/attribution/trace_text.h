@@ -1,4 +1,4 @@
-// For the tests: a Kineto trace written event by event, times in nanoseconds.
+// For the tests: writes a Kineto trace event by event, with times in nanoseconds.
 #pragma once
 
 #include <fmt/format.h>

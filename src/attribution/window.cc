@@ -58,7 +58,7 @@ struct Bounds {
   std::int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;
 };
 
-// When the host asked for a span, on the host's clock; none where that is not recorded.
+// When the host asked for a span, on the host's clock. Empty if that was not recorded.
 std::optional<std::int64_t> asked_ns(const Trace& trace, const WorkSpan& span, bool cpu) {
   if (cpu) return span.start_ns;
   std::uint32_t launch = trace.device.launch[span.event];
@@ -71,7 +71,7 @@ std::int64_t recorded_end_ns(const Trace& trace, const WorkSpan& span, bool cpu)
   return span.start_ns + std::max<std::int64_t>(trace.device.duration_ns[span.event], 0);
 }
 
-// What each marked step launched: the first start and the last end on the device.
+// The first start and the last end on the device of what each marked step launched.
 std::vector<Bounds> bounds_of_steps(const Trace& trace, const Works& works, bool cpu) {
   std::vector<Bounds> bounds(trace.steps.size());
   for (const WorkSpan& span : works.spans) {
@@ -86,8 +86,8 @@ std::vector<Bounds> bounds_of_steps(const Trace& trace, const Works& works, bool
   return bounds;
 }
 
-// Steps back to back from the window's start to its end: each begins with the first device event it
-// launched, and none before the one before it.
+// Steps fill the window without gaps. Each begins with the first device event it launched, and
+// never before the step before it.
 std::vector<StepLedger> steps_in(const Trace& trace, const std::vector<Bounds>& bounds,
                                  const Window& window) {
   std::vector<StepLedger> steps;

@@ -1,4 +1,4 @@
-// Which part of the trace is accounted for, and where its steps begin.
+// Chooses the part of the trace to explain, and where its steps begin.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@ namespace mfu {
 
 struct WindowPlan {
   Window window;
-  std::vector<StepLedger> steps;   // back to back, filling the window; empty: none marked in it
+  // they fill the window without gaps; empty if none is marked in it
+  std::vector<StepLedger> steps;
   std::vector<std::string> notes;  // codes of notes that have no values
 };
 
-// `invalid_argument` where the window holds no time.
+// Fails with `invalid_argument` if the window holds no time.
 Result<WindowPlan> plan_window(const Trace& trace, const Works& works, const WindowQuestion& asked,
                                bool cpu);
 

@@ -9,11 +9,11 @@ namespace mfu {
 
 namespace {
 
-// What the chain of host events around a launch says of it.
+// What the host events around a launch say about it.
 struct Origin {
-  std::uint32_t counted = kNone;  // outermost leaf or cover, of those whose cost can be told
-  std::uint32_t wrapper = kNone;  // innermost wrapper that has a formula, where none counts
-  std::uint32_t unknown = kNone;  // outermost operator that smells of FLOPs and is in no table
+  std::uint32_t counted = kNone;  // outermost leaf or cover whose cost is known
+  std::uint32_t wrapper = kNone;  // innermost wrapper that has a formula, if nothing else counts
+  std::uint32_t unknown = kNone;  // outermost operator that seems to have FLOPs and is in no table
   bool recomputed = false;
 };
 
@@ -40,12 +40,12 @@ Origin origin_of(const Trace& trace, CostTable& table, std::uint32_t host) {
   return origin;
 }
 
-struct Served {  // a device event and the host row whose call it served
+struct Served {  // a device event, and the host row whose call it served
   std::uint32_t host = kNone, span = kNone;
   bool recomputed = false;
 };
 
-// Spans of the device's events, each with what the stream left of its duration.
+// Spans of the device's events. Durations are cut where the next event of the stream begins.
 std::vector<WorkSpan> device_spans(const Trace& trace, std::int64_t device) {
   std::vector<WorkSpan> spans;
   spans.reserve(trace.device.size());
@@ -118,8 +118,8 @@ Works works_of(const Trace& trace, std::int64_t device) {
   works.spans = device_spans(trace, device);
   CostTable table(trace);
   std::vector<Served> served;
-  std::vector<Served> undecided;      // a matmul by its kernel's name, inside a wrapper
-  std::vector<std::uint32_t> opened;  // wrappers inside of which something was counted
+  std::vector<Served> undecided;      // matmuls by their kernel's name, inside a wrapper
+  std::vector<std::uint32_t> opened;  // wrappers that contain something counted
   std::map<std::uint32_t, UncountedLine> uncounted, kernels;
   std::uint32_t last_unknown = kNone;
   for (std::uint32_t i = 0; i < works.spans.size(); ++i) {

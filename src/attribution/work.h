@@ -1,5 +1,5 @@
-// What each device event was for: which operator's call it served, what that cost, and so on which
-// level of the ledger it stands.
+// What each device event was for: which operator's call it served, what that call cost, and on
+// which level of the ledger it is.
 #pragma once
 
 #include <algorithm>
@@ -16,10 +16,10 @@
 
 namespace mfu {
 
-// Which event an instant goes to when several are on the device: the lowest value.
+// If several events are on the device, the instant goes to the lowest value.
 enum class Level : std::uint8_t {
-  matmul,          // useful, its FLOPs known; without a peak it is as unknown as the next
-  matmul_unknown,  // a matmul all the same
+  matmul,          // useful, with known FLOPs; without a peak it is treated like the next
+  matmul_unknown,  // a matmul whose FLOPs are not known
   recomputation,
   other,
   communication,
@@ -27,33 +27,33 @@ enum class Level : std::uint8_t {
 };
 inline constexpr std::size_t kLevelCount = 6;
 
-// One operator with one set of arguments: what a call of it costs.
+// The cost of one operator with one set of arguments.
 struct CostEntry {
-  std::uint32_t name = kNone, inputs = kNone;  // texts of the trace
+  std::uint32_t name = kNone, inputs = kNone;  // indices of texts of the trace
   const Operator* op = nullptr;
   std::optional<OperatorCost> cost;
-  std::string reason;  // why there is none
+  std::string reason;  // why there is no cost
 };
 
-// One call of a counted operator, or of one that should be.
+// One call of an operator that is counted, or that should be.
 struct WorkCall {
   std::uint32_t host = kNone;
-  std::uint32_t cost = kNone;  // of Works::costs
+  std::uint32_t cost = kNone;  // index in Works::costs
   bool recomputed = false;
   bool tf32 = false;
-  std::int64_t duration_ns = 0;  // Σ of its compute kernels, in the trace
+  std::int64_t duration_ns = 0;  // sum over its compute kernels in the trace
   double inside = 0;             // share of duration_ns in the window
 };
 
-// A device event that was classified, or on a CPU an operator's time on its thread.
+// A device event that was classified. On a CPU, the time of an operator on its thread.
 struct WorkSpan {
   std::int64_t start_ns = 0, end_ns = 0;
   Level level = Level::other;
-  std::uint32_t call = kNone;   // of Works::calls
-  std::uint32_t event = kNone;  // of Trace::device; on a CPU of Trace::host
+  std::uint32_t call = kNone;   // index in Works::calls
+  std::uint32_t event = kNone;  // index in Trace::device; on a CPU in Trace::host
 };
 
-// Of its time, what lies in the window.
+// The part of its time that lies in the window.
 inline std::int64_t inside_ns(const WorkSpan& span, const Window& window) {
   return std::max<std::int64_t>(
       0, std::min(span.end_ns, window.end_ns) - std::max(span.start_ns, window.start_ns));
@@ -67,17 +67,18 @@ struct Works {
   std::vector<UncountedLine> uncounted;  // operators that should have FLOPs and have none
 };
 
-// The works of one device of the trace.
+// Classifies the events of one device of the trace.
 Works works_of(const Trace& trace, std::int64_t device);
-// The same where the CPU is the device: its operators are the work, save those that load data.
+// The same if the CPU is the device: its operators are the work, except those that load data.
 Works cpu_works_of(const Trace& trace);
-// After works_of: the level of spans that serve a call, and calls whose FLOPs are not known.
+// Call it after works_of. Sets the level of spans that serve a call, and finds calls whose FLOPs
+// are not known.
 void classify_calls(const Trace& trace, Works& works);
 
-// Why a matmul kernel has no FLOPs where a library launched it past the dispatcher.
+// Why a matmul kernel has no FLOPs if a library launched it past the dispatcher.
 inline constexpr std::string_view kNoOperator = "a matmul kernel that no known operator launched";
 
-// Costs by operator and arguments, each worked out once.
+// Costs by operator and arguments. Each is computed once.
 class CostTable {
  public:
   explicit CostTable(const Trace& trace) : trace_(trace), facts_(trace.text_count()) {}
@@ -88,7 +89,7 @@ class CostTable {
   bool is_tf32_kernel(std::uint32_t name);
   bool is_data_loading(std::uint32_t name);
   bool is_communication(std::uint32_t name);
-  // Row of costs() for that host event.
+  // The row of costs() for that host event.
   std::uint32_t cost_row(std::uint32_t host);
   std::vector<CostEntry> take() { return std::move(costs_); }
   const std::vector<CostEntry>& costs() const { return costs_; }
@@ -109,7 +110,7 @@ class CostTable {
   ArgumentList arguments_;
 };
 
-// "[128,256] [256,512]" of the tensors an operator got.
+// The shapes of the tensors that an operator got: "[128,256] [256,512]".
 std::string shapes_text(std::string_view recorded_inputs);
 
 }  // namespace mfu

@@ -6,9 +6,9 @@ namespace mfu {
 
 namespace {
 
-// What the rows around a host row say of it, carried from the enclosing to the enclosed.
+// What the enclosing rows say about a host row. It is passed on from the outer to the inner row.
 struct Inherited {
-  std::uint32_t call = kNone;  // of a counted operator around it
+  std::uint32_t call = kNone;  // a counted operator around it
   bool inside_operator = false;
   bool data = false;
   bool recomputed = false;
@@ -29,8 +29,9 @@ class CpuWorks {
   }
 
  private:
-  // Which rows count: leaves and covers, and wrappers with a formula inside of which none is. Rows
-  // stand behind what encloses them, so from the back every row is met before its parent.
+  // Finds the rows that count: leaves and covers, and wrappers with a formula that contain no
+  // counted row. A row comes after its parent, so going backwards, every row is seen before its
+  // parent.
   void mark_counting() {
     std::vector<std::uint8_t> inside(trace_.host.size());
     for (std::uint32_t row = static_cast<std::uint32_t>(trace_.host.size()); row-- > 0;) {
