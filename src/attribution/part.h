@@ -1,8 +1,6 @@
-// What one trace contributes to an explanation: everything that is known before the device's peak
-// and the other ranks are. attribute() makes an Attribution of such parts, whether they come from
-// traces it has just read or from files; so both give the same, to the last digit.
-// Which matmuls have a peak, how far below it each is, and how long a collective waited is known at
-// the end only; so their times are kept, not summed up.
+// What one trace contributes to an explanation: all that is known before the device's peak and the
+// other ranks are. attribute() takes such parts from traces or from files, with the same result to
+// the last digit. Peaks and waiting times are known only at the end, so times are not summed yet.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +39,7 @@ struct PartCall {
 struct PartSpan {
   std::int64_t start_ns = 0, end_ns = 0;  // a collective keeps its times, also beyond the window
   Level level = Level::other;
-  // index in RankPart::calls; set for Level::matmul and for nothing else
-  std::uint32_t call = kNone;
+  std::uint32_t call = kNone;   // index in RankPart::calls; set only for Level::matmul
   std::uint32_t place = kNone;  // index in Communication::events; set only for Level::communication
 };
 
