@@ -1,5 +1,6 @@
-// Arguments of a torch operator as ops/ takes them. Sizes are borrowed from the tensors; lists that
-// torch does not keep as plain integers are copied into room of its own, without the heap.
+// Converts the arguments of a torch operator to what ops/ takes. Sizes are borrowed from the
+// tensors. Lists that torch does not keep as plain integers are copied into this object, without
+// the heap.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,15 +28,15 @@ class Arguments {
   Arguments& operator=(const Arguments&) = delete;
 
   std::span<const Argument> view() const { return {items(), count_}; }
-  // Of the first tensor; 0: none.
+  // The size of the first tensor's first dimension; 0 if there is no tensor.
   std::int64_t leading() const { return leading_; }
-  std::int16_t device() const { return device_; }  // as count.h takes it; -1: none
-  // The tensor at that place, while the call lasts; null: there is none.
+  std::int16_t device() const { return device_; }  // as count.h takes it; -1 if there is none
+  // The tensor at that place, valid during the call. Null if there is none.
   const at::Tensor* tensor(std::size_t place) const {
     return place < tensors_.size() ? tensors_[place] : nullptr;
   }
 
-  // The operator's first result: some weights are opaque, and only it tells their size.
+  // Some weights are opaque, and only the operator's first result tells their size.
   void set_result(const c10::IValue& value);
   const Argument& result() const { return result_; }
 
@@ -68,7 +69,8 @@ class Arguments {
     return std::launder(reinterpret_cast<const Argument*>(room_for_items_));
   }
 
-  // Made where one is added: to make all of them for each call costs more than to read the call.
+  // An item is constructed when it is added: constructing all of them for each call costs more than
+  // reading the call.
   static constexpr std::size_t kItems = 32;
   static_assert(std::is_trivially_destructible_v<Argument>);
   alignas(Argument) std::byte room_for_items_[kItems * sizeof(Argument)];
@@ -81,40 +83,40 @@ class Arguments {
   std::size_t used_ = 0;
 };
 
-// The recorder's number of a data type.
+// The number that the recorder gave a data type.
 unsigned type_id_of(ElementType type) noexcept;
 
-// One operator of the table that is watched. Numbers are asked for at the first call: a process
-// names few of the operators there are.
+// One operator of the table that is watched. It gets its number at its first call, because a
+// process uses few of the operators there are.
 class Watched {
  public:
   explicit Watched(std::string_view name);
 
-  // After the call. Where its cost cannot be told it is listed as uncounted.
+  // Call it after the operator. If its cost is not known, the call is listed as uncounted.
   void count(Thread& thread, const Arguments& arguments) noexcept;
   void count_unknown(Thread& thread, std::string_view reason) noexcept;
-  // The same for one call, whose reason is its own.
+  // Lists one call as uncounted, with a reason of its own.
   void list(Thread& thread, std::string_view reason) noexcept;
-  // Of the table; only where it is counted.
+  // Only valid if the operator is counted.
   const Operator& row() const noexcept { return *found(); }
-  unsigned number() noexcept;  // the recorder's
-  // Where it is not counted itself, what it calls is.
+  unsigned number() noexcept;  // the recorder's number
+  // If the operator is not counted itself, the operators that it calls are.
   bool hides_inner() const noexcept { return reason(found()).empty(); }
 
  private:
-  // The user may give a formula at any time.
+  // Asked for at each use, because the user may give a formula at any time.
   const Operator* found() const noexcept {
     if (asked_.load(std::memory_order_relaxed) != formulas_added()) [[unlikely]]
       ask();
     return row_.load(std::memory_order_acquire);
   }
   void ask() const noexcept;
-  // Why it is not counted; empty: it is.
+  // Why it is not counted; empty if it is.
   static std::string_view reason(const Operator* row) noexcept;
 
   mutable std::atomic<const Operator*> row_{nullptr};
   mutable std::atomic<std::uint64_t> asked_{0};
-  std::string name_, full_;  // that of the table, and as it was registered
+  std::string name_, full_;  // the name in the table, and the name as registered
   std::atomic<int> id_{-1};
   std::atomic<int> unknown_id_{-1};
 };

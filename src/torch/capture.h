@@ -1,6 +1,6 @@
-// CUDA graphs: what runs while one is captured is not computed then, but each time the graph is
-// replayed. During a capture, calls of the thread that captures, and of backward passes,
-// go to a list; the Python glue keeps it with the graph and counts it at each replay.
+// CUDA graphs. What runs during a capture is computed only when the graph is replayed. During a
+// capture, calls of the capturing thread and of backward passes go to a list. The Python glue keeps
+// the list with the graph and counts it at each replay.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,13 @@ struct Captured {
   std::int64_t device = -1;
 };
 
-// `host_too`: what runs on the CPU is part of the graph as well (a stand-in captures that).
+// `host_too`: work on the CPU is part of the graph as well. (A stand-in captures that.)
 void begin_capture(Thread& thread, bool host_too) noexcept;
 std::vector<Captured> end_capture(Thread& thread) noexcept;
 
-// Whether a call of this thread, now, is part of a capture; marks the thread.
+// Whether a call of this thread is now part of a capture. Marks the thread.
 bool join_capture(Thread& thread) noexcept;
-// False: the capture is over, or does not hold this call.
+// False if the capture is over or does not include this call.
 bool add_captured(Thread& thread, const Call& call, std::uint64_t calls) noexcept;
 
 void forget_capture() noexcept;  // in a forked child

@@ -1,7 +1,7 @@
-// From one finished operator to the counters: which pass it was part of, whether checkpointing ran
-// it again, how many samples and tokens went in. Everything here is called from inside an operator
-// of the training loop: nothing throws, locks or allocates after a thread's first call. What each
-// call does is inline and costs a few dozen instructions; what is rare is behind a call.
+// Takes one finished operator to the counters: which pass it belongs to, whether checkpointing ran
+// it again, how many samples and tokens went in. All of this runs inside an operator of the
+// training loop, so nothing throws, locks or allocates after a thread's first call. What runs for
+// each call is inline and costs a few dozen instructions. Rare work is behind a function call.
 #pragma once
 
 #include <c10/core/AutogradState.h>
@@ -20,26 +20,25 @@ class Tensor;
 
 namespace mfu::observer {
 
-// One call of an operator, as counted.
+// One call of an operator that is to be counted.
 struct Call {
   unsigned operator_id = 0, type_id = 0;
   std::uint64_t hardware_flop = 0;
   std::uint64_t model_flop = 0;
   std::uint64_t bytes = 0;
-  std::int64_t leading = 0;  // size of the first dimension of its input: samples, where nothing
-                             // better says
+  std::int64_t leading = 0;  // first dimension of its input: samples, if nothing better is known
   std::int16_t device = -1;  // type << 8 | index; -1: as the operator before
-  // The operand that a model multiplies by, if any: the model's next pass begins with the same.
+  // The operand that the model multiplies by, if any. Its next pass begins with the same one.
   const void* weight = nullptr;           // its storage
-  std::int64_t offset = 0;                // in it
+  std::int64_t offset = 0;                // offset in that storage
   const at::Tensor* parameter = nullptr;  // the operand itself, or a view of it
-  std::int64_t rows = 0;                  // of each small product, where there are many:
-  bool batched = false;                   // then its operand is a weight if a module owns it
-  bool small = false;  // of vectors: without grad it begins no pass (spectral norm)
+  std::int64_t rows = 0;                  // of each product in a batch of them
+  bool batched = false;                   // then the operand is a weight only if a module owns it
+  bool small = false;  // a product of vectors; without grad it begins no pass (spectral norm)
 };
 inline void count_call(Thread& thread, const Call& call) noexcept;
 
-// The same for a compiled graph: many calls at once, some of which the graph itself runs again.
+// The same for a compiled graph: many calls at once. The graph itself runs some of them again.
 struct Many {
   std::uint64_t calls = 1;
   std::uint64_t recomputed_flop = 0;
@@ -49,38 +48,39 @@ void count_graph(Thread& thread, const Call& call, const Many& many) noexcept;
 // Lookups in an embedding table.
 void count_lookup(Thread& thread, const Lookup& lookup) noexcept;
 
-// An operator whose FLOPs are not known; `operator_id` carries the reason.
+// Counts an operator whose FLOPs are not known. `operator_id` carries the reason.
 void count_unknown(Thread& thread, unsigned operator_id) noexcept;
 
-// Numbers of names, the same in every process of a run.
+// Numbers of names. They are the same in every process of a run.
 unsigned operator_id(std::string_view name, std::string_view reason = {});
 unsigned type_id(std::string_view name);
 
-// A backward with create_graph is under way in some thread; told by the Python glue.
+// The Python glue tells that a backward with create_graph begins (+1) or ends (-1).
 void change_create_graph(int change) noexcept;
 
-// What attention or a recurrent layer says of the pass under way.
+// What attention or a recurrent layer tells about the current pass.
 struct Attended {
   std::uint64_t batch = 0, queries = 0, keys = 0;
 };
 void note_attention(Thread& thread, const Attended& attended) noexcept;
-// Batched products: two of them in a row may be attention.
+// A batched product. Two of them in a row may be attention.
 struct Batched {
   std::uint64_t batch = 0, queries = 0, keys = 0, inner = 0, element_bytes = 0;
   const at::Tensor* right = nullptr;
 };
 void note_batched(Thread& thread, const Batched& product) noexcept;
 
-// The next forward operator begins a new pass: a batch was fetched, a step ended.
+// A batch was fetched or a step ended, so the next forward operator begins a new pass.
 void begin_epoch() noexcept;
-// A batch is fetched: the pass of this thread is over.
+// A batch is being fetched, so the pass of this thread is over.
 void end_pass(Thread& thread) noexcept;
 
 std::uint64_t now_ns() noexcept;  // CLOCK_MONOTONIC
 
-// Bumped where a forward pass that comes next must be a new one: each backward, batch and step.
+// Increased at each backward, batch and step. The next forward pass is then a new one.
 inline constinit std::atomic<std::uint64_t> epoch{1};
-inline constinit std::atomic<std::uint64_t> backward_epoch{0};  // that the last backward began
+// the epoch that the last backward began
+inline constinit std::atomic<std::uint64_t> backward_epoch{0};
 void begin_backward() noexcept;
 
 void bind_thread(Thread& thread) noexcept;
@@ -88,15 +88,15 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& call) noexcept
 void note_first(Thread& thread, const Call& call) noexcept;
 void note_device(Thread& thread, std::int16_t device) noexcept;
 void note_backward(Thread& thread) noexcept;
-inline constinit std::atomic<std::uint32_t> waiting_passes{0};  // that a backward may come back to
-// Inside backward with grad mode on.
+inline constinit std::atomic<std::uint32_t> waiting_passes{0};  // a backward may still use them
+// True inside a backward with grad mode on.
 bool runs_again() noexcept;
 
-// True: the call is not counted here. It was part of the self-check, or of a captured graph, which
-// counts when it is replayed (capture.h).
+// True if the call is not counted here, because it was part of the self-check or of a captured
+// graph. A graph counts when it is replayed (capture.h).
 bool put_aside(Thread& thread, const Call& call, std::uint64_t calls) noexcept;
 
-// Where this operator belongs; true: checkpointing runs it again.
+// Finds the pass that this operator belongs to. True if checkpointing runs it again.
 inline bool enter(Thread& thread, const Call& call) noexcept {
   if (thread.recorder == nullptr) [[unlikely]]
     bind_thread(thread);

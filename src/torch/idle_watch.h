@@ -1,18 +1,19 @@
-// Time in which no pass ran: a server that waits for requests, a program between two rollouts. A
-// thread of its own looks a few times a second whether any thread counted, so that an operator pays
-// nothing for it. It runs only in programs that generate or evaluate: training has its steps.
+// Finds time in which no pass ran: a server waits for requests, or a program pauses between two
+// rollouts. A separate thread checks several times a second whether any thread counted, so
+// operators pay nothing for it. It runs only in programs that generate or evaluate, because
+// training has its steps.
 //
-// Only where the processor computes. Another device runs behind the host, and a host that waits for
-// it looks idle.
+// It works only if the processor computes. Another device runs behind the host, and a host that
+// waits for it would look idle.
 #pragma once
 
 #include <cstdint>
 
 namespace mfu::observer {
 
-// Begins to look, once a process.
+// Starts the thread, once per process.
 void watch_idle() noexcept;
-// Nanoseconds so far. A pass that was open meanwhile did not take them.
+// Idle nanoseconds so far. They do not count for a pass that was open meanwhile.
 std::uint64_t idle_ns() noexcept;
 void forget_idle() noexcept;  // in a forked child
 

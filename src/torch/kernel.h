@@ -1,6 +1,6 @@
-// One template for every counted operator with a kernel of its own: call what comes next in the
-// dispatcher, then count. It stands on the key BackendSelect, which every call passes below
-// autograd and above the backends, and which is empty for these operators otherwise.
+// One template for every counted operator that has its own kernel. It calls what comes next in the
+// dispatcher, then counts. It is registered on the key BackendSelect: every call passes it, below
+// autograd and above the backends, and these operators have nothing else there.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,8 +31,8 @@ inline bool is_odd(c10::DispatchKeySet keys) {
          c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::BackendSelect);
 }
 
-// False: the call is not to be counted. Meta tensors are a tracer's; what a counted operator calls
-// is counted already.
+// False if the call must not be counted: meta tensors belong to a tracer, and what a counted
+// operator calls is already counted.
 [[gnu::always_inline]] inline bool counts(const Thread& thread, c10::DispatchKeySet keys) {
   if (thread.quiet == 0 && mode.load(std::memory_order_relaxed) == kCounting && !is_meta(keys))
       [[likely]] {
@@ -41,14 +41,14 @@ inline bool is_odd(c10::DispatchKeySet keys) {
   return thread.quiet == 0 && !is_meta(keys) && refresh_mode();
 }
 
-// `Rule::count(thread, arguments…)` counts, after the call; `Rule::odd_id()` names it where the
-// tensors have no plain sizes.
+// `Rule::count(thread, arguments…)` counts after the call. `Rule::odd_id()` names the operator if
+// the tensors have no plain sizes.
 template <class Op, class Rule, class Schema = typename Op::schema>
 struct Kernel;
 
 template <class Op, class Rule, class Result, class... Arguments>
 struct Kernel<Op, Rule, Result(Arguments...)> {
-  // Signatures are the dispatcher's own.
+  // The signatures are those of the dispatcher.
   // NOLINTNEXTLINE(performance-unnecessary-value-param)
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
     Thread& thread = found_thread();
@@ -74,7 +74,7 @@ struct Kernel<Op, Rule, Result(Arguments...)> {
       } else {
         Rule::count(thread, arguments...);
       }
-    } catch (...) {  // a tensor that cannot say its sizes; the operator itself is done
+    } catch (...) {  // a tensor that has no sizes; the operator itself has run
     }
   }
 };
@@ -94,7 +94,7 @@ inline std::int16_t number_of(c10::Device device) {
                                    (static_cast<int>(device.index()) & 0xFF));
 }
 
-// The recorder's numbers of torch's data types, each given at its first use; 0: not yet.
+// The recorder's numbers of torch's data types. Each is assigned at its first use; 0 means not yet.
 inline constexpr std::size_t kScalarTypes = 64;
 extern std::atomic<std::uint32_t> type_ids[kScalarTypes];  // number + 1
 std::uint32_t type_id_slowly(at::ScalarType type) noexcept;

@@ -1,5 +1,5 @@
-// Numbers in a device's memory, read without waiting: a copy to the host is queued behind the work
-// that is queued already, with an event behind it. Who wants them asks later, on the same thread.
+// Reads numbers from a device's memory without waiting. A copy to the host is queued behind the
+// work that is already queued, with an event behind it. The same thread asks for the result later.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,13 +13,13 @@ namespace mfu::observer {
 
 class LateCopy {
  public:
-  // Null: they cannot be had without waiting (a graph is captured, the device has no events).
-  // Nothing of it is seen by autograd or counted.
+  // Null if the numbers cannot be had without waiting: a graph is being captured, or the device has
+  // no events. Autograd sees nothing of this, and nothing is counted.
   static std::shared_ptr<LateCopy> begin(const at::Tensor& tensor) noexcept;
 
-  // Asked on the thread that began it. False while a graph is captured: then nothing is asked.
+  // Call it on the thread that began the copy. Always false while a graph is captured.
   bool arrived() noexcept;
-  const at::Tensor& host() const { return host_; }  // contiguous; of use once it has arrived
+  const at::Tensor& host() const { return host_; }  // contiguous; valid once the copy has arrived
 
  private:
   LateCopy(at::Tensor host, c10::Event event) : host_(std::move(host)), event_(std::move(event)) {}
@@ -29,10 +29,10 @@ class LateCopy {
   bool arrived_ = false;
 };
 
-// Whether a copy may begin and be asked for now. The device is as count.h takes it.
+// Whether a copy may now begin and be asked for. `device` is as in count.h.
 bool may_ask(std::int16_t device) noexcept;
 
-// Integers of a list on the host.
+// The integers of a list in host memory.
 std::vector<std::int64_t> integers_of(const at::Tensor& list);
 
 }  // namespace mfu::observer

@@ -1,19 +1,20 @@
-// Packed attention whose lengths are not at hand when it is called: they lie in a device's memory,
-// as in fine-tuning with flash-attn, or are too many for the stack. It counts once they have
-// arrived (late_copy.h). What has not arrived when the program ends is listed as uncounted.
+// Packed attention whose lengths are not known when it is called, because they are in a device's
+// memory (fine-tuning with flash-attn) or too many for the stack. It is counted once they have
+// arrived (late_copy.h). Lengths that have not arrived when the program ends are listed as
+// uncounted.
 #pragma once
 
 #include "torch/arguments.h"
 
 namespace mfu::observer {
 
-// True: it is counted, or will be. False: its lengths cannot be had.
+// True if the call is counted or will be. False if its lengths cannot be read.
 bool count_packed(Thread& thread, Watched& op, const Arguments& arguments) noexcept;
 
-// Counts what has arrived for this thread; asked at its next such call and where a step ends.
+// Counts what has arrived for this thread. Called at its next such call and at the end of a step.
 void settle_lengths(Thread& thread) noexcept;
 
-// The program's own code is over: the same for all threads. Waits for up to a second.
+// The program's own code is over: does the same for all threads. Waits for at most a second.
 void finish_lengths() noexcept;
 void forget_lengths() noexcept;
 

@@ -1,5 +1,5 @@
-// The models that passes are of, each known by the first table or weight it uses. All calls but the
-// last ones are made under the lock of passes.cc.
+// The models that passes belong to. A model is recognised by the first table or weight that it
+// uses. All functions but the last few are called with the lock of passes.cc held.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,23 +12,25 @@
 
 namespace mfu::observer {
 
-inline constexpr std::uint32_t kOtherModel = kRegionModels - 1;  // all that find no room
+// the number of all models for which there is no room
+inline constexpr std::uint32_t kOtherModel = kRegionModels - 1;
 
-// What a model is known by.
+// What a model is recognised by.
 struct FirstWeight {
-  const void* storage = nullptr;  // null: nothing is known
+  const void* storage = nullptr;  // null if nothing is known
   std::int64_t offset = 0;
-  const at::Tensor* parameter = nullptr;  // itself or a view of it; null: not at hand
+  const at::Tensor* parameter = nullptr;  // itself or a view of it; null if it is not available
 };
 
-// A parameter of a model, to see whether a step changed it.
+// A parameter of a model that is watched, to see whether a step changed it.
 struct Watch {
   c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
   std::uint64_t version = 0;
-  // Some of its values, where they are on the host: an update through .data changes no version.
+  // A hash of some of its values, if they are in host memory. An update through .data changes no
+  // version.
   std::uint64_t values = 0;
-  std::int64_t gradient = -1;  // version of its gradient; -1: it had none
-  std::uint32_t distance = 0;  // operators from it to the weight that was used
+  std::int64_t gradient = -1;  // version of its gradient; -1 if it had none
+  std::uint32_t distance = 0;  // how many operators are between it and the weight that was used
 };
 
 struct Model {
@@ -36,38 +38,41 @@ struct Model {
   std::int64_t offset = 0;
   std::int64_t sizes[2] = {};
   c10::weak_intrusive_ptr<c10::StorageImpl> alive{c10::intrusive_ptr<c10::StorageImpl>()};
-  Watch first;  // what it is known by
-  // Its first product's weight, where it begins with a table: most rows of that get no gradient.
+  Watch first;  // what it is recognised by
+  // The weight of its first product, if it begins with a table. Most rows of a table get no
+  // gradient.
   Watch dense;
-  std::uint32_t backwards = 0;   // that left gradients since its last step
-  std::uint32_t functional = 0;  // that gave gradients to the program instead
+  std::uint32_t backwards = 0;   // backwards that left gradients since its last step
+  std::uint32_t functional = 0;  // backwards that gave the gradients to the program instead
   std::uint64_t trained_batch = 0;
-  std::uint64_t validated_step = 0;  // the step after which it was validated last, plus 1
-  // In which its sequences were counted as samples: of plain passes, of recorded ones.
+  std::uint64_t validated_step = 0;  // 1 + the step after which it was last validated
+  // The epoch in which its sequences were counted as samples, for plain and for recorded passes.
   std::uint64_t counted_epoch[2] = {};
-  std::uint32_t separate = 0;  // times that its first weight's coming again was another call
-  std::uint32_t outside = 0;   // … and that no module ran
-  bool loops = false;          // one call of it uses its first weight again
+  std::uint32_t separate = 0;  // how often its first weight came again in another call
+  std::uint32_t outside = 0;   // how often that happened while no module ran
+  bool loops = false;          // one call of it uses its first weight more than once
   bool trained = false, evaluates = false;
-  bool frozen = false;  // none of its parameters is trained: what it sees is no validation
-  bool named = false;   // a module's: what computes outside of modules has no name
-  // Its pass before: what it brought and met.
+  bool frozen = false;  // no parameter is trained, so its passes are no validation
+  bool named = false;   // a module runs it; what computes outside modules has no name
+  // What its previous pass brought and met.
   std::uint64_t before_id = 0, before_each = 0, before_samples = 0;
   PassPhase before = PassPhase::other;
-  bool before_chunk = false;           // several tokens to what a pass before it had cached
-  bool before_all_logits = false;      // of each of its tokens
-  std::uint32_t joined = kOtherModel;  // the other number of the same module; kOtherModel: none
-  // Weights that it uses after its logits (a value head). Full: nobody is asked any more.
+  bool before_chunk = false;       // it brought several tokens to what an earlier pass had cached
+  bool before_all_logits = false;  // it made logits for each of its tokens
+  // another number of the same module; kOtherModel if there is none
+  std::uint32_t joined = kOtherModel;
+  // Weights that it uses after its logits (a value head). Once this is full, nobody is asked any
+  // more.
   std::array<const void*, 4> tails{};
 };
 
 struct Found {
   std::uint32_t model = kOtherModel;
-  bool is_new = false;  // or another one in the place of one that is gone: its name is not known
+  bool is_new = false;  // it is new, or replaces one that is gone: its name is not known
 };
 
-// A compiled graph's table may be known by its rows only: a number with a bit that no address of a
-// program has. How high addresses are says nothing: the heap of a Python that is not relocatable
+// A compiled graph's table may be known only by its number of rows. It gets a bit that no address
+// has. How high an address is tells nothing: the heap of a Python that is not relocatable
 // (Debian's, Ubuntu's) begins low.
 inline constexpr std::uintptr_t kRowsOnly = std::uintptr_t{1} << 63;
 inline const void* known_by_rows(std::uint64_t rows) {
@@ -80,7 +85,7 @@ inline bool is_storage(const void* weight) {
 class Models {
  public:
   // The model of that weight. Weights that are made anew for each pass (autocast, spectral norm,
-  // functional updates) are those of the model whose weight of the same size is gone.
+  // functional updates) belong to the model whose weight of the same size is gone.
   Found find(const FirstWeight& weight);
   bool knows(const void* storage) const;
   // The first product of a pass of that model, which began with a table.
@@ -88,13 +93,13 @@ class Models {
   Model& operator[](std::uint32_t model) { return models_[model]; }
   std::uint32_t split(std::uint32_t model);
 
-  // Whether parameters were updated since a backward left them gradients; from then on the next
-  // update is waited for.
+  // Whether parameters were updated since a backward left gradients. From then on it waits for the
+  // next update.
   bool take_update(const FirstWeight& weight);
   bool any_updated();
-  // No optimizer exists: gradients that the program was given are for updates of its own.
+  // No optimizer exists, so gradients that the program got are for its own updates.
   bool by_hand = true;
-  // An optimizer's zero_grad() takes the gradients away: that alone is no update.
+  // An optimizer's zero_grad() removes the gradients. That alone is no update.
   void drop_gradients();
 
  private:
@@ -104,7 +109,7 @@ class Models {
 
   std::array<Model, kRegionModels> models_;
   std::uint32_t count_ = 0;
-  bool replaced_ = false;  // new weights have come in the place of others before
+  bool replaced_ = false;  // new weights have replaced others before
 };
 
 }  // namespace mfu::observer

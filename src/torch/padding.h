@@ -1,6 +1,6 @@
-// Positions that an attention mask or a label of −100 leaves out, seen where masks and labels are
-// used: by the first attention of a pass, fused or made of a softmax, and by losses. Only values on
-// the host are read; of others it is said that they were not.
+// Finds positions that an attention mask or a label of −100 leaves out. It looks where masks and
+// labels are used: in the first attention of a pass (fused, or made of a softmax) and in losses. It
+// reads values in host memory only; for others it says that they were not read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,12 +16,12 @@ inline constexpr std::int64_t kIgnoredLabel = -100;
 // The mask of a fused attention.
 void note_mask(Thread& thread, const at::Tensor& mask, std::uint64_t batch,
                std::uint64_t keys) noexcept;
-// What a softmax over the last dimension takes: scores, where a pass has tokens. Of a cache that is
-// longer than what is in it, only they tell what is attended to.
+// The input of a softmax over the last dimension. In a pass with tokens these are scores. If a
+// cache is longer than its content, only they tell what is attended to.
 void note_scores(Thread& thread, const at::Tensor& scores) noexcept;
 // The classes that a loss compares with, or part of them.
 void note_targets(Thread& thread, const at::Tensor& targets, std::int64_t ignored) noexcept;
-// Labels as they were given: held against −100, or shifted with it.
+// Labels as they were given: before or after a shift.
 void note_labels(Thread& thread, const at::Tensor& labels) noexcept;
 
 }  // namespace mfu::observer

@@ -1,6 +1,6 @@
-// What the pass under way had to move, from its operators' own shapes: weights, the cache that
-// attention reads, the rows it adds to it. Also which sequences a packed pass is made of, where the
-// attention mask tells (continuous batching).
+// What the current pass had to move, from its operators' own shapes: weights, the cache that
+// attention reads, and the rows that it adds. Also which sequences a packed pass consists of, if
+// the attention mask tells (continuous batching).
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace mfu::observer {
 
-// Of an operator of the table, once it is counted. `flop`: what the attention needed and executed.
+// For an operator of the table, once it is counted: what the attention needed and executed.
 struct AttentionFlops {
-  std::uint64_t model_flop = 0, hardware_flop = 0;  // the first of its full rectangle
-  const at::Tensor* mask = nullptr;                 // null: none was given
-  std::uint64_t mask_area = 0;                      // 0: not known
+  std::uint64_t model_flop = 0, hardware_flop = 0;  // model_flop is for the full rectangle
+  const at::Tensor* mask = nullptr;                 // null if none was given
+  std::uint64_t mask_area = 0;                      // 0 if not known
 };
 void note_operands(Thread& thread, const Operator& row, const Arguments& arguments,
                    const AttentionFlops& flop) noexcept;
 
-// Attention made of two batched products, at the second one.
+// Attention made of two batched products, seen at the second one.
 struct BatchedAttention {
   std::uint64_t heads = 0;  // batch × heads
   std::uint64_t queries = 0, keys = 0, key_width = 0, value_width = 0, element_bytes = 0;

@@ -1,5 +1,5 @@
-// The table of passes that nobody knows yet what they were for, and how they are booked once it is
-// known. One lock guards all of it, and the models; it is taken where passes begin and end.
+// The table of passes whose purpose is not known yet, and how they are booked once it is. One lock
+// guards the table and the models. It is taken where passes begin and end.
 #pragma once
 
 #include <sched.h>
@@ -17,7 +17,7 @@
 
 namespace mfu::observer {
 
-inline constexpr std::size_t kWaiting = 128;  // passes nobody knows yet what they were for
+inline constexpr std::size_t kWaiting = 128;  // passes whose purpose is not known yet
 inline constexpr std::size_t kPassFlops = 8;  // pairs (device, type) of one pass
 
 class Lock {
@@ -31,11 +31,11 @@ class Lock {
   static inline constinit std::atomic<bool> held{false};
 };
 
-// A pass that is closed, or open and recorded.
+// A pass that is closed, or that is open and recorded by autograd.
 struct Entry {
-  std::uint64_t id = 0;                                         // 0: free
-  std::uint64_t thread = 0, first_node = 0, last_node = ~0ull;  // [first, last)
-  std::uint64_t step = 0;                                       // when it closed
+  std::uint64_t id = 0;                                         // 0 if this entry is free
+  std::uint64_t thread = 0, first_node = 0, last_node = ~0ull;  // autograd nodes [first, last)
+  std::uint64_t step = 0;                                       // the step in which it closed
   std::uint64_t passes = 1, duration_ns = 0;
   std::uint64_t queries = 0, keys = 0, cross_keys = 0;
   Tokens tokens;
@@ -45,48 +45,50 @@ struct Entry {
   bool open = false, recorded = false, consumed = false;
   bool met_loss = false, fetched = false, first = false, evaluates = false;
   bool amid = false;
-  PassPhase known = PassPhase::other;  // prefill and decode are known by their shapes
+  PassPhase known = PassPhase::other;  // prefill and decode are recognised by their shapes
   PassBytes bytes;
   Packed packed;
-  std::uint64_t head_flop = 0, head_rows = 0;  // of the product after the last block; 0: not known
+  // of the product after the last block; 0 if not known
+  std::uint64_t head_flop = 0, head_rows = 0;
 };
 
 struct Passes {
   std::array<Entry, kWaiting> entries;
   Models models;
   std::uint64_t next_id = 1, steps = 0;
-  std::uint32_t trained_model = 0;  // whose pass a backward came back to last
+  std::uint32_t trained_model = 0;  // the model whose pass a backward last used
   std::vector<Thread*> threads;
-  bool updates = true;  // steps are told by updates of parameters: nothing else told of any yet
+  // steps are recognised by updates of parameters, because nothing else told of any yet
+  bool updates = true;
   ModelSeen seen = nullptr;
   OwnerAsked owner_asked = nullptr;
 };
 
-// All of them expect the lock to be held.
+// The caller of all these functions holds the lock.
 Passes& passes();
 Entry* find_entry(std::uint64_t id);
 Entry& free_entry();
-// What the thread counted since it was asked last.
+// Takes what the thread counted since the last call.
 void take_sums(Thread& thread, Entry& entry);
 void add_flop(Entry& entry, const PassFlop& flop);
 void book(Entry& entry, PassPhase phase);
-// A pass that decodes some sequences and prefills others, as its two parts (pass_split.cc). False:
-// it is not one.
+// Books a pass that decodes some sequences and prefills others as its two parts (pass_split.cc).
+// False if it is no such pass.
 bool book_parts(const Entry& entry);
 void book_consumed(Entry& entry);
 // Whether its sequences are samples that were not counted before.
 bool brings_samples(const Entry& entry, PassPhase phase);
-// Products outside of any module, without grad, while a step is under way: a miner, a clipping, an
-// optimizer by hand. They are training, but no pass of a model.
+// Products outside any module, without grad, while a step is under way: a miner, gradient clipping,
+// an optimizer written by hand. They are training, but no pass of a model.
 bool is_part_of_step(const Entry& entry);
-// Of a pass that nothing comes back to.
+// The phase of a pass that no backward used.
 PassPhase phase_of(const Entry& entry);
-// Generation: a pass that brings what the one before it did and one token more, or one token to
-// what is cached. Also the prompt before it is told then.
+// Recognises generation: the pass brings what the one before it brought plus one token, or one
+// token to a cache. The prompt before it is then recognised too.
 void tell_generation(Entry& entry);
 void remember(const Entry& entry);
-// What can be said by now. Passes of a model that was never trained may still turn out to be
-// validation: they wait.
+// Books what can be decided by now. Passes of a model that was never trained may still turn out to
+// be validation, so they wait.
 void settle_plain(std::uint64_t newest, bool everything);
 
 }  // namespace mfu::observer

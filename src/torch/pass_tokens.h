@@ -1,4 +1,4 @@
-// Which of a pass's lookups are its tokens.
+// Finds which lookups of a pass are its tokens.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 namespace mfu::observer {
 
 struct Tokens {
-  std::uint64_t rows = 0;  // of their table; 0: there are no tokens
+  std::uint64_t rows = 0;  // rows of their table; 0 if there are no tokens
   std::uint64_t tokens = 0;
-  std::uint64_t padded = 0;  // of them, that a mask or a label of -100 leaves out
+  std::uint64_t padded = 0;  // tokens that a mask or a label of -100 leaves out
   bool padding_seen = false, padding_unread = false;
-  std::uint64_t samples = 0;  // sequences; without tokens the batch
-  std::uint64_t each = 0;     // tokens of a sequence
+  std::uint64_t samples = 0;  // sequences; without tokens, the batch
+  std::uint64_t each = 0;     // tokens per sequence
 };
 
-// The lookup that has sequences; where none has two dimensions, the first.
+// The lookup with sequences. If no lookup has two dimensions, the first.
 inline const Lookup& sequences_of(const OpenPass& open) noexcept {
   for (std::uint32_t i = 0; i < open.lookup_count; ++i) {
     if (open.lookups[i].sizes[1] != 0) return open.lookups[i];

@@ -1,6 +1,6 @@
-// Which operators are watched. The hot ones have kernels of their own (kernels_*.cc); every other
-// one of the table, and whatever looks as if it multiplied matrices, gets the boxed one, also when
-// its library comes later.
+// Decides which operators are watched. The most used ones have their own kernels (kernels_*.cc).
+// Every other operator of the table, and whatever looks like a matrix multiply, gets the boxed
+// kernel, also if its library is loaded later.
 #pragma once
 
 #include <string>
@@ -13,24 +13,24 @@ class Library;
 
 namespace mfu::observer {
 
-// An operator with a kernel of its own, by its schema's name: "mm", "mm.out".
+// Operators that have their own kernel, by the name in their schema: "mm", "mm.out".
 using Taken = std::vector<std::string>;
 
 void register_matmuls(torch::Library& aten, Taken& taken);
 void register_rest(torch::Library& aten, Taken& taken);
 
-// All kernels, once. Throws what torch throws.
+// Registers all kernels, once. Throws what torch throws.
 void register_kernels();
-// Operators that were defined since, if there are any; called where no lock of torch is held.
+// Registers operators that were defined since. No lock of torch may be held.
 void register_pending() noexcept;
 
-// An operator that was not wanted before, in all its overloads: it has a formula now.
+// An operator that was not watched before now has a formula. All its overloads are watched.
 void watch_operator(const std::string& name) noexcept;
 
-// In a forked child, whose parent may have held them.
+// For a forked child: its parent may have held the locks.
 void reset_locks() noexcept;
 
-// The slow look at `mode`: true where counting is on.
+// The slow check of `mode`. True if counting is on.
 bool refresh_mode() noexcept;
 
 }  // namespace mfu::observer
