@@ -13,7 +13,8 @@
 namespace mfu::observer {
 namespace {
 
-// Offsets of a grouped matmul or of packed sequences: short, and on the host at no cost.
+// Offsets of a grouped matmul or of packed sequences are short lists, and reading them on the host
+// costs nothing.
 constexpr std::int64_t kMostContent = 64;
 
 }  // namespace
@@ -148,7 +149,7 @@ void Arguments::add(const c10::IValue& value) {
   push({.kind = Argument::Kind::unknown});
 }
 
-// A list of matrices is told by its sizes, where there is room for them.
+// A list of matrices is described by their sizes, if there is room for them.
 void Arguments::add_list(const c10::IValue& value) {
   const auto& list = value.toListRef();
   Argument argument;
@@ -197,7 +198,7 @@ void Watched::count_unknown(Thread& thread, std::string_view reason) noexcept {
   observer::count_unknown(thread, static_cast<unsigned>(id));
 }
 
-// What attention and recurrent layers say of the pass they are in.
+// Notes what attention and recurrent layers tell about their pass.
 void note_kind(Thread& thread, const Operator& row, const Arguments& given,
                const at::Tensor* mask) noexcept {
   std::span<const Argument> arguments = given.view();
@@ -213,8 +214,8 @@ void note_kind(Thread& thread, const Operator& row, const Arguments& given,
                    {.batch = size(query[0]), .queries = size(query[2]), .keys = size(key[2])});
     if (mask != nullptr) note_mask(thread, *mask, size(query[0]), size(key[2]));
   } else if (row.kind == OperatorKind::recurrent) {
-    // The hidden state is [layers, batch, width], of one layer [batch, width], whatever the order
-    // of the input's axes.
+    // The hidden state is [layers, batch, width], or [batch, width] for one layer, whatever the
+    // order of the input's axes is.
     auto state = sizes(row.name == "aten::mkldnn_rnn_layer" ? 5
                        : row.name == "aten::_cudnn_rnn"     ? 4
                                                             : 3);
@@ -239,13 +240,14 @@ void say_rectangle() {
                            "counted over the full rectangle");
 }
 
-// A mask leaves part of the rectangle out: executed, but not needed.
+// A mask leaves part of the rectangle out. That part is executed but not needed.
 std::uint64_t needed_of(const std::optional<MaskArea>& area, std::uint64_t flop) {
   if (!area) {
     say_rectangle();
     return flop;
   }
-  // The mask is the same for every head and batch it is broadcast to, so this is a whole number.
+  // The mask is the same for every head and batch that it is broadcast to, so this is a whole
+  // number.
   auto wide = static_cast<Uint128>(flop) * area->attended / area->elements;
   return static_cast<std::uint64_t>(wide);
 }
@@ -256,7 +258,7 @@ bool is_run_again(const Thread& thread) {
   return backward && c10::AutogradState::get_tls_state().get_grad_mode() && runs_again();
 }
 
-// Its FLOPs wait for the mask; where it cannot be read, they are the rectangle's.
+// The FLOPs wait for the mask. If it cannot be read, they are those of the rectangle.
 void count_masked(Thread& thread, const at::Tensor& mask, unsigned id, const OperatorCost& cost,
                   std::int16_t device) {
   Masked call{.operator_id = id,

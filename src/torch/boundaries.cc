@@ -39,9 +39,8 @@ constinit std::atomic<std::uint64_t> step_count{0};
 constinit std::atomic<std::uint64_t> epoch_of_step{0};   // that began with the last step's end
 constinit std::atomic<std::uint64_t> passes_of_step{0};  // begun until then
 
-// Collectives overlap each other and end on other threads: what counts is the time in which at
-// least one was under way. One word holds both, so that no lock is needed: how many, and since
-// when.
+// Collectives overlap each other and end on other threads. What counts is the time in which at
+// least one is running. One word holds how many run and since when, so that no lock is needed.
 constinit std::atomic<std::uint64_t> collectives{0};
 constinit std::atomic<std::uint64_t> collectives_since_ns{0};
 
@@ -90,7 +89,7 @@ void end_step(const StepEnd& end) {
   step_ended(step_count.fetch_add(1, std::memory_order_relaxed) + 1);
 }
 
-// Whether the loader works inside this process, told once.
+// Tells once whether the loader works inside this process.
 void tell_loader(std::string_view range) {
   static std::atomic<bool> alone{false}, workers{false};
   bool inside = range.find("SingleProcess") != std::string_view::npos;
@@ -100,8 +99,8 @@ void tell_loader(std::string_view range) {
 }
 
 // Books the optimizer's time so far, so that it belongs to the step that ends now. With a closure
-// (Lightning, LBFGS) forward and backward run inside it, and nobody sees where they end: nothing is
-// booked.
+// (Lightning, LBFGS) forward and backward run inside it, and nobody sees where they end. Then
+// nothing is booked.
 void book_optimizer() {
   if (optimizer_start_ns == 0) return;
   std::uint64_t now = now_ns();
@@ -192,8 +191,8 @@ void optimizer_stepped(bool leads) noexcept {
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   book_optimizer();
   if (!leads || !marker().empty()) return;
-  // Where gradients come from backwards, no pass since the last step means that this is the same
-  // step: an optimizer called once for each group of parameters, as DeepSpeed does.
+  // If gradients come from backwards and no pass ran since the last step, this is the same step.
+  // DeepSpeed calls an optimizer once for each group of parameters.
   bool again = epoch.load(std::memory_order_relaxed) == epoch_of_step.load() &&
                passes_begun() == passes_of_step.load();
   bool trains = backward_seen.load(std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// The operator table by name and plain arguments, for graphs that are counted without being run.
+// Looks up the cost of operators by name and plain arguments, for graphs that are counted without
+// being run.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -49,7 +50,7 @@ mfu_observer_argument argument_for(const Argument& given) {
           .number = given.number};
 }
 
-// What the program's own function says of a call.
+// Asks the program's own function for the FLOPs of a call.
 mfu::Result<std::uint64_t> by_program(const mfu::UserFormula& formula,
                                       std::span<const Argument> arguments, const Argument& result) {
   mfu_observer_formula_call call = program_formula.load();

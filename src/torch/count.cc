@@ -12,7 +12,7 @@
 namespace mfu::observer {
 namespace {
 
-// Backward passes with create_graph under way; -1 where no glue tells.
+// How many backward passes with create_graph are running; -1 if there is no glue to tell.
 constinit std::atomic<int> create_graph_count{-1};
 
 Recorder& recorder() {
@@ -22,9 +22,9 @@ Recorder& recorder() {
 
 }  // namespace
 
-// Grad mode on inside backward: a forward that runs again for its saved tensors, unless the
-// backward itself is recorded for a second derivative, as torch.func.grad's always is. Then only
-// the glue's marks tell them apart; without glue, such a backward keeps its graph as a rule.
+// Grad mode is on inside a backward if a forward runs again for its saved tensors, or if the
+// backward itself is recorded for a second derivative (torch.func.grad always does that). Then only
+// the glue's marks tell them apart. Without glue, such a backward usually keeps its graph.
 bool runs_again() noexcept {
   int create_graph = create_graph_count.load(std::memory_order_relaxed);
   if (create_graph < 0) return !torch::autograd::get_current_graph_task_keep_graph();
@@ -51,19 +51,20 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& given) noexcep
     bool from_forward = thread.pass == Pass::recorded || thread.pass == Pass::plain;
     if (!from_forward) book_training(thread);
     if (same_epoch && thread.pass == pass && call.weight != thread.open.first_weight) {
-      if (!leaves_model(thread, call)) return;  // a head was seen: another model may have begun
+      if (!leaves_model(thread, call)) return;  // a head was seen, so another model may have begun
       begin_pass(thread, pass, call, true);
     } else if (same_epoch && thread.pass == pass) {  // the first weight again
-      // A custom Function is one node, and one pass, however often it calls the model.
+      // A custom Function is one node and one pass, however often it calls the model.
       if (call.offset != thread.open.first_offset || thread.recorded != 0) return;
-      // A recurrent cell's loop, or a long rollout: passes without end would cost too much.
+      // A recurrent cell's loop or a long rollout would begin passes without end, which would cost
+      // too much.
       constexpr std::uint32_t kMostPasses = 1 << 16;
       bool one_operator = thread.calls - thread.open.start_calls <= 1;
       bool many = ++thread.passes_of_epoch > kMostPasses;
       CallSeen seen = many ? CallSeen::same : see_call(thread.open);
-      // One product again and again, outside of modules: a recurrence by hand.
+      // One product repeats outside of modules: a recurrence written by hand.
       if (seen == CallSeen::same || (one_operator && seen == CallSeen::nobodys)) {
-        thread.open.first_weight = nullptr;  // nor are the next ones asked for
+        thread.open.first_weight = nullptr;  // do not ask about the next ones either
         return;
       }
       begin_pass(thread, pass, call, true);
@@ -81,7 +82,7 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& given) noexcep
 void note_first(Thread& thread, const Call& call) noexcept {
   OpenPass& open = thread.open;
   if (call.small) return;
-  // Of an ensemble each member sees the same samples.
+  // Each member of an ensemble sees the same samples.
   bool stacked = call.batched && call.weight == open.first_weight;
   std::int64_t first = stacked ? call.rows : call.leading;
   auto leading = static_cast<std::uint64_t>(first > 0 ? first : 0);
@@ -124,11 +125,11 @@ void note_batched(Thread& thread, const Batched& product) noexcept {
   if (open.id == 0 || thread.pass == Pass::backward) return;
   const Lookup& tokens = sequences_of(open);
   bool first = tokens.sizes[0] == product.queries, second = tokens.sizes[1] == product.queries;
-  // Only the last positions of a sequence go on to the layers (x-transformers' cache).
+  // Only the last positions of a sequence go on to the layers (the cache of x-transformers).
   bool alike = open.next_rows == 0 || open.next_rows == open.rows;
   bool last =
       tokens.sizes[1] > product.queries && alike && open.rows == tokens.sizes[0] * product.queries;
-  // Experts that are one batch of matrices.
+  // The experts are one batch of matrices.
   if (product.right->requires_grad() && product.right->is_leaf()) {
     open.bytes.weight_read += product.batch * product.inner * product.keys * product.element_bytes;
     open.outer = 0;
@@ -181,14 +182,14 @@ void count_graph(Thread& thread, const Call& call, const Many& many) noexcept {
                      .model_flop = again ? 0 : call.model_flop,
                      .recomputed_flop = again ? call.hardware_flop : many.recomputed_flop};
   Sums& sums = thread.sums[call.type_id % kRegionTypes];
-  thread.open.bytes.unknown = true;  // a graph does not tell its operands apart
+  thread.open.bytes.unknown = true;  // a graph does not tell which operands are weights
   thread.calls += many.calls;
   sums.calls += many.calls;
   sums.hardware_flop += cost.hardware_flop;
   sums.model_flop += cost.model_flop;
   sums.recomputed_flop += cost.recomputed_flop;
   recorder().count(call.operator_id, call.type_id, cost);
-  // The recorder knows single calls.
+  // The recorder counts single calls.
   for (std::uint64_t i = 1; i < many.calls; ++i)
     recorder().count(call.operator_id, call.type_id, {});
 }

@@ -46,8 +46,8 @@ struct DeviceClock {
   std::uint64_t last_number = 0, count = 0;
 };
 
-// Only the thread that ends steps comes here, so there is no lock. Never destroyed: events must not
-// be given back while the process ends.
+// Only the thread that ends steps uses this, so there is no lock. It is never destroyed: events
+// must not be released while the process ends.
 DeviceClock& device_clock() {
   static DeviceClock* instance = new DeviceClock;
   return *instance;
@@ -55,7 +55,7 @@ DeviceClock& device_clock() {
 constinit std::atomic<bool> events_refused{false};  // a device without such events
 
 bool is_capturing(const c10::impl::DeviceGuardImplInterface& guard, const c10::Stream& stream) {
-  // Older torch cannot be asked; the glue tells then (kCapturing).
+  // An older torch cannot be asked. The glue tells then (kCapturing).
   auto ask = [&](const auto& any) {
     if constexpr (requires { any.isStreamCapturing(stream); }) return any.isStreamCapturing(stream);
     return false;
@@ -69,8 +69,8 @@ double milliseconds_between(const Event& from, const Event& to) {
   throw std::exception();  // torch before 2.4
 }
 
-// The stream to record in; none: this thread does not end steps, there is no such device, or a
-// graph is being captured.
+// The stream to record in. Empty if this thread does not end steps, if there is no such device, or
+// if a graph is being captured.
 std::optional<c10::Stream> stream_now() {
   std::int16_t number = last_accelerator();
   if (events_refused.load(std::memory_order_relaxed) || number < 0) return std::nullopt;
@@ -106,7 +106,7 @@ std::uint64_t ns_between(const TimedEvent& from, const TimedEvent& to) {
   return between > 0 ? static_cast<std::uint64_t>(between) : 0;
 }
 
-// Streams are in order: behind one that was not reached, none is.
+// Streams keep their order: after an event that was not reached, none is.
 void take_parts() {
   DeviceClock& mine = device_clock();
   while (!mine.parts.empty() && mine.parts.front().end->query()) {
@@ -118,7 +118,8 @@ void take_parts() {
   }
 }
 
-// Nanoseconds from the step before, of the next steps that were reached, and the last one's number.
+// For the next steps whose end was reached: nanoseconds since the step before, and the number of
+// the last one.
 struct KnownTimes {
   std::uint64_t last = 0;
   std::vector<std::uint64_t> durations_ns;
@@ -217,7 +218,7 @@ void finish_device_steps() noexcept {
 }
 
 void forget_device_time() noexcept {
-  new (&device_clock()) DeviceClock;  // the parent's events are no business of a forked child
+  new (&device_clock()) DeviceClock;  // a forked child must not use its parent's events
 }
 
 }  // namespace mfu::observer

@@ -18,7 +18,7 @@ std::size_t slot_of(std::int16_t device) {
   return static_cast<std::size_t>(device) % kDevices;
 }
 
-// A tensor's device always has an index; the CPU's is none or 0, and it is one device.
+// A tensor's device always has an index. The CPU's is none or 0, and both are the same device.
 std::string name_of(std::int16_t device) {
   auto type = static_cast<c10::DeviceType>(device >> 8);
   if (type == c10::DeviceType::CPU) return "cpu";

@@ -17,11 +17,11 @@
 namespace mfu::observer {
 namespace {
 
-constexpr std::size_t kHelpers = 16;                 // threads beside the loop's that are looked at
-constexpr std::uint64_t kLongStepNs = 4'000'000;     // from which on they are
+constexpr std::size_t kHelpers = 16;  // threads other than the loop's that are looked at
+constexpr std::uint64_t kLongStepNs = 4'000'000;     // steps from this length on look at them
 constexpr std::uint64_t kLookAgainNs = 500'000'000;  // for threads that came since
 
-// One thread's own account by the scheduler.
+// The scheduler's account of one thread.
 struct Account {
   int file = -1;
   long thread = 0;
@@ -60,7 +60,7 @@ void open_account(Account& account, long thread) {
   account = {.file = open(path, O_RDONLY | O_CLOEXEC), .thread = thread};
 }
 
-// The second of its three numbers; 0 where the kernel keeps none.
+// The second of the three numbers; 0 if the kernel keeps none.
 std::uint64_t waited(const Account& account) {
   char text[96];
   ssize_t size = account.file < 0 ? 0 : pread(account.file, text, sizeof text - 1, 0);
@@ -88,7 +88,7 @@ void look_for_helpers() {
   closedir(folder);
 }
 
-// The longest that a thread which works for the loop's was kept from it.
+// The longest time that a thread which works for the loop's thread was kept from a core.
 std::uint64_t helpers_waited() {
   std::uint64_t longest = 0;
   for (std::size_t i = 0; i < host.helper_count; ++i) {
@@ -100,14 +100,14 @@ std::uint64_t helpers_waited() {
   return longest;
 }
 
-// Takes at most what is left.
+// Takes `wanted`, but not more than what is left.
 std::uint64_t take(std::uint64_t& left, std::uint64_t wanted) {
   std::uint64_t taken = std::min(left, wanted);
   left -= taken;
   return taken;
 }
 
-// Processor time of one process, its user and system ticks; none where it is gone.
+// Processor time of one process: its user and system ticks. 0 if it is gone.
 std::uint64_t process_cpu_ns(long pid) {
   char path[64], text[512];
   std::snprintf(path, sizeof path, "/proc/%ld/stat", pid);
@@ -180,14 +180,14 @@ void end_loading() noexcept {
   std::uint64_t kept_ns = waited(host.loop) - host.loading_start_waited_ns;
   host.loading_waited_ns += kept_ns;
   host.loading_thread_ns += cpu_ns;
-  all_loading_ns += loading_ns - std::min(loading_ns, kept_ns);  // from the cores, by others
+  all_loading_ns += loading_ns - std::min(loading_ns, kept_ns);  // other processes had the cores
   all_loading_cpu_ns += cpu_ns;
   host.loading_start_ns = 0;
 }
 
 void book_host(const StepHost& step) noexcept {
   if (!is_loop()) {
-    // The thread that first ends a step is the loop's; what came before it is not known.
+    // The thread that first ends a step is the loop's. What was before is not known.
     if (host.loop_thread == 0) watch_host();
     return;
   }
@@ -203,7 +203,8 @@ void book_host(const StepHost& step) noexcept {
   take(left, step.communication_ns);  // for other ranks: `communication` says how long
   std::uint64_t process = clock_of(CLOCK_PROCESS_CPUTIME_ID);
   if (step.step_ns >= kLongStepNs) {
-    // It waits for its own threads: they compute for it, or are kept from that.
+    // The loop waits for its own threads. They compute for it, or other processes keep them from
+    // that.
     std::uint64_t others = process - host.process_ns;
     compute += take(left, others - std::min(others, own));
     preempted += take(left, helpers_waited());

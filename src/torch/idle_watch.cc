@@ -19,7 +19,7 @@ constinit std::atomic<bool> watched{false};
 
 struct Progress {
   std::uint64_t calls = 0;
-  bool busy = false;  // inside an operator, or compiling; on a device that runs behind
+  bool busy = false;  // inside an operator or a compiler, or on a device that runs behind
 };
 
 Progress progress() {
@@ -61,7 +61,7 @@ void* look(void*) {
 
 void watch_idle() noexcept {
   if (watched.exchange(true)) return;
-  // The program's signals are not for this thread.
+  // This thread must not receive the program's signals.
   sigset_t all, before;
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) return;

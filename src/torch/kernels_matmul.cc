@@ -1,5 +1,5 @@
-// Matrix multiplies: the operators a step calls most, so their formula stands here, inline. A test
-// holds it equal to that of ops/.
+// Matrix multiplies. A step calls these most, so their formulas are inline here. A test checks that
+// they equal those of ops/.
 #include "torch/kernel.h"
 
 #include <ATen/ops/_int_mm_ops.h>
@@ -24,13 +24,14 @@ struct Name {
   char value[length];
 };
 
-// From sizes already at hand: asking a tensor for its count is a call into torch.
+// Computed from sizes that are at hand, because asking a tensor for its element count is a call
+// into torch.
 inline std::uint64_t product(const std::int64_t* sizes, std::size_t count) {
   std::uint64_t result = 1;
   for (std::size_t i = 0; i < count; ++i) result *= static_cast<std::uint64_t>(sizes[i]);
   return result;
 }
-// The same where the count is known when it is compiled: no loop is left.
+// The same if the number of dimensions is known at compile time: no loop is left.
 template <std::size_t count>
 [[gnu::always_inline]] inline std::uint64_t product(const std::int64_t* sizes) {
   std::uint64_t result = 1;
@@ -42,9 +43,9 @@ template <std::size_t count>
 
 enum class Kind : std::uint8_t { vectors, vector, matrix, batch };  // of the right operand
 
-// The matrices are arguments number `first` and the one after it; before them comes what is added.
-// A multiply by B matrices, one matrix, or one vector: 2 × the left one's elements × the right
-// one's columns. The call is done, so the operands have the dimensions that it asks for.
+// Arguments `first` and `first` + 1 are the matrices; what is added comes before them. FLOPs are 2
+// × the elements of the left one × the columns of the right one. The call has succeeded, so the
+// operands have the right dimensions.
 template <Name name, std::size_t first, Kind kind>
 struct Product {
   static constexpr std::size_t kLeft = kind == Kind::vectors ? 1 : kind == Kind::batch ? 3 : 2;
@@ -55,7 +56,8 @@ struct Product {
     return kId;
   }
 
-  // Flat: torch's accessors are small, but left to itself the compiler calls them in libc10.
+  // Flattened by force: torch's accessors are small, but otherwise the compiler calls them in
+  // libc10.
   template <class... Arguments>
   [[gnu::flatten]] static void count(Thread& thread, const Arguments&... arguments) {
     static const unsigned kId = operator_id(name.value);

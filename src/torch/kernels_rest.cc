@@ -1,6 +1,6 @@
-// Convolutions, attention and lookups: rarer and longer than matrix multiplies, so their formulas
-// stay in ops/ and only the call is unboxed. Headers that a torch does not have yet are skipped;
-// what it has beyond this list gets the boxed kernel.
+// Convolutions, attention and lookups. They are rarer and longer than matrix multiplies, so their
+// formulas stay in ops/, and only the call is unboxed. Headers that a torch does not have are
+// skipped. Operators beyond this list get the boxed kernel.
 #include "torch/kernel.h"
 
 #include <ATen/ops/_addmm_activation_ops.h>
@@ -33,7 +33,7 @@
 namespace mfu::observer {
 namespace {
 
-// By the table of ops/, under the operator's own name.
+// Counts by the table of ops/, under the operator's own name.
 template <class Op>
 struct ByTable {
   static Watched& row() {
@@ -57,12 +57,12 @@ struct ByTable {
     if constexpr (requires { arguments.add(item); }) {
       arguments.add(item);
     } else {
-      arguments.add(c10::IValue());  // a kind of argument no formula reads
+      arguments.add(c10::IValue());  // no formula reads this kind of argument
     }
   }
 };
 
-// Free of FLOPs, but its indices are the tokens.
+// A lookup has no FLOPs, but its indices are the tokens.
 struct LookupRule {
   static unsigned odd_id() {
     static const unsigned kId = operator_id("aten::embedding");
@@ -86,8 +86,8 @@ struct LookupRule {
   }
 };
 
-// Free of FLOPs too. They say which positions masks and labels leave out, and that a pass met a
-// loss; tensors without plain sizes say nothing.
+// These have no FLOPs either. They tell which positions masks and labels leave out, and that a pass
+// met a loss. Tensors without plain sizes tell nothing.
 struct Quietly {
   static unsigned odd_id() {
     static const unsigned kId = operator_id("aten::_softmax");

@@ -10,7 +10,7 @@
 namespace mfu::observer {
 namespace {
 
-// A copy to pageable memory would wait, where a device knows the difference.
+// If the device knows pinned memory, a copy to other memory would wait.
 bool pins(c10::Device device) {
   return device.is_cuda() || device.is_xpu();
 }

@@ -16,19 +16,19 @@ namespace {
 constexpr std::size_t kMostLate = 4096;  // calls of one thread
 constexpr std::string_view kTooLate = "its lengths lie on the device and came too late";
 
-// A call, with what its arguments point to.
+// A call, with the data that its arguments point to.
 struct LateCall {
   Watched* watched = nullptr;
   std::vector<Argument> arguments;
   std::deque<std::vector<std::int64_t>> room;
   struct Values {
     std::size_t place;
-    std::shared_ptr<LateCopy> copy;  // null: they are here already
+    std::shared_ptr<LateCopy> copy;  // null if they have already arrived
   };
   std::vector<Values> values;
   std::int64_t leading = 0;
   std::int16_t device = -1;
-  bool again = false;  // checkpointing ran it
+  bool again = false;  // checkpointing ran it again
 
   bool arrived() const {
     for (const Values& each : values) {
@@ -38,7 +38,7 @@ struct LateCall {
   }
 };
 
-// Layers share their offsets: one copy serves them all.
+// Layers share their offsets, so one copy serves them all.
 struct KnownCopy {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage{c10::intrusive_ptr<c10::StorageImpl>()};
   const c10::StorageImpl* address = nullptr;
@@ -48,7 +48,7 @@ struct KnownCopy {
 };
 
 struct LateCalls {
-  std::mutex mutex;  // the owner's but for the end of the program
+  std::mutex mutex;  // the owner's, except at the end of the program
   std::deque<LateCall> waiting;
   std::array<KnownCopy, 4> known;
   std::size_t next_known = 0;
@@ -58,7 +58,7 @@ struct AllCalls {
   std::mutex mutex;
   std::vector<LateCalls*> threads;
 };
-// Never destroyed: copies and events must not be given back while the process ends.
+// Never destroyed: copies and events must not be released while the process ends.
 AllCalls& all_calls() {
   static auto* instance = new AllCalls;
   return *instance;
@@ -77,7 +77,7 @@ LateCalls& my_calls() {
 std::shared_ptr<LateCopy> copy_of(LateCalls& mine, const at::Tensor& tensor) {
   const c10::Storage& held = tensor.unsafeGetTensorImpl()->unsafe_storage();
   const c10::StorageImpl* storage = held.unsafeGetStorageImpl();
-  // Tensors of inference mode have no version: they are read each time.
+  // Tensors of inference mode have no version, so they are read each time.
   bool versioned = !tensor.is_inference();
   std::uint64_t version = versioned ? static_cast<std::uint64_t>(tensor._version()) : 0;
   for (KnownCopy& each : mine.known) {
@@ -118,7 +118,7 @@ bool is_list(const at::Tensor* tensor) {
          (tensor->scalar_type() == at::kInt || tensor->scalar_type() == at::kLong);
 }
 
-// As count_call does, but the pass was entered when it was called.
+// Counts as count_call does, except that its pass was entered when it was called.
 void count_now(Thread& thread, const LateCall& call) {
   Result<OperatorCost> cost = cost_of(call.watched->row(), call.arguments);
   if (!cost.has_value()) return call.watched->count_unknown(thread, cost.error().message);
@@ -225,7 +225,7 @@ void finish_lengths() noexcept {
 }
 
 void forget_lengths() noexcept {
-  calls_of_thread = nullptr;  // the parent's copies are no business of a forked child
+  calls_of_thread = nullptr;  // a forked child must not use its parent's copies
   new (&all_calls()) AllCalls;
 }
 

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kMostElements = std::int64_t{1} << 26;
 
 struct Known {
-  // Held weakly: its address is nobody else's as long as it is here.
+  // A weak reference: nothing else gets this address as long as it is held.
   c10::weak_intrusive_ptr<c10::StorageImpl> storage{c10::intrusive_ptr<c10::StorageImpl>()};
   const c10::StorageImpl* address = nullptr;
   std::uint64_t version = 0;
@@ -21,7 +21,7 @@ struct Known {
   MaskArea area;
 };
 
-// The last few masks of a thread: a model has one for each kind of its layers.
+// The last few masks of a thread. A model has one for each kind of layer.
 thread_local std::array<Known, 4> known;
 thread_local std::size_t next_known = 0;
 
@@ -30,8 +30,8 @@ struct Shape {
   std::int64_t strides[4] = {};
 };
 
-// A mask of booleans becomes a new tensor of numbers at each call of torch's attention, so one is
-// looked at for each layer: by whole vectors, where a row is contiguous.
+// torch converts a boolean mask to a new tensor of numbers at each attention, so every layer's mask
+// is examined. Contiguous rows are examined by whole vectors.
 #if defined(__GNUC__) && !defined(__clang__)
 [[gnu::optimize("O3")]]
 #endif
@@ -64,7 +64,7 @@ std::uint64_t count(const at::Tensor& mask, const Shape& shape) {
   return sum;
 }
 
-// An expanded dimension (stride 0) is looked at once: the share is the same.
+// An expanded dimension (stride 0) is examined once, because the share is the same.
 std::optional<Shape> shape_of(const at::Tensor& mask) {
   Shape shape;
   std::int64_t dimensions = mask.dim();
@@ -85,7 +85,7 @@ std::optional<MaskArea> area_of_mask(const at::Tensor& mask) noexcept {
     if (!mask.defined() || !mask.is_cpu() || mask.numel() == 0) return std::nullopt;
     const c10::Storage& storage = mask.unsafeGetTensorImpl()->unsafe_storage();
     const c10::StorageImpl* address = storage.unsafeGetStorageImpl();
-    // Tensors of inference mode have no version: they are looked at each time.
+    // Tensors of inference mode have no version, so they are examined each time.
     std::uint64_t version = mask.is_inference() ? 0 : mask._version();
     std::int64_t offset = mask.storage_offset(), elements = mask.numel();
     for (const Known& each : known) {

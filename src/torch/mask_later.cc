@@ -22,9 +22,9 @@ namespace mfu::observer {
 namespace {
 
 constexpr std::size_t kMostMasks = 16;    // at once
-constexpr std::size_t kMostCalls = 4096;  // put aside for one of them
-constexpr std::uint64_t kShare = 100;     // of the time: one part in so many
-constexpr double kMaskedBelow = -1e4;     // what stands for minus infinity is below it
+constexpr std::size_t kMostCalls = 4096;  // calls that wait for one of them
+constexpr std::uint64_t kShare = 100;     // at most one part in so many of the time
+constexpr double kMaskedBelow = -1e4;     // values below this stand for minus infinity
 
 // FLOPs of one pass, operator and type that wait for a mask.
 struct PutAside {
@@ -36,20 +36,20 @@ struct PutAside {
 
 struct LateMask {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage{c10::intrusive_ptr<c10::StorageImpl>()};
-  const c10::StorageImpl* address = nullptr;  // null: free
+  const c10::StorageImpl* address = nullptr;  // null if this entry is free
   std::uint64_t version = 0;
   std::int64_t offset = 0, elements = 0;
   std::array<std::int64_t, 4> sizes{};
   std::optional<c10::Event> event;
   at::Tensor sum;                         // on the host
-  std::optional<std::uint64_t> attended;  // known
-  std::uint64_t looked = 0;               // elements that were added up
-  std::uint64_t used = 0;                 // when, for the oldest to go first
+  std::optional<std::uint64_t> attended;  // set once it is known
+  std::uint64_t looked = 0;               // elements that were summed
+  std::uint64_t used = 0;                 // when it was last used; the oldest is replaced first
   std::vector<PutAside> waiting;
 };
 
-// Guarded by the lock of the passes: it is taken for a mask, not for each operator. Never
-// destroyed: events must not be given back while the process ends.
+// Guarded by the lock of the passes, which is taken for a mask and not for each operator. Never
+// destroyed: events must not be released while the process ends.
 struct LateMasks {
   std::array<LateMask, kMostMasks> masks;
   std::uint64_t next_read_ns = 0, uses = 0;
@@ -58,8 +58,8 @@ LateMasks& late_masks() {
   static LateMasks* instance = new LateMasks;
   return *instance;
 }
-constinit std::atomic<bool> reads_refused{false};   // a device that cannot do it
-constinit std::atomic<std::uint32_t> unsettled{0};  // masks with something put aside
+constinit std::atomic<bool> reads_refused{false};   // the device cannot do it
+constinit std::atomic<std::uint32_t> unsettled{0};  // masks that calls are waiting for
 
 void say_once(std::atomic<bool>& said, const char* words) {
   if (!said.exchange(true)) Recorder::process().fact("note", words);
@@ -73,7 +73,7 @@ std::array<std::int64_t, 4> looked_sizes(const at::Tensor& mask) {
   return sizes;
 }
 
-// Nothing of the program's own machinery sees these operators: no autograd, no modes, no counting.
+// While this exists, nothing of the program sees our operators: no autograd, no modes, no counting.
 struct Unseen {
   explicit Unseen(Thread& thread) : quiet(thread) {}
   Quiet quiet;
@@ -82,21 +82,21 @@ struct Unseen {
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
 };
 
-// Pinned where the device knows that: a copy into other memory would wait.
+// Pinned if the device knows that. A copy into other memory would wait.
 at::Tensor host_number(c10::DeviceType device) {
   at::TensorOptions options = at::TensorOptions(at::kLong).device(at::kCPU);
   if (device == c10::DeviceType::PrivateUse1) return at::empty({}, options);
   return at::empty({}, options.pinned_memory(true));
 }
 
-// What a read leaves behind.
+// What a started read leaves behind.
 struct Launched {
   std::uint64_t looked = 0;
   at::Tensor sum;
   std::optional<c10::Event> event;
 };
 
-// Not under the lock: a device may take its time to launch, or need another lock to do so.
+// Called without the lock, because a device may take its time to launch or need another lock.
 Launched launch_read(Thread& thread, const at::Tensor& mask) {
   Unseen unseen(thread);
   at::Tensor view = mask;
@@ -120,7 +120,8 @@ bool is_same_mask(const LateMask& each, const at::Tensor& mask, const c10::Stora
          each.version == static_cast<std::uint64_t>(mask._version());
 }
 
-// The mask itself; else, where it may not be read now, the newest of its size. Null: neither.
+// The mask itself or, if it may not be read now, the newest one of its size. Null if there is
+// neither.
 LateMask* find_mask(const at::Tensor& mask) {
   const c10::StorageImpl* address =
       mask.unsafeGetTensorImpl()->unsafe_storage().unsafeGetStorageImpl();
@@ -152,7 +153,7 @@ LateMask* free_mask() {
   return found;
 }
 
-// A place for a mask that is about to be read; nobody else reads one meanwhile.
+// A place for a mask that is about to be read. Nobody else reads one meanwhile.
 LateMask* reserve_mask(const at::Tensor& mask) {
   LateMask* place = free_mask();
   if (place == nullptr) return nullptr;
@@ -181,7 +182,7 @@ void add_waiting(Thread& thread, LateMask& mask, const Masked& call) {
   mask.waiting.push_back({.call = call, .pass = pass});
 }
 
-// Adds FLOPs of a call that was counted without them.
+// Adds the FLOPs of a call that was counted without them.
 void add_needed(const PutAside& part, std::uint64_t flop) {
   PassPhase phase = part.phase.value_or(PassPhase::train);
   std::uint32_t model = part.phase ? part.model : passes().trained_model;
@@ -198,7 +199,7 @@ void add_needed(const PutAside& part, std::uint64_t flop) {
       {.phase = phase, .model = static_cast<std::uint8_t>(model), .passes = 0, .flop = {&line, 1}});
 }
 
-// Whether the pass it is part of is still under way, in no table yet: then its phase is not known.
+// Whether its pass is still running and in no table, so that its phase is not known.
 bool is_under_way(const PutAside& part) {
   if (part.pass == 0 || part.phase || find_entry(part.pass) != nullptr) return false;
   const auto& threads = passes().threads;
@@ -225,7 +226,7 @@ void settle_mask(LateMask& mask, bool last) {
   if (waited && mask.waiting.empty()) unsettled.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// What never came is counted as the rectangle it was asked for.
+// An area that never arrived counts as the full rectangle.
 void give_up(LateMask& mask) {
   static std::atomic<bool> said{false};
   if (!mask.waiting.empty()) {
@@ -272,7 +273,7 @@ bool count_later(Thread& thread, const at::Tensor& mask, const Masked& call) noe
     place->event = std::move(launched.event);
     late_masks().next_read_ns = end + kShare * (end - start);
     return true;
-  } catch (...) {  // finish_masks() counts what was put aside
+  } catch (...) {  // finish_masks() counts what was set aside
     reads_refused.store(true, std::memory_order_relaxed);
     return true;
   }
@@ -319,7 +320,7 @@ void finish_masks() noexcept {
 }
 
 void forget_masks() noexcept {
-  new (&late_masks()) LateMasks;  // the parent's events are no business of a forked child
+  new (&late_masks()) LateMasks;  // a forked child must not use its parent's events
   unsettled.store(0);
 }
 

@@ -15,7 +15,7 @@ constexpr std::int64_t kMostLooked = std::int64_t{1} << 24;
 constexpr double kBelow = -1e4;  // is what stands for minus infinity
 
 struct Seen {
-  // Held weakly: its address is nobody else's as long as it is here.
+  // A weak reference: nothing else gets this address as long as it is held.
   c10::weak_intrusive_ptr<c10::StorageImpl> storage{c10::intrusive_ptr<c10::StorageImpl>()};
   const c10::StorageImpl* address = nullptr;
   std::uint64_t pass = 0;
@@ -28,7 +28,7 @@ thread_local std::array<Seen, 4> seen_masks;
 thread_local std::size_t next_seen = 0;
 thread_local std::vector<bool> attended;
 
-// [batch, rows, keys] of a mask with up to four dimensions; of its heads the first.
+// [batch, rows, keys] of a mask with up to four dimensions. Of its heads, the first is used.
 struct View {
   std::int64_t sizes[3] = {1, 1, 1}, strides[3] = {};
 };
@@ -68,7 +68,7 @@ MaskRows look(const Value* data, const View& view, const Attends& attends) {
   for (std::int64_t batch = 0; batch < view.sizes[0]; ++batch) {
     attended.assign(static_cast<std::size_t>(view.sizes[2]), false);
     Group group;
-    std::int64_t last = -1;  // key of the row before
+    std::int64_t last = -1;  // the last key of the row before
     for (std::int64_t row = 0; row < view.sizes[1]; ++row) {
       const Value* keys = data + batch * view.strides[0] + row * view.strides[1];
       std::uint64_t area = 0;

@@ -11,22 +11,23 @@
 namespace mfu::observer {
 namespace {
 
-// The parameter that a view of it stands for.
+// The parameter that the tensor is a view of.
 at::Tensor base_of(const at::Tensor& tensor) {
   if (!tensor.is_view()) return tensor;
   return at::Tensor(tensor._base());
 }
 
-// The parameter that a weight was made from: cast by autocast, normalized, or the weight itself.
+// The parameter that a weight was made from, if it was cast by autocast or normalized; otherwise
+// the weight itself.
 struct Leaf {
   at::Tensor parameter;
-  std::uint32_t distance = 0;  // operators in between
+  std::uint32_t distance = 0;  // operators between them
 };
 Leaf leaf_of(const at::Tensor& tensor) {
   constexpr std::uint32_t kFarthest = 8;
   at::Tensor base = base_of(tensor);
   if (base.is_inference() || base.is_leaf()) return {base};
-  const auto& made = base.grad_fn();  // keeps the nodes before it
+  const auto& made = base.grad_fn();  // it keeps the nodes before it
   torch::autograd::Node* node = made.get();
   for (std::uint32_t i = 0; i < kFarthest && node != nullptr; ++i) {
     if (auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
@@ -38,9 +39,9 @@ Leaf leaf_of(const at::Tensor& tensor) {
   return {base};
 }
 
-constexpr std::int64_t kNoGradient = std::int64_t{1} << 62;  // its versions say nothing
+constexpr std::int64_t kNoGradient = std::int64_t{1} << 62;  // its versions tell nothing
 
-// A number that stands for up to 64 of its values, spread over all; 0: they are not on the host.
+// A hash of up to 64 of its values, spread over all. 0 if they are not in host memory.
 std::uint64_t values_of(const at::Tensor& tensor) {
   constexpr std::int64_t kLooked = 64;
   bool plain = tensor.layout() == at::kStrided && tensor.is_cpu() && tensor.has_storage() &&
@@ -73,12 +74,12 @@ void keep_watch(Watch& watch, const Leaf& leaf) {
   }
 }
 
-// Whether gradients that are gone tell of a step: not where an optimizer of torch.optim waits to
-// make one (DeepSpeed moves them elsewhere).
+// Whether missing gradients tell of a step. They do not if an optimizer of torch.optim is about to
+// step (DeepSpeed moves them elsewhere).
 enum class Gone : bool { nothing, step };
 
-// Changed in place or through .data, or its gradient is gone or was set to zero, since a backward
-// made one. Each backward adds to the gradient once, and nothing else does.
+// Whether the parameter was changed in place or through .data, or its gradient is gone or zero,
+// since a backward made one. Each backward adds to the gradient once, and nothing else does.
 bool is_changed(const Watch& watch, std::uint32_t backwards, bool given, Gone gone) {
   c10::intrusive_ptr<c10::TensorImpl> kept = watch.parameter.lock();
   if (!kept) return false;
@@ -98,13 +99,14 @@ bool is_changed(const Watch& watch, std::uint32_t backwards, bool given, Gone go
 
 bool is_updated(const Model& model, bool by_hand) {
   if (model.backwards == 0 && model.functional == 0) return false;
-  bool given = model.functional != 0;  // of plain tensors, by torch.func
+  bool given = model.functional != 0;  // given to the program by torch.func, as plain tensors
   Gone gone = by_hand ? Gone::step : Gone::nothing;
   return is_changed(model.first, model.backwards, given, gone) ||
          is_changed(model.dense, model.backwards, false, gone);
 }
 
-// Not made for one pass only: another model has come in the place of one that is gone.
+// Whether the weight is a parameter and was not made for one pass only. Then another model has
+// replaced one that is gone.
 bool is_parameter(const at::Tensor* weight) {
   if (weight == nullptr || !weight->defined()) return false;
   at::Tensor base = base_of(*weight);
@@ -129,7 +131,7 @@ Model* Models::known(const FirstWeight& weight) {
     bool dead = is_gone(each);
     if (!dead && each.storage == weight.storage && each.offset == weight.offset) return &each;
     bool alike = dead && sizes[0] != 0 && std::equal(sizes, sizes + 2, each.sizes);
-    // Of several that are gone it is the one that got gradients.
+    // Of several models that are gone, it is the one that got gradients.
     bool given = each.functional != 0 || each.backwards != 0;
     bool better = gone == nullptr || (given && gone->functional == 0 && gone->backwards == 0);
     if (alike && better) gone = &each;
@@ -196,7 +198,8 @@ bool Models::knows(const void* storage) const {
                      [&](const Model& each) { return each.storage == storage && !is_gone(each); });
 }
 
-// The model of another weight of the same size, still there, that the program has gradients of.
+// The model of another weight of the same size that still exists and whose gradients the program
+// has.
 bool Models::continues(const FirstWeight& weight) {
   if (!by_hand || weight.parameter == nullptr || weight.parameter->dim() < 2) return false;
   for (std::uint32_t i = 0; i < count_; ++i) {
@@ -214,13 +217,13 @@ bool Models::continues(const FirstWeight& weight) {
 bool Models::take_update(const FirstWeight& weight) {
   Model* model = known(weight);
   if (model == nullptr) return continues(weight);
-  // A weight of the same size in the place of the one that got gradients: a functional update.
+  // A weight of the same size replaces the one that got gradients: a functional update.
   bool given = by_hand && model->functional != 0;
-  // What is cast or normalized for each pass anew is made from a parameter that stays.
+  // Weights that are cast or normalized anew for each pass are made from a parameter that stays.
   bool gone = (model->backwards != 0 || given) && is_gone(*model);
   bool replaced = gone && model->first.parameter.expired();
-  // An update that stays differentiable makes the new weight from the old one: it is farther from
-  // the parameter that all began with.
+  // An update that stays differentiable makes the new weight from the old one. So it is farther
+  // from the parameter that everything began with.
   if (gone && given && !replaced && weight.parameter != nullptr) {
     replaced = leaf_of(*weight.parameter).distance != model->first.distance;
   }

@@ -38,7 +38,7 @@ struct Process {
   int starts = 0;
   bool registered = false;
   std::string problem;
-  std::set<std::string, std::less<>> names;  // what read_rows hands out
+  std::set<std::string, std::less<>> names;  // names that read_rows returns
 };
 
 Process& process() {
@@ -56,8 +56,8 @@ std::uint64_t sum_of(const Thread& thread, std::uint64_t Sums::* member) {
   return sum;
 }
 
-// One known matmul must be seen once and come to 2·3·5·7. Whatever mode or transform the caller is
-// in is left aside.
+// One known matmul must be seen exactly once, with 2·3·5·7 FLOPs. The mode or transform that the
+// caller is in is suspended.
 std::string check_self() {
   c10::impl::ExcludeDispatchKeyGuard plain(
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
@@ -94,7 +94,8 @@ void after_fork() {
   this_thread.pass = Pass::none;
 }
 
-// How much of the loader's time was its own work: what waits is helped by other things.
+// Tells how much of the loader's time was its own work. Work and waiting are helped by different
+// things.
 void tell_loading() {
   HostUse use = loading_use();
   if (use.loading_ns == 0) return;
@@ -122,8 +123,8 @@ std::string begin(const char* folder, const char* step_marker) {
   return problem;
 }
 
-// A C++ program under LD_PRELOAD has nobody to call start(). Its steps are marked by
-// mfu_observer_mark_step() or by a range of its own, since torch's C++ optimizers name none.
+// In a C++ program under LD_PRELOAD nobody calls start(). Its steps are marked by
+// mfu_observer_mark_step() or by a range of its own, because torch's C++ optimizers name none.
 __attribute__((constructor)) void start_preloaded() {
   if (std::getenv("MFU_OBSERVER_PRELOADED") == nullptr) return;
   mfu_observer_explain(std::getenv("MFU_RUN_DIR"), std::getenv("MFU_EXPLAIN"));
@@ -229,7 +230,7 @@ void mfu_observer_read_thread(struct mfu_observer_thread* thread) {
 
 size_t mfu_observer_thread_changes(uint64_t* before, struct mfu_observer_change* changes,
                                    size_t capacity) {
-  // The last two say whose counters the others are: a forked child's begin anew.
+  // The last two say whose counters the others are, because those of a forked child start anew.
   static_assert(mfu::kRegionCells + 2 == MFU_OBSERVER_THREAD_STATE);
   const mfu::RegionBlock* block = Recorder::process().lease_block();
   const mfu::Region* region = Recorder::process().region();
@@ -267,8 +268,8 @@ void mfu_observer_recompute(int change) {
 void mfu_observer_function(int change) {
   Thread& thread = this_thread;
   if (thread.recorder == nullptr) bind_thread(thread);
-  // Inside one that autograd keeps everything is kept; of one that it does not keep, what it calls
-  // with grad mode on again is.
+  // Inside a Function that autograd keeps, everything is kept. Inside one that it does not keep,
+  // only what it calls with grad mode on again is kept.
   if (change > 0) {
     bool kept = thread.recorded != 0 || thread.autograd->get_grad_mode();
     ++(kept ? thread.recorded : thread.unrecorded);

@@ -13,13 +13,14 @@
 namespace mfu::observer {
 namespace {
 
-// Scores, or a mask, of one head: [sequences, queries, keys] with strides.
+// Scores or a mask of one head: [sequences, queries, keys] with strides.
 struct Plane {
   std::int64_t sequences = 1, queries = 1, keys = 1;
   std::int64_t by_sequence = 0, by_query = 0, by_key = 0;
 };
 
-// Keys that no query attends to. From the last query on: under a causal mask it sees the most.
+// Counts keys that no query attends to. It starts at the last query, which sees the most under a
+// causal mask.
 template <class Value>
 std::uint64_t unattended(const Value* data, const Plane& plane) {
   thread_local std::vector<std::uint8_t> seen;
@@ -86,7 +87,7 @@ std::optional<std::uint64_t> equal_to(const at::Tensor& tensor, std::int64_t val
   return std::nullopt;
 }
 
-// The first attention of a pass over its own tokens.
+// Whether this is the first attention of a pass over its own tokens.
 bool is_self_attention(const OpenPass& open, std::uint64_t batch, std::uint64_t keys) {
   if (open.padding.looked || open.lookup_count == 0 || keys < 2) return false;
   for (std::uint32_t i = 0; i < open.lookup_count; ++i) {
@@ -110,8 +111,8 @@ void keep_masked(Padding& padding, const at::Tensor& tensor, const Plane& plane,
   padding.keys = static_cast<std::uint64_t>(plane.sequences * plane.keys * each);
 }
 
-// Keys that the last query of a sequence attends to: under a causal mask all that any of its
-// queries does.
+// Counts keys that the last query of a sequence attends to. Under a causal mask these are all that
+// any of its queries attends to.
 template <class Value>
 void count_attended(OpenPass& open, const Value* data, const Plane& plane) {
   std::uint64_t longest = 0, all = 0;
@@ -127,7 +128,7 @@ void count_attended(OpenPass& open, const Value* data, const Plane& plane) {
   open.scored_all = all;
 }
 
-// Once a pass for each length of keys.
+// Done once per pass for each length of keys.
 void note_attended(OpenPass& open, const at::Tensor& scores) {
   std::int64_t last = scores.dim() - 1, keys = scores.size(last), rows = scores.size(0);
   const Lookup& tokens = sequences_of(open);
@@ -181,7 +182,7 @@ void note_scores(Thread& thread, const at::Tensor& scores) noexcept {
   std::int64_t keys = scores.size(last), rows = scores.size(0), batch = rows;
   if (thread.pass == Pass::plain) note_attended(open, scores);
   if (scores.size(last - 1) != keys) return;
-  if (dimensions == 3) {  // heads and sequences in one
+  if (dimensions == 3) {  // heads and sequences are one dimension
     std::int64_t tokens = static_cast<std::int64_t>(sequences_of(open).tokens);
     if (keys == 0 || tokens % keys != 0) return;
     batch = tokens / keys;

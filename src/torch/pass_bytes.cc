@@ -7,12 +7,13 @@
 namespace mfu::observer {
 namespace {
 
-// After self-attention its own output and the next query, no more: the keys were there before.
+// Between self-attention and cross-attention there are only two products: the output and the next
+// query. The keys were there before.
 constexpr std::uint64_t kCrossProducts = 2;
 
-// Heads that the cache keeps. Programs repeat keys and values for the heads that share them; the
-// product before the attention made them (or queries, keys and values at once), and is as wide as
-// they were before.
+// How many heads the cache keeps. Programs repeat keys and values for heads that share them. The
+// product before the attention made keys and values (or queries too), and is as wide as they were
+// before.
 std::uint64_t cached_heads(const Thread& thread, const AttendedSizes& shape) {
   if (shape.key_heads != shape.query_heads || shape.value_width == 0) return shape.key_heads;
   std::uint64_t columns = thread.columns, heads = shape.query_heads, kept = 0;
@@ -26,8 +27,8 @@ std::uint64_t cached_heads(const Thread& thread, const AttendedSizes& shape) {
   return shared ? kept : heads;
 }
 
-// Rows of keys that this pass made itself: all where the product before had as many rows, none
-// where only the query was made since the attention before (across to an encoder's).
+// How many rows of keys this pass made itself: all if the product before had as many rows; none if
+// only the query was made since the attention before (cross-attention to an encoder).
 std::uint64_t new_keys(Thread& thread, const AttendedSizes& shape, std::uint64_t keys) {
   std::uint64_t all = shape.batch * shape.keys;
   std::uint64_t products = thread.calls - thread.open.attention_calls;
@@ -37,9 +38,9 @@ std::uint64_t new_keys(Thread& thread, const AttendedSizes& shape, std::uint64_t
   return std::min(keys, shape.batch * shape.queries);
 }
 
-// Elements that a token has in a cache of latents, where the product before the attention made both
-// keys and values of them for each head: what it was made of, and the part of the keys that has
-// positions, which heads share. 0: it did not.
+// Elements per token in a cache of latents, if the product before the attention made keys and
+// values from them for each head: the latent, and the part of the keys that has positions, which
+// heads share. 0 if it did not.
 std::uint64_t latent_width(const Thread& thread, const AttendedSizes& shape) {
   std::uint64_t heads = shape.query_heads;
   if (heads < 2 || shape.key_heads != heads || thread.columns % heads != 0) return 0;
@@ -55,7 +56,7 @@ void add_cache(Thread& thread, const AttendedSizes& shape, const MaskRows* mask)
   std::uint64_t each = heads * (shape.key_width + shape.value_width) * shape.element_bytes;
   std::uint64_t keys = shape.batch * shape.keys;
   const OpenPass& open = thread.open;
-  // A static cache is as long as it may become; what the mask leaves out need not move.
+  // A static cache is as long as it may become. What the mask leaves out need not move.
   if (mask != nullptr && mask->batch != 0) {
     keys = std::min(keys, mask->columns * (shape.batch / mask->batch));
   } else if (open.scored_keys == shape.keys && open.scored_all != 0) {
@@ -140,7 +141,7 @@ void note_batched_cache(Thread& thread, const BatchedAttention& attention) noexc
                       .value_width = attention.value_width,
                       .element_bytes = attention.element_bytes};
   add_cache(thread, shape, nullptr);
-  thread.open.attention_calls = thread.calls + 2;  // it is two calls
+  thread.open.attention_calls = thread.calls + 2;  // it consists of two calls
 }
 
 }  // namespace mfu::observer

@@ -1,4 +1,4 @@
-// What the Python glue is asked about models and modules: names, modes, owners of weights, calls.
+// Asks the Python glue about models and modules: names, modes, owners of weights, calls.
 #include <algorithm>
 
 #include "torch/models.h"
@@ -64,7 +64,7 @@ void remember_call() noexcept {
 }
 
 CallSeen see_call(const OpenPass& open) noexcept {
-  constexpr std::uint32_t kAsked = 16;  // then the answer is taken to be the same each time
+  constexpr std::uint32_t kAsked = 16;  // after so many, the answer is assumed to stay the same
   SameCall same = same_call.load(std::memory_order_relaxed);
   if (same == nullptr || open.model >= kOtherModel) return CallSeen::nobodys;
   {
@@ -85,7 +85,7 @@ CallSeen see_call(const OpenPass& open) noexcept {
 }
 
 bool is_weight(const Thread& thread, const Call& call) noexcept {
-  constexpr std::uint32_t kAsked = 16;  // in vain, then nobody is asked any more
+  constexpr std::uint32_t kAsked = 16;  // after so many vain questions, nobody is asked any more
   static constinit std::atomic<std::uint32_t> misses{0};
   if (call.weight == nullptr || call.weight == thread.open.first_weight) return true;
   OwnerAsked asked = nullptr;

@@ -1,6 +1,6 @@
 // Continuous batching: one pass decodes some sequences and prefills others. FLOPs are split by
-// sequence, exactly; how long each part took only the roof of the device can say, so the time stays
-// with the decoding part and the report divides it.
+// sequence, exactly. How long each part took cannot be seen, so the time stays with the decoding
+// part, and the report divides it by the roof of the device.
 #include <algorithm>
 
 #include "torch/pass_table.h"
@@ -12,8 +12,8 @@ struct Share {
   std::uint64_t model_flop = 0, hardware_flop = 0;
 };
 
-// Every token costs the same but for attention and the product that makes logits, which may take
-// one row a sequence only. False: it does not come out even.
+// Every token costs the same, except in attention and in the product that makes logits, which may
+// take one row per sequence only. False if the numbers do not fit.
 bool decode_share(const Entry& entry, Share& part) {
   const Packed& packed = entry.packed;
   if (entry.lines != 1 || packed.rows != entry.tokens.tokens) return false;
@@ -25,7 +25,7 @@ bool decode_share(const Entry& entry, Share& part) {
   std::uint64_t each = (all.model_flop - apart) / packed.rows;
   if (each * packed.rows != all.model_flop - apart) return false;
   if (all.hardware_flop - apart_executed != all.model_flop - apart) return false;
-  // Sequences whose prompt is not whole yet have no row there; those that decode all have.
+  // Sequences whose prompt is not complete have no row there. Those that decode all have one.
   std::uint64_t heads = std::min(packed.decode_rows, entry.head_rows);
   std::uint64_t head_part = head == 0 ? 0 : head / entry.head_rows * heads;
   part.model_flop = each * packed.decode_rows + packed.decode_model_flop + head_part;

@@ -9,8 +9,8 @@
 namespace mfu::observer {
 namespace {
 
-constexpr std::uint64_t kMostSpeculated = 32;  // tokens that a verification brings at once
-constexpr std::uint64_t kLateness = 4;         // passes until nothing more is learned of one
+constexpr std::uint64_t kMostSpeculated = 32;  // tokens that one verification brings at most
+constexpr std::uint64_t kLateness = 4;  // after so many passes nothing more is learned about one
 
 Recorder& table_recorder() {
   static Recorder& process = Recorder::process();
@@ -36,7 +36,7 @@ void add_flop(Entry& entry, const PassFlop& flop) {
 
 namespace {
 
-// Passes that wait for the same answer become one, oldest first, so that the table never fills.
+// Merges passes that wait for the same answer, oldest first, so that the table never fills.
 void make_room() {
   Entry* oldest[2] = {nullptr, nullptr};
   for (Entry& each : passes().entries) {
@@ -85,7 +85,7 @@ Entry* find_entry(std::uint64_t id) {
 void take_sums(Thread& thread, Entry& entry) {
   std::uint8_t device = device_number(thread.device);
   for (std::size_t type = 0; type < kRegionTypes; ++type) {
-    // Another thread's may be counting: what is missed now is there the next time.
+    // Another thread may be counting. What is missed now is seen the next time.
     Sums now = thread.sums[type];
     Sums& before = thread.booked[type];
     if (now.calls == before.calls && now.hardware_flop == before.hardware_flop) continue;
@@ -100,8 +100,8 @@ void take_sums(Thread& thread, Entry& entry) {
   }
 }
 
-// Whether a pass brings sequences that no pass before it brought. One that nothing comes back to
-// does, unless it goes on where another one stopped: with its cache, or as a decoder.
+// Whether a pass brings sequences that no earlier pass brought. A pass that no backward uses does,
+// unless it continues another one: with its cache, or as its decoder.
 bool brings_samples(const Entry& entry, PassPhase phase) {
   if (phase == PassPhase::decode) return false;
   if (entry.first) return true;
@@ -162,7 +162,8 @@ static bool is_few(const Entry& entry, const Model& model) {
   return 2 * entry.tokens.samples <= model.trained_batch;
 }
 
-// The last batch of a validation may be small: those before it are whole, and may wait here too.
+// The last batch of a validation may be small. The ones before it are full, and may be waiting here
+// too.
 static bool ends_validation(const Entry& entry) {
   const Model& model = passes().models[entry.model];
   return std::any_of(passes().entries.begin(), passes().entries.end(), [&](const Entry& each) {
@@ -176,7 +177,7 @@ PassPhase phase_of(const Entry& entry) {
   if (is_part_of_step(entry)) return PassPhase::train;
   Model& model = passes().models[entry.model];
   if (!model.trained || !entry.evaluates || model.frozen) return PassPhase::forward;
-  // A policy that acts: few at a time, no data set and no loss.
+  // A policy that acts: a few at a time, without data set and loss.
   bool acts = !entry.met_loss && !entry.fetched && is_few(entry, model);
   if (acts && model.validated_step != entry.step + 1 && !ends_validation(entry)) {
     return PassPhase::forward;
@@ -203,25 +204,25 @@ Entry& free_entry() {
     }
     make_room();
   }
-  Entry& first = passes().entries[0];  // all are open: as many threads as entries
+  Entry& first = passes().entries[0];  // all are open: there are as many threads as entries
   book(first, PassPhase::other);
   return first;
 }
 
-// Of a pass that brings a few tokens to a cache: whether they were drafted, by this model or by the
-// one it verifies for, or are a prompt. A verification needs the logits of all of them, a prompt
-// those of its last one only.
+// For a pass that brings a few tokens to a cache: were they drafted, by this model or by the one it
+// verifies for, or are they a prompt? A verification needs the logits of all of them, a prompt only
+// those of the last.
 static bool verifies(const Entry& entry, const Model& model) {
   bool generates = model.before == PassPhase::prefill || model.before == PassPhase::decode;
   if (entry.tokens.each > kMostSpeculated) return false;
   if (entry.head_rows == 0) return generates;
   if (entry.head_rows == entry.tokens.tokens) return generates || !model.before_all_logits;
-  // One that drafts catches up: with its own last token and the one that was put after it.
+  // A model that drafts catches up with its own last token and the one that was put after it.
   return entry.tokens.each == 2 && !model.before_chunk;
 }
 
-// What a prompt attends across to, or has in it, came right before it: passes of the same model
-// without tokens of their own, or one that it attends across to.
+// What a prompt attends across to, or contains, came right before it: passes of the same model
+// without their own tokens, or one that it attends across to.
 static void tell_encoder(const Entry& prompt) {
   std::uint64_t next = prompt.id;
   bool across = prompt.cross_keys != 0;
@@ -236,7 +237,7 @@ static void tell_encoder(const Entry& prompt) {
     if (!across && !inside) return;
     across = false;
     encoder->known = PassPhase::prefill;
-    encoder->bytes.cache_written = 0;  // its keys and values are nobody's again
+    encoder->bytes.cache_written = 0;  // nobody uses its keys and values again
     next = encoder->id;
   }
 }
@@ -248,7 +249,7 @@ void tell_generation(Entry& entry) {
   bool cached = keys > each && each != 0 && entry.queries == each;
   if (entry.tokens.rows == 0) return;
   if (entry.packed.sequences != 0 && entry.packed.decode_rows != 0) {
-    entry.known = PassPhase::decode;  // book_parts() takes its prompts apart
+    entry.known = PassPhase::decode;  // book_parts() separates its prompts
   } else if (entry.packed.sequences != 0 && keys > each) {
     entry.known = PassPhase::prefill;
   } else if (cached && (each == 1 || verifies(entry, model))) {
@@ -256,14 +257,14 @@ void tell_generation(Entry& entry) {
   } else if (cached) {
     entry.known = PassPhase::prefill;
   } else if (keys == 0 && each == 1 && follows) {
-    entry.known = PassPhase::decode;  // a state instead of a cache
+    entry.known = PassPhase::decode;  // it has a state instead of a cache
   } else if (follows && each == model.before_each + 1 && (each > 2 || keys == each)) {
-    entry.known = PassPhase::decode;  // no cache: the whole sequence again
+    entry.known = PassPhase::decode;  // without a cache it brings the whole sequence again
     entry.bytes.cache_written = 0;
   }
   if (entry.known == PassPhase::other) return;
   watch_idle();
-  // The one before it was the prompt, or its first part.
+  // The pass before it was the prompt, or its first part.
   Entry* prompt = find_entry(model.before_id);
   bool met = entry.known == PassPhase::decode || follows;
   if (!met || prompt == nullptr || prompt->known != PassPhase::other) {
@@ -289,7 +290,7 @@ void remember(const Entry& entry) {
 void settle_plain(std::uint64_t newest, bool everything) {
   for (Entry& each : passes().entries) {
     if (each.id == 0 || each.open || each.recorded || each.id >= newest) continue;
-    // An encoder is told by the prompt that comes after it, and that by what follows it.
+    // An encoder is recognised by the prompt after it, and the prompt by what follows it.
     bool late = newest - each.id > kLateness;
     bool trained = passes().models[each.model].trained && late;
     if (each.known != PassPhase::other || trained || everything) {

@@ -1,4 +1,4 @@
-// Which of a pass's lookups are its tokens, and how many sequences they are of.
+// Finds which lookups of a pass are its tokens, and how many sequences they belong to.
 #include "torch/pass_tokens.h"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 namespace mfu::observer {
 namespace {
 
-// The indices that fill the rows of the first product with a weight: one position, one row. Class
+// The indices that fill the rows of the first product with a weight: one position per row. Class
 // labels and time steps have one dimension; positions alone are fewer than the rows.
 const Lookup* by_rows(const OpenPass& pass) {
   for (std::uint32_t i = 0; i < pass.lookup_count; ++i) {
@@ -16,8 +16,8 @@ const Lookup* by_rows(const OpenPass& pass) {
   return nullptr;
 }
 
-// Of a table with as many rows as the model's head has columns: a language model, also of packed
-// sequences, whose indices have one dimension.
+// The indices of a table with as many rows as the model's head has columns: a language model. This
+// also finds packed sequences, whose indices have one dimension.
 const Lookup* by_head(const OpenPass& pass, std::uint64_t last_columns) {
   for (std::uint32_t i = 0; i < pass.lookup_count; ++i) {
     if (pass.lookups[i].rows == last_columns) return &pass.lookups[i];
@@ -25,10 +25,11 @@ const Lookup* by_head(const OpenPass& pass, std::uint64_t last_columns) {
   return nullptr;
 }
 
-// A recurrent layer or a convolution comes first: the only lookup with two dimensions, or several
-// that agree.
+// A recurrent layer or a convolution comes first. Then it is the only lookup with two dimensions,
+// or several that agree.
 const Lookup* by_shape(const OpenPass& pass) {
-  if (pass.first_weight != nullptr) return nullptr;  // positions of what a product or kernel made
+  // these are positions in what a product or kernel made
+  if (pass.first_weight != nullptr) return nullptr;
   const Lookup* found = nullptr;
   for (std::uint32_t i = 0; i < pass.lookup_count; ++i) {
     const Lookup& each = pass.lookups[i];
@@ -43,25 +44,26 @@ std::uint64_t count_sequences(const OpenPass& pass, const Lookup& tokens) {
   std::uint64_t first = tokens.sizes[0], second = tokens.sizes[1];
   if (second == 0) return pass.batch;  // packed: only attention may know
   std::uint64_t batch = pass.batch;
-  // A recurrent layer made of products: all its input at once, then its state, step by step.
+  // A recurrent layer made of products: first all its input at once, then its state step by step.
   bool by_step = pass.rows == tokens.tokens && pass.next_rows < pass.rows;
   if (batch == 0 && by_step) batch = pass.next_rows;
   return batch == second ? second : first;
 }
 
-// A whole sequence was looked up, but only its last positions go on to the layers: those before
-// are cached.
+// A whole sequence was looked up, but only its last positions go on to the layers. The others are
+// cached.
 bool brings_last_only(const OpenPass& pass, const Lookup& tokens) {
   return pass.queries != 0 && tokens.sizes[1] > pass.queries && pass.keys >= tokens.sizes[1] &&
          pass.rows == tokens.sizes[0] * pass.queries && pass.next_rows == pass.rows;
 }
 
-// Labels are as many as the tokens, or one fewer for each sequence: the first predicts nothing.
+// There are as many labels as tokens, or one fewer per sequence, because the first token predicts
+// nothing.
 bool fits(std::uint64_t labels, const Tokens& tokens) {
   return labels != 0 && (labels == tokens.tokens || labels == tokens.tokens - tokens.samples);
 }
 
-// What labels leave out as a rule contains what a mask does.
+// As a rule, labels leave out everything that a mask leaves out.
 void add_padding(const Padding& padding, Tokens& tokens) {
   tokens.padding_unread = padding.unread;
   if (padding.looked && padding.keys == tokens.tokens) {

@@ -22,13 +22,13 @@ namespace {
 constexpr std::uint64_t kStepsToWait = 2;
 constexpr std::uint32_t kMostMisses = 64;
 
-constinit std::atomic<std::uint64_t> gap_ns{0};  // of the step under way: between its passes
+constinit std::atomic<std::uint64_t> gap_ns{0};  // time between passes in the current step
 
 std::uint64_t node_number() {
   return at::sequence_number::peek();
 }
 
-// `next`: a pass that begins, whose first node is there already.
+// `next` is a pass that begins; its first node already exists.
 void close_locked(Thread& thread, Pass next = Pass::none) {
   OpenPass& open = thread.open;
   if (open.id == 0) return;
@@ -63,7 +63,7 @@ void close_locked(Thread& thread, Pass next = Pass::none) {
   entry.open = false;
   open.id = 0;
   open.watching = false;
-  // Grad mode was on, but there was nothing to keep: nothing comes back to it.
+  // Grad mode was on, but autograd had nothing to keep: no backward can use it.
   if (entry.recorded && !entry.consumed && entry.last_node <= entry.first_node + 1) {
     waiting_passes.fetch_sub(1, std::memory_order_relaxed);
     entry.recorded = false;
@@ -71,7 +71,7 @@ void close_locked(Thread& thread, Pass next = Pass::none) {
   if (entry.consumed) return book(entry, PassPhase::train);
   tell_generation(entry);
   remember(entry);
-  // The one before it stays: it may be the encoder of a prompt.
+  // The pass before it stays, because it may be the encoder of a prompt.
   settle_plain(entry.id - 1, false);
 }
 
@@ -90,7 +90,7 @@ void open_locked(Thread& thread, Pass pass, bool marked) {
   thread.gap_start_ns = 0;
   open.fetched = thread.fetched;
   thread.fetched = false;
-  // The node of the operator that runs is there already.
+  // The node of the current operator already exists.
   std::uint64_t node = node_number();
   open.first_node = node == 0 ? 0 : node - 1;
   if (pass != Pass::recorded) return;
@@ -109,8 +109,8 @@ void begin_unnamed(Thread& thread, Pass pass, bool marked) {
   open_locked(thread, pass, marked);
 }
 
-// Says whose pass it is. Its sequences are samples once: not again where the same model runs again
-// on them, as a decoder does on its encoder's.
+// Says whose pass it is. Its sequences are samples once, and not again if the same model runs on
+// them again, as a decoder does on its encoder's.
 void name_pass(OpenPass& open, const FirstWeight& weight, Pass pass) {
   Found found;
   ModelSeen seen = nullptr;
@@ -125,7 +125,7 @@ void name_pass(OpenPass& open, const FirstWeight& weight, Pass pass) {
   bool in_doubt = unknown && pass == Pass::plain && seen != nullptr;
   if (asked || in_doubt) seen(unknown ? kThisPass : found.model);
   Lock lock;
-  if (asked) found = passes().models.find(weight);  // it may have got another number
+  if (asked) found = passes().models.find(weight);  // it may have another number now
   std::uint32_t joined = passes().models[found.model].joined;
   if (pass == Pass::plain && joined != kOtherModel) found.model = joined;
   Model& model = passes().models[found.model];
@@ -133,7 +133,7 @@ void name_pass(OpenPass& open, const FirstWeight& weight, Pass pass) {
   open.model = found.model;
   open.evaluates = model.evaluates;
   open.loops = model.loops;
-  // Those that share the last number are told apart by their weight.
+  // Models that share the last number are told apart by their weight.
   bool same = found.model != kOtherModel || model.storage == weight.storage;
   std::uint64_t& counted = model.counted_epoch[pass == Pass::recorded ? 1 : 0];
   open.first = !same || counted != now;
@@ -168,7 +168,7 @@ void discard_open(Thread& thread) {
   thread.open = {};
 }
 
-// Its numbers stay when a thread ends.
+// The numbers of a thread stay when it ends.
 struct ThreadEnd {
   ~ThreadEnd() {
     Lock lock;
@@ -191,10 +191,11 @@ void register_thread(Thread& thread) noexcept {
 
 void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexcept {
   FirstWeight weight{call.weight, call.offset, call.parameter};
-  bool steps = pass == Pass::recorded && thread.optimizing == 0;  // not those of a closure
+  // not inside an optimizer's closure
+  bool steps = pass == Pass::recorded && thread.optimizing == 0;
   if (steps && weight.storage != nullptr && step_before(weight)) update_seen();
   begin_unnamed(thread, pass, marked);
-  // Without a weight it may still begin with a table: add_lookup() names it then.
+  // A pass without a weight may still begin with a table. add_lookup() names it then.
   name_pass(thread.open, weight, pass);
   thread.open.first_weight = call.weight;
   thread.open.first_offset = call.offset;
@@ -218,7 +219,7 @@ bool resume_pass(Thread& thread, const Call& call) noexcept {
   Lock lock;
   Entry* entry = find_entry(before.id);
   if (entry == nullptr || entry->consumed || !entry->recorded) return false;
-  // What ran without grad in its midst is part of it, unless it was another module's pass.
+  // Operators without grad in its middle are part of it, unless they were another module's pass.
   bool other =
       open.model != before.model && open.model < kOtherModel && passes().models[open.model].named;
   if (other) {
@@ -251,9 +252,11 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
   auto there = std::find_if(open.lookups.begin(), end,
                             [&](const Lookup& each) { return each.table == lookup.table; });
   bool computes = thread.calls != open.start_calls;
-  // Indices of one dimension are tokens only where a pass begins with them; else they are labels.
+  // Indices with one dimension are tokens only if a pass begins with them. Otherwise they are
+  // labels.
   bool plain = lookup.sizes[1] != 0;
-  // Twice before anything is computed: two inputs of one pass, as an encoder's and a decoder's.
+  // Two lookups before anything is computed are two inputs of one pass, as of an encoder and a
+  // decoder.
   bool again = there == open.lookups.begin() && open.lookup_count != 0 && computes &&
                (plain || open.first_weight == nullptr);
   bool other_model = false;
@@ -338,7 +341,7 @@ void settle_passes(Thread& thread, bool everything) noexcept {
   settle_plain(~0ull, everything);
   for (Entry& each : passes().entries) {
     if (each.id == 0 || each.open) continue;
-    // A model that was not trained in the step it looked in is a reference or a reward.
+    // A model that was not trained in the step in which it ran is a reference or a reward model.
     std::uint64_t patience = each.recorded ? kStepsToWait : 0;
     if (everything || passes().steps - each.step > patience) book(each, phase_of(each));
   }
@@ -364,7 +367,7 @@ void change_device(Thread& thread, std::int16_t device) noexcept {
   Lock lock;
   Entry* entry = find_entry(thread.open.id);
   if (thread.device >= 0 && entry == nullptr && thread.open.id != 0) {
-    entry = &free_entry();  // a plain pass has none until it closes
+    entry = &free_entry();  // a plain pass gets an entry only when it closes
     entry->id = thread.open.id;
     entry->open = true;
   }

@@ -9,7 +9,7 @@
 #include <set>
 
 namespace torch::autograd::profiler {
-// As kineto_shim.h declares it, which needs Kineto's own headers.
+// Declared as in kineto_shim.h, which needs Kineto's own headers.
 TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
 }  // namespace torch::autograd::profiler
 
@@ -18,7 +18,7 @@ namespace {
 
 namespace impl = torch::profiler::impl;
 
-// What only later versions of torch know: events are not made into tables that nobody reads.
+// Only later versions of torch have this: events are not put into tables that nobody reads.
 template <class Config>
 void spare_tables(Config& config) {
   if constexpr (requires { config.trace_only; }) config.trace_only = true;
@@ -96,7 +96,7 @@ ProfiledStep::~ProfiledStep() = default;
 
 void drop_profile() noexcept {
   try {
-    // Its destructor takes its callbacks away.
+    // Its destructor removes its callbacks.
     c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
   } catch (...) {
   }

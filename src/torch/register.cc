@@ -25,11 +25,11 @@ std::uint32_t type_id_slowly(at::ScalarType type) noexcept {
 
 namespace {
 
-// Kernels are registered for good (see mfu_observer_start), so what holds them is never destroyed:
-// at exit another library's static may still call an operator.
+// Kernels stay registered (see mfu_observer_start), so their owner is never destroyed: at exit, a
+// static object of another library may still call an operator.
 struct Kernels {
   std::mutex mutex;
-  std::set<std::string> taken;  // every operator looked at, "aten::mm.out"
+  std::set<std::string> taken;  // every operator that was looked at, such as "aten::mm.out"
   std::vector<std::unique_ptr<torch::Library>> libraries;
   std::mutex pending_mutex;
   std::vector<c10::OperatorName> pending;
@@ -40,8 +40,8 @@ Kernels& kernels() {
   return *instance;
 }
 
-// Any operator: what it got is on the stack before the call and is put aside as IValues, which
-// holds the tensors a moment longer but copies nothing.
+// A kernel for any operator. Its arguments are taken from the stack before the call and kept as
+// IValues. This holds the tensors a moment longer and copies nothing.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
   explicit BoxedKernel(std::string_view name) : row_(name) {}
@@ -60,7 +60,7 @@ class BoxedKernel final : public c10::OperatorKernel {
       Quiet quiet(thread);
       op.redispatchBoxed(below(keys), stack);
     } else {
-      // What it calls was counted, or named: then it is a wrapper.
+      // If an operator inside it was counted or named, it is only a wrapper.
       std::uint64_t calls = thread.calls;
       op.redispatchBoxed(below(keys), stack);
       if (thread.calls != calls) return;
@@ -80,15 +80,15 @@ class BoxedKernel final : public c10::OperatorKernel {
       for (const c10::IValue& value : values) arguments.add(value);
       if (result != nullptr) arguments.set_result(*result);
       row_.count(thread, arguments);
-    } catch (...) {  // a tensor that cannot say its sizes; the operator itself is done
+    } catch (...) {  // a tensor that has no sizes; the operator itself has run
     }
   }
 
   Watched row_;
 };
 
-// Composite operators fall apart into others before they come here, except where autograd is off;
-// those others are counted.
+// Composite operators are split into others before they come here, except if autograd is off. Those
+// others are counted.
 bool is_composite(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
 }
@@ -117,7 +117,7 @@ void watch_boxed(const c10::OperatorName& name) {
   kernels().libraries.push_back(std::move(library));
 }
 
-// Called under the dispatcher's lock: takes the name, no more.
+// Called under the dispatcher's lock, so it only remembers the name.
 class Listener final : public c10::OpRegistrationListener {
  public:
   void onOperatorRegistered(const c10::OperatorHandle& op) override {
@@ -128,7 +128,7 @@ class Listener final : public c10::OpRegistrationListener {
   }
   void onOperatorDeregistered(const c10::OperatorHandle&) override {}
 
-  bool heard = false;  // false while it is told of what is there already
+  bool heard = false;  // false while it is told about existing operators
 };
 
 }  // namespace
@@ -171,7 +171,7 @@ void register_pending() noexcept {
 
 void watch_operator(const std::string& name) noexcept {
   std::lock_guard lock(kernels().mutex);
-  if (kernels().libraries.empty()) return;  // not begun: it will be found then
+  if (kernels().libraries.empty()) return;  // not started yet: it will be found then
   try {
     for (const c10::OperatorName& each : c10::Dispatcher::singleton().getAllOpNames()) {
       if (each.name != name) continue;

@@ -9,7 +9,7 @@
 namespace mfu::observer {
 namespace {
 
-// By the address of the name: each stand-in has one.
+// Found by the address of the name, because each stand-in has one name.
 Watched& row_of(const char* name) {
   static std::mutex* mutex = new std::mutex;
   static auto* rows = new std::unordered_map<const char*, Watched>;
@@ -50,6 +50,6 @@ void mfu_observer_shim_done(const char* name, const struct mfu_shim_argument* ar
     Arguments given;
     for (size_t i = 0; i < count; ++i) add(given, arguments[i]);
     row_of(name).count(thread, given);
-  } catch (...) {  // a tensor that cannot say its sizes; the call itself is done
+  } catch (...) {  // a tensor that has no sizes; the call itself has run
   }
 }

@@ -29,19 +29,21 @@ namespace {
 // StepRecord::profiled.
 constexpr std::uint8_t kInWindow = 1, kBesideWindow = 2;
 
-constexpr std::uint64_t kFirstRanks = 8;           // profiled where nobody names others
-constexpr std::uint64_t kEarliestStep = 3;         // ended before a window begins by itself
-constexpr std::uint64_t kLatestStep = 12;          // … also where steps do not become alike
-constexpr std::uint64_t kMostSteps = 255;          // of one window
-constexpr std::uint64_t kLostNs = 30'000'000'000;  // no step so long: the window ends without one
-constexpr auto kPatience = std::chrono::seconds(20);  // at the process's end, for the trace
+constexpr std::uint64_t kFirstRanks = 8;    // profiled if nobody names others
+constexpr std::uint64_t kEarliestStep = 3;  // steps that end before a window begins by itself
+constexpr std::uint64_t kLatestStep = 12;   // the latest, even if steps do not become alike
+constexpr std::uint64_t kMostSteps = 255;   // in one window
+// if no step ends for so long, the window ends without one
+constexpr std::uint64_t kLostNs = 30'000'000'000;
+// how long the end of the process waits for the trace
+constexpr auto kPatience = std::chrono::seconds(20);
 
 struct Asked {
   std::uint64_t steps = 0;             // 0: no window
-  std::optional<std::uint64_t> after;  // none: when steps have become alike
+  std::optional<std::uint64_t> after;  // empty: when steps have become alike
   std::vector<std::int32_t> ranks;     // empty: the first few
   bool stacks = false;
-  std::uint64_t stop = 0;  // 0: the program ends when it likes
+  std::uint64_t stop = 0;  // 0: the program runs to its end
 };
 
 enum class State : std::uint8_t { idle, waiting, open, paying };
@@ -49,13 +51,13 @@ enum class State : std::uint8_t { idle, waiting, open, paying };
 struct Window {
   std::mutex mutex;
   Asked asked, at_launch;
-  std::uint64_t steps_before = 0;  // of the process that this one was forked from
+  std::uint64_t steps_before = 0;  // steps of the process that this one was forked from
   std::string directory;
   State state = State::idle;
-  std::uint64_t number = 0;  // of windows begun
+  std::uint64_t number = 0;  // how many windows were begun
   std::uint64_t start_at = 0;
   std::uint64_t last_ns = 0, last_duration_ns = 0;
-  // Of the open one.
+  // State of the open window.
   pthread_t thread{};
   bool discarding = false;
   std::uint64_t begun_ns = 0;
@@ -63,7 +65,7 @@ struct Window {
   std::vector<Recorder::Total> before;
   HostUse use_before;
   std::optional<ProfiledStep> mark;
-  // Of the thread that writes.
+  // State of the thread that writes.
   std::mutex writing_mutex;
   std::condition_variable written;
   int writing = 0;
@@ -74,7 +76,7 @@ Window& window() {
   return *instance;
 }
 
-constinit std::atomic<bool> concerned{false};  // something is asked for: steps must be looked at
+constinit std::atomic<bool> concerned{false};  // something is asked for, so steps must be looked at
 constinit std::atomic<bool> stopping{false};
 constinit std::atomic<bool> has_other_profiler{false};
 constinit std::atomic<std::uint64_t> request_seen{0};
@@ -93,7 +95,7 @@ void say(const std::string& text) {
   Recorder::process().fact("explain", text);
 }
 
-// A thread that ends takes its profiler with it: it must be off before.
+// A thread that ends takes its profiler with it, so the profiler must stop first.
 struct ThreadLeaves {
   bool opened = false;
   ~ThreadLeaves() {
@@ -144,7 +146,7 @@ void open_window(Window& w, std::uint64_t steps) {
   w.facts.wanted_steps = w.asked.steps;
   w.facts.first_step = steps;
   say("began at step " + std::to_string(steps));
-  // The first records of a session on a GPU can be wrong (pytorch #192021): they are given away.
+  // The first records of a session on a GPU can be wrong (pytorch #192021), so they are discarded.
   w.discarding = device >= 256;
   if (w.discarding) {
     ++w.facts.first_step;
@@ -153,7 +155,7 @@ void open_window(Window& w, std::uint64_t steps) {
   }
 }
 
-// On a thread of its own: a slow disk holds nobody.
+// Runs on a thread of its own, so that a slow disk holds nobody up.
 void write_window(const WriteTrace& write, const std::string& directory, const WindowFacts& facts) {
   std::string problem = write_window_files(write, directory, facts);
   if (!problem.empty()) say("failed: " + problem);
@@ -170,7 +172,7 @@ void count_window(Window& w) {
   w.before.clear();
 }
 
-// On the thread that opened it. `keep`: what was recorded is worth writing.
+// Call it on the thread that opened the window. `keep`: what was recorded is worth writing.
 void close_window(Window& w, bool keep) {
   w.mark.reset();
   tell(2);
@@ -199,7 +201,7 @@ void close_window(Window& w, bool keep) {
 }
 
 void step_of_window(Window& w) {
-  if (pthread_equal(w.thread, pthread_self()) == 0) return;  // not the loop that is profiled
+  if (pthread_equal(w.thread, pthread_self()) == 0) return;  // another loop is being profiled
   if (w.discarding) {
     w.discarding = false;
     begin_marked_step(w);
@@ -224,7 +226,7 @@ bool is_time(Window& w, std::uint64_t steps) {
   if (steps < kEarliestStep) return false;
   const Region* region = Recorder::process().region();
   bool several = region != nullptr && region->header.world_size.load() > 1;
-  // Ranks begin at the same step, so that their collectives can be told to be the same.
+  // Ranks begin at the same step, so that their collectives can be matched.
   if (several || steps >= kLatestStep) return true;
   return before != 0 && 2 * duration < 3 * before && 2 * before < 3 * duration;
 }
@@ -239,7 +241,7 @@ void take_request(Window& w, std::uint64_t word, std::uint64_t steps) {
   std::uint64_t ahead = ((word >> 8) - steps) & 0xFFFF;
   w.asked.after = ahead < 0x8000 ? steps + ahead : steps;
   w.state = State::waiting;
-  if (w.number == 0) w.number = 1;  // the files of the first belong to `mfu run --explain`
+  if (w.number == 0) w.number = 1;  // the files of the first window belong to `mfu run --explain`
 }
 
 void stop_here(std::uint64_t steps) {
@@ -284,8 +286,8 @@ void ask_window(const std::string& directory, const std::string& asked) noexcept
   w.at_launch = w.asked;
   if (w.asked.steps != 0) {
     w.state = State::waiting;
-    // Kineto writes two lines about itself to standard error, which is the program's. Now, while
-    // torch is being imported, hardly another thread can be looking at the environment.
+    // Kineto writes two lines about itself to the program's standard error. This is set while torch
+    // is being imported, when hardly any other thread reads the environment.
     setenv("KINETO_LOG_LEVEL", "99", 0);
   }
   concerned.store(w.asked.steps != 0 || w.asked.stop != 0);
@@ -380,7 +382,8 @@ void forget_window() noexcept {
     thread_end.opened = false;
     drop_profile();
   }
-  // Locks that another thread held are nobody's now; the mark is not ended, it was the parent's.
+  // The child is not allowed to use locks that another thread held. The mark is not ended, because
+  // it was the parent's.
   new (&w.mutex) std::mutex;
   new (&w.writing_mutex) std::mutex;
   new (&w.written) std::condition_variable;

@@ -48,7 +48,7 @@ std::string text_of(const WindowFacts& facts, const std::string& trace) {
   return text + "end\n";
 }
 
-// A name that no other process of the run has taken: "rank0", else by the process.
+// A name that no other process of the run has taken: "rank0", or one made from the process.
 std::string take_name(const std::string& directory, const WindowFacts& facts) {
   std::string name = "rank" + std::to_string(std::max(facts.rank, 0));
   if (facts.number > 1) name += "-" + std::to_string(facts.number);

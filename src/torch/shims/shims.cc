@@ -1,7 +1,7 @@
-// Code that inductor writes in C++ (AOTInductor packages, cpp_wrapper) calls these functions of
-// libtorch_cpu instead of the dispatcher. Loaded before it, with RTLD_GLOBAL, this small library
-// is found first: it passes each call on and says what it was. Signatures are those of
-// torch/csrc/inductor/aoti_torch, which keeps them stable for packages' sake.
+// C++ code that inductor writes (AOTInductor packages, cpp_wrapper) calls these functions of
+// libtorch_cpu instead of the dispatcher. This small library is loaded before it with RTLD_GLOBAL,
+// so it is found first. It passes each call on and reports it. The signatures are those of
+// torch/csrc/inductor/aoti_torch, which stay stable for the sake of packages.
 #include "torch/shims/shims.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ Argument skipped() {
   return {'a', nullptr, 0};
 }
 
-// Torch's own function of that name. Without a connection (nobody observes) it is asked for anew.
+// torch's own function of that name. If nobody observes, it is looked up each time.
 template <class Function>
 Function* own(const char* name, Function*& known) {
   if (known == nullptr) {

@@ -1,5 +1,6 @@
-// Between libmfu_shims.so, which stands in for torch's aoti_torch_* functions, and the observer,
-// which counts what they did. Plain C, so that the stand-ins need neither torch nor its ABI.
+// The interface between libmfu_shims.so, which replaces torch's aoti_torch_* functions, and the
+// observer, which counts what they did. It is plain C, so that the stand-ins need neither torch nor
+// its ABI.
 #pragma once
 
 #include <stddef.h>
@@ -14,15 +15,15 @@ extern "C" {
 struct mfu_shim_argument {
   char kind;          // t tensor, l list, i integer, b boolean, n number, a absent, r the result
   const void* value;  // the handle of a tensor; the first item of a list
-  int64_t count;      // of a list; an integer's or boolean's value
+  int64_t count;      // length of a list; value of an integer or boolean
 };
-// Told by the stand-ins after each call that returned well. Kept by libmfu_torch.so.
+// The stand-ins call it after each call that succeeded. libmfu_torch.so has it.
 void mfu_observer_shim_done(const char* name, const struct mfu_shim_argument* arguments,
                             size_t count);
-// +1 and -1 around the call: what it dispatches is counted already.
+// +1 and -1 around the call, because what it dispatches is already counted.
 void mfu_observer_pause(int change);
 
-// Of libmfu_shims.so: how it finds torch's own functions, and whom it tells.
+// A function of libmfu_shims.so: where torch's own functions are, and whom to tell.
 void mfu_shims_connect(void* torch_library,
                        void (*done)(const char*, const struct mfu_shim_argument*, size_t),
                        void (*pause)(int));
