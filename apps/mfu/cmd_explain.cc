@@ -34,7 +34,7 @@ Result<bool> write_page(const std::string& path, const ExplainReport& report) {
   return true;
 }
 
-// A program that runs, by its run directory.
+// Explains a program that is running, named by its run directory.
 Result<ExplainReport> explain_live(Context& context, const ExplainCommand& options) {
   if (!options.paths.empty()) {
     return fail(ErrorCode::invalid_argument, "--live and traces: one of them");
@@ -57,7 +57,7 @@ Result<ExplainReport> explain_live(Context& context, const ExplainCommand& optio
   return report;
 }
 
-// What this machine contributes, for a merge elsewhere.
+// Writes what this machine contributes, for a merge elsewhere.
 Result<int> write_part(Context& context, const ExplainCommand& options) {
   const ExplainOptions& asked = options.explain;
   bool later = !asked.device.empty() || !asked.peak.empty() || !asked.type.empty() ||

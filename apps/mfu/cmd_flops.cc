@@ -34,7 +34,7 @@ struct NeedOptions {
   bool by_class = false;
 };
 
-// --mtp alone, --mtp N; what follows it and is no number is the config.
+// Reads --mtp and --mtp N. A word after it that is no number is the config.
 void set_mtp(const std::vector<std::string>& given, NeedOptions& options) {
   options.step.work.mtp = true;
   if (given.empty() || given[0].empty()) return;
@@ -94,7 +94,7 @@ Result<std::chrono::nanoseconds> duration_of(const NeedOptions& options, std::ui
     double rate = MFU_TRY(parse_amount(options.tokens_per_second, "--tokens-per-second"));
     seconds = static_cast<double>(tokens) / rate;
   }
-  // Below a nanosecond or beyond a century is no step of any model.
+  // No step of any model takes less than a nanosecond or more than a century.
   if (!(seconds >= 1e-9 && seconds < 3e9)) {
     return fail(
         ErrorCode::invalid_argument,
@@ -103,7 +103,7 @@ Result<std::chrono::nanoseconds> duration_of(const NeedOptions& options, std::ui
   return std::chrono::nanoseconds(std::llround(seconds * 1e9));
 }
 
-// What serving takes at the roof; asked of a device, or of drafted tokens and chunks alone.
+// Computes what serving reaches at the roof. It needs a device, or drafted tokens or chunks.
 Result<void> add_serving(NeedReport& report, const ModelSpec& model, const NeedOptions& options,
                          const std::optional<DeviceOptions::Against>& against) {
   ServingQuestion asked = MFU_TRY(options.sweep.question());
@@ -135,7 +135,7 @@ Result<NeedQuestion> question_of(const NeedOptions& options, const std::optional
   return question;
 }
 
-// Where no family of ours knows the model, the library that defines it is asked.
+// If no family of ours knows the model, the library that defines it is asked.
 Result<bool> asks_class(const NeedOptions& options, const std::string& path) {
   bool config = !path.empty() && !path.ends_with(".safetensors") && !path.ends_with(".gguf");
   if (!config) return false;
@@ -144,7 +144,7 @@ Result<bool> asks_class(const NeedOptions& options, const std::string& path) {
   std::error_code none;
   bool again =
       std::filesystem::is_regular_file(path, none) || std::filesystem::is_directory(path, none);
-  if (!again) return false;  // a pipe is read once
+  if (!again) return false;  // a pipe can be read only once
   Result<ConfigText> text = read_config_text(path);
   return text.has_value() && !has_family(*text, MFU_TRY(options.model.config()));
 }
@@ -301,14 +301,14 @@ Command flops_command() {
     app.add_option("--devices", options->devices, "Number of devices (default 1)")
         ->type_name("N")
         ->check(whole_number());
-    app.add_flag("--tree", options->tree, "Layer by layer too");
-    app.add_flag("--by-class", options->by_class,
-                 "Ask the class, also where a family is known here");
-    app.add_option("--image", options->image, "Picture of a vision or diffusion model, in pixels")
+    app.add_flag("--tree", options->tree, "Also show each layer");
+    app.add_flag("--by-class", options->by_class, "Ask the class even if mfu knows the model");
+    app.add_option("--image", options->image,
+                   "Size of the picture of a vision or diffusion model, in pixels")
         ->type_name("HxW");
-    app.add_option("--latent", options->latent, "… of a diffusion model, in latents")
+    app.add_option("--latent", options->latent, "Size of a diffusion model's input, in latents")
         ->type_name("HxW");
-    app.add_option("--frames", options->frames, "… of a video, in latents (default 1)")
+    app.add_option("--frames", options->frames, "Frames of a video, in latents (default 1)")
         ->type_name("N")
         ->check(whole_number());
     app.add_option_function<std::vector<std::string>>(

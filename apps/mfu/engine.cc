@@ -27,7 +27,7 @@ std::string content_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// What the script wrote down: a code, a newline, a message.
+// Reads the error that the script wrote: a code, a newline, a message.
 Error error_in(const fs::path& folder, const std::string& python, int status) {
   std::string told = content_of(folder / "error");
   std::size_t line = told.find('\n');
@@ -47,7 +47,7 @@ Result<int> run_to_its_end(const std::vector<std::string>& command) {
   std::vector<char*> words;
   for (const std::string& each : command) words.push_back(const_cast<char*>(each.c_str()));
   words.push_back(nullptr);
-  // Its output would stand between ours and the reader of --json.
+  // The script's own output must not come between ours and a reader of --json.
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);

@@ -1,4 +1,4 @@
-// Traces that are read elsewhere: by Ray's workers, or out of object stores.
+// Reads traces elsewhere: by Ray's workers, or from object stores.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace mfu::app {
 
-// A folder that goes when it is no longer needed.
+// A folder that is deleted when it is no longer needed.
 class PassingFolder {
  public:
   static Result<PassingFolder> make();
@@ -23,7 +23,7 @@ class PassingFolder {
 };
 
 struct EngineQuestion {
-  std::string engine;  // "ray", "ray=ADDRESS", "local"; empty: here
+  std::string engine;  // "ray", "ray=ADDRESS", "local"; empty: on this machine
   std::string window;
   std::vector<std::string> paths;
 };
@@ -31,7 +31,7 @@ struct EngineQuestion {
 // Whether a path is an address of an object store ("s3://bucket/run").
 bool is_remote(const std::string& path);
 
-// Parts in the folder, and paths of this machine, in place of what was asked for.
+// Returns paths of part files in the folder and paths on this machine, in place of the given ones.
 Result<std::vector<std::string>> gather_elsewhere(Context& context, const EngineQuestion& question,
                                                   const PassingFolder& folder);
 

@@ -14,7 +14,7 @@ namespace mfu::app {
 
 namespace {
 
-// Shown once reading has taken a second.
+// The bar appears once reading has taken a second.
 class ReadingBar {
  public:
   void show(const ReadProgress& progress) {

@@ -144,7 +144,8 @@ std::string command_help(const CommandText& text, const CLI::App& app, const CLI
       fmt::format("{}: {}\n\n", inked("mfu " + text.name, Ink::bold, style), text.summary);
   help += heading("Usage", style) + "  " + usage_line(text, app) + "\n\n";
   help += paragraphs(text.description, style);
-  help += heading("Options", style) + option_lines(options_of(app), style) + "\n";
+  if (std::string own = option_lines(options_of(app), style); !own.empty())
+    help += heading("Options", style) + own + "\n";
   help += heading("Options of every command", style) + option_lines(options_of(root), style) + "\n";
   help += heading("Examples", style);
   for (const Example& example : text.examples) {

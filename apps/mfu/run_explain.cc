@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uintmax_t kMostTraceBytes = 1'000'000'000;
 
-// Values of the environment that a trace must not carry: those behind a name that hides something.
+// Values of environment variables whose names hide something. A trace must not contain them.
 std::vector<std::string> hidden_values() {
   std::vector<std::string> hidden;
   for (char** each = environ; *each != nullptr; ++each) {
@@ -39,7 +39,7 @@ std::string last_words(const RunRecord& record) {
   return "";
 }
 
-// Why there is no window.
+// Says why there is no window.
 Note why_not(const RunRecord& record, const RunReport& report) {
   std::string said = last_words(record);
   if (said == "own_profiler") return {"explain_own_profiler", {}};

@@ -15,7 +15,7 @@ using nb::literals::operator""_a;
 
 namespace {
 
-// The devices a name fits; `not_found` with near names where it fits none.
+// The devices that match a name. Fails with `not_found` and similar names if none does.
 std::string devices_json(const std::string& name, const std::string& catalog_path) {
   Catalog catalog = value_or_raise(catalog_of(catalog_path));
   std::vector<Device> devices = name.empty() ? catalog.devices() : match_devices(catalog, name);
@@ -23,7 +23,7 @@ std::string devices_json(const std::string& name, const std::string& catalog_pat
   return to_json(report_devices(devices), Voice::python);
 }
 
-// Drivers may take seconds to answer: other Python threads run meanwhile.
+// Drivers may take seconds to answer. Other Python threads run meanwhile.
 std::pair<std::string, std::vector<std::string>> machine_json(const std::string& catalog_path) {
   Catalog catalog = value_or_raise(catalog_of(catalog_path));
   Diagnostics diagnostics;
@@ -85,14 +85,14 @@ nb::dict utilization(const nb::int_& model_flop, double seconds, const PeakAsked
   return utilization_dict(value_or_raise(utilization_of(input)), found.peak);
 }
 
-// This machine's processor, with the clock that was measured for it where one was.
+// This machine's processor, with its measured clock if there is one.
 std::optional<Device> processor() {
   FoundDevice found = detect_cpu();
   std::optional<Ceiling> ceiling = stored_ceiling(found);
   return ceiling && found.device ? with_measured_peak(*found.device, *ceiling) : found.device;
 }
 
-// The peaks that what a process counts is held against: found once, asked often.
+// The peaks that the counts of a process are compared with. They are looked up once and used often.
 struct Peaks {
   std::optional<Device> device;
   PeakQuestion question;
@@ -105,7 +105,7 @@ struct Peaks {
   }
 };
 
-// Type, whether in convolutions, model and hardware FLOPs.
+// Data type, whether in convolutions, model FLOPs and hardware FLOPs.
 using CountedWork = std::vector<std::tuple<std::string, bool, nb::int_, nb::int_>>;
 
 nb::object utilization_of_counted(const Peaks& peaks, const CountedWork& counted, double seconds) {

@@ -1,4 +1,4 @@
-// What a model needs: mfu._core.Spec and the questions asked of it. Answers leave as the JSON of
+// What a model needs: mfu._core.Spec and the questions to it. Answers leave as the JSON of
 // docs/formats/, which the package parses, so that Python and `--json` never differ.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -30,7 +30,7 @@ ModelSpec parse_spec(const std::string& json, const std::string& name, std::stri
   return value_or_raise(parse_model(json, name, {std::move(architecture), std::move(overrides)}));
 }
 
-// What the step is, as keyword arguments; None where not given.
+// The step, as keyword arguments. None if not given.
 struct Step {
   std::string phase = "train", recompute = "none", mla = "auto";
   std::uint64_t batch = 1, context = 0, encoder_sequence = 0, images = 0;
@@ -88,7 +88,7 @@ Result<std::optional<std::chrono::nanoseconds>> duration_of(const Timing& timing
     return std::optional<std::chrono::nanoseconds>();
   double seconds = timing.step_seconds ? *timing.step_seconds
                                        : static_cast<double>(tokens) / *timing.tokens_per_second;
-  // Below a nanosecond or beyond a century is no step of any model.
+  // No step of any model takes less than a nanosecond or more than a century.
   if (!(seconds >= 1e-9 && seconds < 3e9)) {
     return fail(ErrorCode::invalid_argument, "a step of " + std::to_string(seconds) +
                                                  " seconds makes no sense; check the rate or time");
@@ -127,7 +127,7 @@ std::string need_json(const ModelSpec& model, const Step& step, const std::strin
   return to_json(report, Voice::python);
 }
 
-// The class of a config: at a path, or given as JSON with a name.
+// The config to ask the class about: a path, or JSON with a name.
 ConfigText config_text(const std::string& path, std::string json, const std::string& name) {
   if (!path.empty()) return value_or_raise(read_config_text(path));
   return {name, name, std::move(json)};

@@ -1,5 +1,5 @@
-// The monitor of a training loop, and the tokens of generation. log_step is a vectorcall function
-// of its own: keyword arguments are read in place, no object is made.
+// The monitor of a training loop, and the tokens of generation. log_step is a vectorcall function:
+// it reads keyword arguments in place and makes no object.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -19,8 +19,8 @@ using nb::literals::operator""_a;
 
 namespace {
 
-// Reports for Python's own sinks, as lines of JSON. Filled by the monitor's thread, which never
-// sees the interpreter; the oldest are lost, and counted, where nobody takes them.
+// Reports for sinks written in Python, as lines of JSON. The monitor's thread fills it and never
+// touches the interpreter. If nobody takes them, the oldest are lost and counted.
 class HeldReports : public Sink {
  public:
   explicit HeldReports(std::shared_ptr<Outbox> outbox) : outbox_(std::move(outbox)) {}
@@ -141,7 +141,7 @@ void bind_answers(nb::class_<LoopMonitor>& monitor) {
       .def(
           "flush",
           [](LoopMonitor& self, double seconds) {
-            double bounded = std::min(seconds, 1e6);  // infinity is no count of milliseconds
+            double bounded = std::min(seconds, 1e6);  // infinity is not a number of milliseconds
             return self.monitor->flush(
                 std::chrono::milliseconds(static_cast<std::int64_t>(bounded * 1e3)));
           },
@@ -215,7 +215,7 @@ void bind_monitor(nb::module_& module) {
             Opened given{std::move(options_given)};
             MonitorOptions options = options_of(given, made);
             auto opened = [&options] {
-              nb::gil_scoped_release free;  // reads files, asks drivers
+              nb::gil_scoped_release free;  // this reads files and asks drivers
               return Monitor::open(std::move(options));
             }();
             made.monitor = value_or_raise(std::move(opened));

@@ -1,4 +1,4 @@
-// Traces explained: the answer leaves as the JSON of `mfu explain --json`, or as its page.
+// Explains traces. The answer leaves as the JSON of `mfu explain --json`, or as its page.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -54,7 +54,7 @@ Result<AttributionOptions> options_of(const Question& question, const Catalog& c
 }
 
 struct Told {
-  std::string json, page;  // the page where it was asked for
+  std::string json, page;  // the page only if it was asked for
 };
 
 Result<Told> answer(const Question& question, const std::atomic<bool>& cancel) {
@@ -68,8 +68,8 @@ Result<Told> answer(const Question& question, const std::atomic<bool>& cancel) {
               question.page ? to_html(report, Voice::python) : std::string()};
 }
 
-// On another thread, so that Ctrl-C ends it at once: signals reach Python only between its own
-// instructions.
+// Runs on another thread, so that Ctrl-C ends it at once: Python handles signals only between its
+// own instructions.
 Told explain(const Question& question) {
   std::atomic<bool> cancel = false;
   auto waiting = std::async(std::launch::async, [&] { return answer(question, cancel); });

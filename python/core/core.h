@@ -15,7 +15,7 @@
 
 namespace mfu::python {
 
-// Sets the exception that mfu._errors has for that code, and throws.
+// Raises the exception that mfu._errors has for that code.
 [[noreturn]] void raise(const Error& error);
 
 template <typename T>
@@ -24,19 +24,19 @@ T value_or_raise(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(result).value();
 }
 
-// What the library says, with options as Python's users type them.
+// Sentences of the library, with options named as in Python.
 std::vector<std::string> in_python(std::vector<std::string> texts);
 
 // `what` names the argument in the message of an OverflowError.
 FlopCount count_of(const nanobind::int_& number, const char* what);
 nanobind::object integer_of(FlopCount count);
 
-// The peak an MFU is a fraction of: a rate given, or a device's by name and type.
+// The peak that MFU is a fraction of: a given rate, or that of a device by name and type.
 struct PeakAsked {
   std::optional<std::string> device;
   std::string precision = "bf16";
-  std::optional<double> flop_per_s;  // of one device; wins over the device's
-  std::string catalog;               // file of a user's own devices; empty: none
+  std::optional<double> flop_per_s;  // of one device; wins over the device's own
+  std::string catalog;               // file with a user's own devices; empty: none
 };
 struct Against {
   Device device;    // without one, only its name

@@ -1,5 +1,5 @@
-// log_step from Python without an allocation: METH_FASTCALL arguments, names found by identity (the
-// compiler interns them), numbers read in place. Only the limited API is used.
+// log_step from Python without any allocation: METH_FASTCALL arguments, names compared by identity
+// (the compiler interns them), numbers read in place. It uses only the limited API.
 #include <array>
 #include <utility>
 
@@ -38,8 +38,8 @@ enum Argument : std::uint8_t {
   a_step_seconds,
   kArguments
 };
-// The one table of log_step's arguments: mfu/_monitor.py asks for it, and a test holds the
-// signature that people read against it. The first kPositional may be given by position.
+// The only table of log_step's arguments. mfu/_monitor.py asks for it, and a test compares it with
+// the signature that people read. The first kPositional may be given by position.
 struct ArgumentRow {
   Argument at;
   const char* name;
@@ -63,7 +63,7 @@ constexpr std::array<ArgumentRow, kArguments> kTable = {{
     {a_images, "images", "count"},
     {a_counted_flop, "counted_flop", "flop"},
     {a_lengths, "lengths", "mask"},
-    {a_step_seconds, "step_seconds", "duration_s"},  // what 0.1.0 called it
+    {a_step_seconds, "step_seconds", "duration_s"},  // its name in 0.1.0
 }};
 constexpr bool is_in_order() {
   for (std::size_t i = 0; i < kArguments; ++i) {
@@ -94,7 +94,7 @@ const std::array<PyObject*, kArguments>& interned_names() {
 
 using Given = std::array<PyObject*, kArguments>;  // nullptr: not given, or None
 
-// Which argument that is; kArguments where it is none. Mostly it is `next` or soon behind it.
+// The index of that argument; kArguments if there is none. Usually it is `next` or soon after it.
 std::size_t argument_of(PyObject* name, std::size_t next) {
   const auto& names = interned_names();
   for (std::size_t at = next; at < kArguments; ++at) {
@@ -108,7 +108,7 @@ std::size_t argument_of(PyObject* name, std::size_t next) {
   return at;
 }
 
-// False: an argument nobody knows, or one given twice.
+// False if an argument is unknown or given twice.
 bool gather(Given& given, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
   if (count > kPositional) return false;
   auto known = [](PyObject* value) { return value == Py_None ? nullptr : value; };
@@ -171,7 +171,7 @@ bool shape_given(const Given& given, StepShape& shape) {
   return true;
 }
 
-// Into `info`; false where the slow way is needed.
+// Fills `info`. False if the slow way is needed.
 bool plain(const Given& given, const StepShape& usual, StepInfo& info) {
   if (given[a_step] == nullptr || given[a_attention_mask] != nullptr ||
       given[a_lengths] != nullptr) {
@@ -194,9 +194,9 @@ bool plain(const Given& given, const StepShape& usual, StepInfo& info) {
   return true;
 }
 
-// What a method of the mfu.Monitor gives back; None where that is gone, or in a forked child, which
-// may wait for ever for what a thread of its parent had taken. Null: it raised something that is
-// the program's, Ctrl-C or what a signal handler raises.
+// Calls a method of the mfu.Monitor. Returns None if the monitor is gone, or in a forked child,
+// which could wait forever for a lock that a thread of its parent held. Null: it raised something
+// that belongs to the program, such as Ctrl-C or an exception of a signal handler.
 PyObject* ask_owner(const Bound& bound, const char* method, const nb::tuple& positional,
                     PyObject* named) {
   if (bound.monitor->process != ::getpid()) return none();
@@ -226,7 +226,8 @@ bool call_notice(const Bound& bound, std::uint64_t step) {
   return done != nullptr;
 }
 
-// Of arguments that mfu.Monitor has made plain: a step, and by name what a device still has.
+// Arguments that mfu.Monitor has made plain: a step and, by name, the numbers that a device still
+// has.
 struct Odd {
   StepInfo info;
   nb::dict late;
@@ -244,11 +245,11 @@ Odd odd_step(const nb::dict& arguments, const StepShape& usual) {
   }
   PyObject* flop = std::exchange(given[a_counted_flop], nullptr);
   PyObject* nought = PyLong_FromLong(0);
-  if (given[a_step] == nullptr) given[a_step] = nought;  // of numbers that arrived later
+  if (given[a_step] == nullptr) given[a_step] = nought;  // for numbers that arrived later
   plain(given, {}, odd.info);
   Py_DECREF(nought);
   if (flop != nullptr) odd.info.counted_flop = count_of(nb::borrow<nb::int_>(flop), "counted_flop");
-  // The sums of a mask win over what is said of its rows.
+  // The sums of a mask win over what was given for its rows.
   PyObject* sums = PyDict_GetItemString(arguments.ptr(), "sums");
   StepShape& shape = odd.info.shape;
   std::uint64_t batch = 0;
@@ -273,9 +274,9 @@ Odd odd_step(const nb::dict& arguments, const StepShape& usual) {
   return odd;
 }
 
-// Numbers of a device that have arrived, to their steps: asked by the thread that logs, since a
-// question from any other breaks the capture of a CUDA graph. The first that is not there ends it:
-// reports keep their order. False: see ask_owner().
+// Adds numbers that have arrived from a device to their steps. The thread that logs asks for them,
+// because a question from another thread breaks the capture of a CUDA graph. It stops at the first
+// one that has not arrived, so that reports keep their order. False: see ask_owner().
 bool take_arrived(const Bound& bound) {
   LoopMonitor& monitor = *bound.monitor;
   if (monitor.asking || monitor.process != ::getpid()) return true;
@@ -306,7 +307,7 @@ bool await(const Bound& bound, const Odd& odd) {
   return said.is_valid();
 }
 
-// Something is no plain number.
+// Called if something is not a plain number.
 bool log_slowly(const Bound& bound, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
   nb::object made = nb::steal(ask_owner(bound, "_made_plain", values, count, keywords));
   if (!made.is_valid()) return false;

@@ -1,4 +1,4 @@
-// A mask's rows, summed where they lie in host memory.
+// Sums the rows of a mask in host memory.
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 
@@ -11,7 +11,7 @@ using nb::literals::operator""_a;
 
 namespace {
 
-// Rows of a mask: how many hold a token, how many tokens they hold, the sum of the squares.
+// How many rows hold a token, how many tokens they hold, and the sum of the squares.
 template <typename T>
 std::vector<std::uint64_t> sums_of(const nb::ndarray<nb::ro, nb::device::cpu>& mask) {
   const T* data = static_cast<const T*>(mask.data());

@@ -1,4 +1,4 @@
-// The monitor's settings as Python has them, handed over as they are: no text is made of them.
+// Takes the monitor's settings as Python values. They are not converted to text.
 #include "monitor.h"
 
 namespace mfu::python {
@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* kKeywords = "the keywords of mfu.Monitor";
 
-// Undecodable bytes of file names as they were; half a pair of surrogates, which no text can hold,
-// replaced.
+// Keeps bytes of file names that cannot be decoded. Half of a surrogate pair, which no text can
+// hold, is replaced.
 std::string utf8(const nb::object& text) {
   for (const char* errors : {"surrogateescape", "replace"}) {
     nb::object bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", errors));
@@ -70,7 +70,7 @@ class SourceMaker {
   std::vector<std::string>& problems_;
 };
 
-// Settings in a dict may stand below a section, as in a file; other sections are somebody else's.
+// Settings in a dict may be below a section, as in a file. Other sections belong to somebody else.
 void add_sections(SourceMaker& maker, const nb::object& settings) {
   bool any = false;
   for (const char* root : {"monitoring", "monitor"}) {
@@ -107,7 +107,7 @@ void add_config(ConfigSource& source, nb::handle config, std::vector<std::string
   }
 }
 
-// What Python raises here is a problem like another, but for what is the program's.
+// An exception here becomes a problem like any other, unless it belongs to the program.
 template <typename Add>
 void guarded(const std::string& name, std::vector<std::string>& problems, const Add& add) {
   try {

@@ -8,9 +8,8 @@ namespace mfu {
 
 namespace {
 
-// What the attention terms are known to be executed as, relative to the estimate (forward 4,
-// backward 8 per pair and dimension): as estimated; or fused, whose backward computes the scores
-// again (10).
+// How attention may be executed, relative to the estimate (forward 4, backward 8 per pair and
+// dimension): as estimated, or fused, where the backward computes the scores again (10).
 constexpr std::array<double, 2> kAttentionFactors = {1.0, 14.0 / 12.0};
 
 double basis(const FlopTerms& terms, bool square) {
@@ -23,9 +22,9 @@ double distance_to_known(double factor) {
   return best;
 }
 
-// The counter told attention apart: each term has its own equation. Which pairs ran, attended ones
-// or the whole square, is what keeps the factor the same over all readings, else what makes it one
-// of the known factors.
+// The counter measured attention separately, so each term has its own equation. Either the attended
+// pairs ran or the whole square. The right choice keeps the factor the same over all readings; if
+// both do, it gives one of the known factors.
 Calibration from_split(std::span<const CalibrationPoint> points) {
   const CalibrationPoint& newest = points.back();
   Calibration found{.apart = true};
@@ -47,8 +46,8 @@ Calibration from_split(std::span<const CalibrationPoint> points) {
   return found;
 }
 
-// Least squares of measured = x·linear + y·attention over all points, each weighted by 1/measured;
-// none where the points do not tell the two terms apart.
+// Least squares of measured = x·linear + y·attention over all points, each weighted by 1/measured.
+// Empty if the points do not separate the two terms.
 struct Fit {
   double linear = 0, quadratic = 0, residual = 0;
 };
@@ -72,7 +71,7 @@ std::optional<Fit> fit(std::span<const CalibrationPoint> points, bool square) {
 
 std::optional<Calibration> from_many(std::span<const CalibrationPoint> points) {
   std::optional<Calibration> best;
-  double residual = 1e-3;  // worse: the points do not lie on these two terms
+  double residual = 1e-3;  // if it is worse, these two terms do not explain the points
   for (bool square : {false, true}) {
     std::optional<Fit> found = fit(points, square);
     if (!found || found->residual >= residual) continue;
@@ -84,7 +83,7 @@ std::optional<Calibration> from_many(std::span<const CalibrationPoint> points) {
 }
 
 // One number for two unknowns. The estimate's linear terms are exact matrix multiplies, so the
-// known ways to run attention are tried: the one that leaves a linear factor of 1 explains the
+// known ways to run attention are tried. The one that leaves a linear factor of 1 explains the
 // reading. Otherwise one factor stands for both until a step of another shape is measured.
 Calibration from_one(const CalibrationPoint& point) {
   Calibration found;
@@ -128,8 +127,8 @@ double calibrated_flop(const Calibration& calibration, const FlopTerms& terms) {
 }
 
 bool leaves(const Calibration& calibration, const FlopTerms& terms) {
-  // With both terms known any mixture is covered; far outside, what is neither (windows, routing)
-  // is worth another look. One factor only fits the mixture it was measured on.
+  // If both terms are known, any mixture is covered; only far outside (windows, routing) another
+  // measurement is useful. A single factor is only valid for the mixture that it was measured on.
   double slack = calibration.apart ? 8 : 1.02;
   double share = terms.attention_share();
   return share > calibration.most_share * slack || share * slack < calibration.least_share;

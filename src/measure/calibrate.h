@@ -1,5 +1,5 @@
-// Calibration as arithmetic on plain numbers: what was measured, beside what was estimated for the
-// same steps, gives the factor of each term.
+// Calibration as arithmetic on plain numbers. The measured and the estimated FLOPs of the same
+// steps give the factor of each term.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace mfu {
 
-// A step's FLOPs as estimated, by how they grow: with the tokens, and with the pairs of tokens that
+// The estimated FLOPs of a step, by how they grow: with the tokens, with the pairs of tokens that
 // attend, or with all pairs.
 struct FlopTerms {
   double linear = 0, attended = 0, square = 0;
@@ -25,12 +25,12 @@ struct CalibrationPoint {
   std::optional<double> measured_attention{};
 };
 
-// From at least one point, oldest first. The newest decides where they disagree.
+// Takes at least one point, oldest first. The newest decides if they disagree.
 Calibration calibrate(std::span<const CalibrationPoint> points);
 
 double calibrated_flop(const Calibration& calibration, const FlopTerms& terms);
 
-// Whether a step of such terms is outside what the calibration's readings cover.
+// Whether a step with these terms is outside what the calibration covers.
 bool leaves(const Calibration& calibration, const FlopTerms& terms);
 
 }  // namespace mfu

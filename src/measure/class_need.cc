@@ -1,5 +1,5 @@
-// Asks the library that defines a model: its class, built without weights, says which operators it
-// runs; what each costs is in ops/.
+// Asks the library that defines a model. Its class is built without weights and tells which
+// operators it runs. ops/ knows what each costs.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::chrono::minutes kPatience{10};
 constexpr std::uint64_t kMostAnswerBytes = 8u << 20;
-constexpr std::size_t kMostAnswers = 2000;  // kept at once
+constexpr std::size_t kMostAnswers = 2000;  // kept on disk at most
 
 std::string hexadecimal(std::string_view bytes) {
   std::string text;
@@ -38,7 +38,7 @@ std::string hexadecimal(std::string_view bytes) {
   return text;
 }
 
-// Where a name on PATH leads: the same word means another library in another environment.
+// Where a name on PATH leads. The same name means another library in another environment.
 std::string found_on_path(const std::string& name) {
   if (name.find('/') != std::string::npos) return name;
   const char* path = std::getenv("PATH");
@@ -80,7 +80,7 @@ std::string request_of(const ConfigOptions& config, const Workload& work,
   return json.text();
 }
 
-// The files that the answer rests on are as they were.
+// Whether the files that the answer was made from are unchanged.
 bool still_true(const Json& answer) {
   const Json* stamps = answer.find("stamps");
   if (stamps == nullptr || stamps->elements().empty()) return false;
@@ -95,7 +95,7 @@ bool still_true(const Json& answer) {
   return true;
 }
 
-// Where answers are kept: a folder that nobody else can write to; none where there is no such.
+// The folder for answers. Nobody else may write to it. Empty if there is none.
 std::optional<std::string> kept_folder() {
   std::string folder = cache_directory() + "/classes";
   if (!make_folder_of(folder).has_value() || !make_own_folder(folder).has_value()) return {};
@@ -113,8 +113,8 @@ std::optional<Json> kept_answer(const std::string& path) {
   return *answer;
 }
 
-// Keeps an answer. Where it cannot be kept, it is asked again. The oldest half goes when there are
-// too many.
+// Keeps an answer. If that fails, it is asked for again next time. If there are too many, the older
+// half is deleted.
 void keep(const std::string& folder, const std::string& path, std::string_view answer) {
   namespace fs = std::filesystem;
   std::error_code none;
@@ -130,7 +130,7 @@ void keep(const std::string& folder, const std::string& path, std::string_view a
   fs::permissions(path, fs::perms::owner_read | fs::perms::owner_write, none);
 }
 
-// What a config says reaches the script as base64: nothing of it is ever read as code.
+// The config reaches the script as base64, so nothing of it is ever read as code.
 std::string script_for(std::string_view config, std::string_view request) {
   std::string script;
   for (std::string_view part :

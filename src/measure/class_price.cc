@@ -19,11 +19,11 @@ struct Count {
 struct Priced {
   ClassNeed& found;
   std::map<std::string, std::uint64_t> uncounted;  // calls by operator
-  std::map<std::string, Count> differing;          // by what torch's counter takes otherwise
+  std::map<std::string, Count> differing;          // by what torch's counter counts differently
 };
 
-// Nothing is recomputed: what a fused backward repeats of its scores is left out, as everywhere in
-// `mfu flops`.
+// Nothing is recomputed here: the scores that a fused backward computes again are left out, as
+// everywhere in `mfu flops`.
 void add_cost(Priced& priced, Part part, const Count& each, std::uint64_t calls) {
   FlopNeed& need = priced.found.need;
   need.model_flop += each.exact * calls;
@@ -60,19 +60,19 @@ void add_attention(Priced& priced, const Json& row, std::uint64_t calls, bool ba
   add_difference(priced, "pairs that an attention mask leaves out", count, calls);
 }
 
-// A product of two activations inside an attention is its scores or its values.
+// A product of two activations inside an attention makes its scores or its values.
 bool is_batched(std::string_view name) {
   return name == "aten::bmm" || name == "aten::baddbmm";
 }
 
-// What torch.utils.flop_counter has a formula for, of operators that run on the meta device; and
-// grouped products, since its convention takes experts as batched ones.
+// Operators on the meta device that torch.utils.flop_counter has a formula for; and grouped
+// products, because that convention treats experts as batched products.
 constexpr std::array kCounted{"aten::mm",           "aten::addmm",       "aten::bmm",
                               "aten::baddbmm",      "aten::_scaled_mm",  "aten::convolution",
                               "aten::_convolution", "aten::_grouped_mm", "aten::_scaled_grouped_mm",
                               "aten::grouped_mm"};
 
-// Arguments of aten::convolution_backward.
+// Positions of arguments of aten::convolution_backward.
 constexpr std::size_t kGroups = 9, kAskedFor = 10;
 
 FlopCount by_counter(std::string_view name, const Json& arguments, FlopCount exact) {
@@ -80,7 +80,7 @@ FlopCount by_counter(std::string_view name, const Json& arguments, FlopCount exa
   if (name != "aten::convolution_backward") return {};
   const auto& values = arguments.elements();
   if (values.size() <= kAskedFor) return exact;
-  // It leaves the groups out of the weight's gradient.
+  // torch's counter leaves the groups out of the weight's gradient.
   std::vector<std::int64_t> asked = integers_of(values[kAskedFor].find("list"));
   if (asked.size() < 2 || asked[1] == 0) return exact;
   FlopCount one = asked[0] != 0 ? FlopCount(exact.low() / 2) : exact;

@@ -1,4 +1,4 @@
-// What the operators that a class ran cost, by the table of ops/: exactly, and as torch's
+// Computes what the operators that a class ran cost, by the table of ops/: exactly, and as torch's
 // FlopCounterMode would count them.
 #pragma once
 

@@ -10,10 +10,11 @@ namespace mfu {
 
 namespace {
 
-// Readings kept: enough to tell two terms apart, few enough to follow a model that changes.
+// How many readings are kept: enough to separate two terms, and few enough to follow a model that
+// changes.
 constexpr std::size_t kMostPoints = 16;
 
-// The model as eager code runs it: every pair of a sequence, whatever the mask lets through.
+// The model as eager code runs it: every pair of a sequence, whatever the mask allows.
 ModelSpec with_whole_squares(ModelSpec model) {
   for (Stage& stage : model.stages) {
     for (LayerKind& kind : stage.kinds) {
@@ -72,7 +73,7 @@ struct FlopMeter::State {
     return MFU_TRY(need(*options.model, shape)).model_flop;
   }
 
-  // What the counted operators ran over: padding included.
+  // The shape that the counted operators ran over, including padding.
   static StepShape executed(const StepShape& shape) {
     if (shape.padded_length == 0) return shape;
     StepShape whole = StepShape::of(shape.sequences, shape.padded_length);
@@ -151,8 +152,8 @@ void FlopMeter::take_reading(const FlopReading& reading) {
   if (state.points.size() > kMostPoints) state.points.pop_front();
   std::vector<CalibrationPoint> points(state.points.begin(), state.points.end());
   Calibration found = calibrate(points);
-  // Old readings that the newest contradicts are of another model: a layer was frozen, attention
-  // runs otherwise now.
+  // Old readings that the newest one contradicts belong to another model: a layer was frozen, or
+  // attention runs differently now.
   if (std::abs(calibrated_flop(found, point.terms) / point.measured - 1) > 1e-3) {
     state.points = {point};
     found = calibrate(std::span(&point, 1));

@@ -1,4 +1,4 @@
-// For tests only: the small model whose steps they count.
+// For the tests: the small model whose steps they count.
 #pragma once
 
 #include "mfu/model.h"

@@ -1,11 +1,11 @@
-// Tile quantisation: a matrix multiply runs in whole tiles of its output, so tensor pipes execute
-// more than the model needs where a side is no multiple of the tile. Counters see what was
-// executed; this is the share of it that was needed.
+// Tile quantisation. A matrix multiply runs in whole tiles of its output. If a side is no multiple
+// of the tile, tensor pipes execute more than the model needs. Counters see what was executed; this
+// is the share that was needed.
 //
 //   one multiply, M×N output over K:  MNK / (⌈M/t⌉t · ⌈N/t⌉t · ⌈K/d⌉d)
 //
-// taken over the three multiplies of every weight (forward M×out over in, the input's gradient M×in
-// over out, the weight's in×out over M), by their FLOPs.
+// The share is taken over the three multiplies of every weight (forward M×out over in, input
+// gradient M×in over out, weight gradient in×out over M), weighted by their FLOPs.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@
 namespace mfu {
 
 struct Tile {
-  std::uint64_t side = 128;  // of the output; what cuBLAS runs large multiplies with
-  std::uint64_t depth = 16;  // along K, of one instruction on 16-bit types
+  std::uint64_t side = 128;  // side of an output tile; cuBLAS uses it for large multiplies
+  std::uint64_t depth = 16;  // along K, for one instruction on 16-bit types
 };
 
-// Above 0, at most 1. `tokens`: rows of a step; 0: so many that they do not matter.
+// Above 0 and at most 1. `tokens` is the rows of a step; 0: so many that they do not matter.
 double tile_share(const ModelSpec& model, std::uint64_t tokens, const Tile& tile = {});
 
 }  // namespace mfu

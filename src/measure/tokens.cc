@@ -63,8 +63,8 @@ TokenPeriod TokenTracker::take() {
 
 namespace {
 
-// Decode steps of one token a sequence. FLOPs are linear in the context while no window is full, so
-// the mean context gives the sum; between two whole contexts it is interpolated.
+// Decode steps of one token per sequence. FLOPs are linear in the context until a window is full,
+// so the mean context gives the sum. Between two whole contexts the value is interpolated.
 template <typename Measure>
 Result<double> over_contexts(const TokenPeriod& period, std::uint64_t batch,
                              const Measure& measure) {
