@@ -1,7 +1,7 @@
-// Forward, backward and recomputation. What PyTorch records: an operator that runs with gradients
-// on gets autograd's sequence number; a backward one gets the number of its forward, and a forward
-// thread id above 0. Inside a backward gradients are off, so an operator there that has a number of
-// its own is a forward run again: checkpointing (docs/formats/kineto.md).
+// Forward, backward and recomputation. An operator that runs with gradients on gets autograd's
+// sequence number. A backward operator gets the number of its forward operator, and a forward
+// thread id above 0. Inside a backward gradients are off, so an operator there with its own number
+// is a forward that runs again: checkpointing (docs/formats/kineto.md).
 #include <algorithm>
 #include <tuple>
 
@@ -20,8 +20,8 @@ bool operator<(const Numbered& a, const Numbered& b) {
   return std::tie(a.sequence, a.start_ns, a.row) < std::tie(b.sequence, b.start_ns, b.row);
 }
 
-// Of several forward operators with one number the innermost made the node: the one that started
-// last.
+// If several forward operators have one number, the innermost made the node. It is the one that
+// started last.
 void link_by_sequence(HostEvents& host) {
   Column<Numbered> forwards = host.start_ns.sibling_of<Numbered>();
   for (std::uint32_t row = 0; row < host.size(); ++row) {
@@ -56,11 +56,11 @@ std::uint32_t operator_at(const Trace& trace, std::uint32_t thread, std::int64_t
   return kNone;
 }
 
-// Where numbers are missing the arrows serve.
+// If numbers are missing, the arrows are used.
 void link_by_flows(Trace& trace, Column<FlowEnd>& flows) {
   HostEvents& host = trace.host;
   auto by_id = [](const FlowEnd& a, const FlowEnd& b) {
-    return std::tie(a.id, b.start) < std::tie(b.id, a.start);  // the tail before the head
+    return std::tie(a.id, b.start) < std::tie(b.id, a.start);  // the tail comes before the head
   };
   std::sort(flows.data(), flows.data() + flows.size(), by_id);
   for (std::size_t i = 0; i + 1 < flows.size(); ++i) {
@@ -73,7 +73,8 @@ void link_by_flows(Trace& trace, Column<FlowEnd>& flows) {
   }
 }
 
-// Of each row what it ran in, Python frames left out: hooks run between a node and its operators.
+// For each row, the operator that it ran in. Python frames are left out, because hooks run between
+// a node and its operators.
 Column<std::uint32_t> operators_around(const HostEvents& host) {
   Column<std::uint32_t> around = host.start_ns.sibling_of<std::uint32_t>();
   around.resize_uninitialized(host.size());
@@ -85,15 +86,14 @@ Column<std::uint32_t> operators_around(const HostEvents& host) {
   return around;
 }
 
-// A candidate for recomputation: numbered, not itself a backward, run inside one.
+// A candidate for recomputation has a number, is no backward itself, and ran inside one.
 bool runs_again(const HostEvents& host, std::uint32_t row, std::uint32_t parent) {
   return parent != kNone && host.backward[parent] != 0 && host.backward[row] == 0 &&
          host.kind[row] == HostKind::op && host.sequence[row] != kNoId;
 }
 
-// A backward of which a gradient will be taken (create_graph=True) runs with gradients on too. Then
-// nearly every node that does anything has numbered operators; under checkpointing one node of
-// many.
+// A backward that will be differentiated (create_graph=True) also runs with gradients on. Then
+// nearly every node has numbered operators. Under checkpointing only one node of many has.
 bool is_double_backward(const Trace& trace, const Column<std::uint32_t>& last_again) {
   const HostEvents& host = trace.host;
   std::uint64_t working = 0, numbered = 0;
@@ -118,8 +118,8 @@ void link_backward(Trace& trace, Unlinked& unlinked) {
   link_by_flows(trace, unlinked.backward_flows);
   unlinked.backward_flows.clear();
 
-  // Rows come after what encloses them, so one pass hands everything down. What lies between two
-  // operators that ran again under one node belongs to the same run.
+  // A row comes after the rows that enclose it, so one pass hands everything down. What lies
+  // between two operators that ran again under one node belongs to the same run.
   Column<std::uint32_t> first_again = host.start_ns.sibling_of<std::uint32_t>();
   Column<std::uint32_t> last_again = host.start_ns.sibling_of<std::uint32_t>();
   Column<std::uint32_t> around = operators_around(host);

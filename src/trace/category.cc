@@ -11,7 +11,7 @@ namespace mfu {
 namespace {
 
 using Named = std::pair<std::string_view, Category>;
-// Commonest first. "Kernel", "Operator" … are Kineto's of 2021.
+// The most frequent come first. "Kernel", "Operator", … are names of Kineto in 2021.
 constexpr std::array<Named, 34> kCategories = {{
     {"python_function", Category::python},
     {"cpu_op", Category::op},
@@ -53,7 +53,8 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-// "void a::f<int>(…)" is "f": namespaces, result, template arguments and parameters left out.
+// "void a::f<int>(…)" becomes "f": namespaces, result, template arguments and parameters are
+// removed.
 std::string_view function_of(std::string_view kernel) {
   constexpr std::string_view kUnnamed = "(anonymous namespace)::";
   if (auto at = kernel.find(kUnnamed); at != std::string_view::npos) {
@@ -100,9 +101,9 @@ LaunchKind launch_kind(std::string_view name) {
 }
 
 bool is_communication_kernel(std::string_view name) {
-  // NCCL and kin; RCCL's MSCCL; NVSHMEM and kin, and the kernels of its host calls
-  // (barrier_on_stream_kernel_threadgroup<…>); vLLM's and AITER's all-reduce; the all-to-all of
-  // experts in TensorRT-LLM, MORI, DLSlime; what DeepEP's kernels are called in any namespace.
+  // NCCL and similar libraries; MSCCL of RCCL; NVSHMEM and the kernels of its host calls
+  // (barrier_on_stream_kernel_threadgroup<…>); all-reduce of vLLM and AITER; all-to-all of experts
+  // in TensorRT-LLM, MORI and DLSlime; kernels of DeepEP in any namespace.
   static constexpr std::array<std::string_view, 20> kParts = {"nccl",
                                                               "rccl",
                                                               "hccl",

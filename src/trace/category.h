@@ -1,5 +1,5 @@
-// What kind of thing an event is, from its category: names of Kineto from 2021 to today, CUDA, HIP,
-// XPU, MTIA and other back ends.
+// Finds what kind of event it is from its category: names of Kineto from 2021 until today, CUDA,
+// HIP, XPU, MTIA and other back ends.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace mfu {
 
 enum class Category : std::uint8_t {
-  other,  // overhead, counters, instants: nothing to account for
+  other,  // overhead, counters, instants: they take no time
   kernel,
   copy,
   set,
@@ -23,18 +23,19 @@ enum class Category : std::uint8_t {
 };
 Category parse_category(std::string_view category);
 
-// Traces of 2021 write annotations as operators; these are known by their names.
+// Traces of 2021 write annotations as operators. They are recognised by their names.
 bool is_annotation(std::string_view name);
 
-// By what the call does to the device: names of the CUDA, HIP and Level Zero runtimes and drivers.
+// What the call does on the device, by the names of the CUDA, HIP and Level Zero runtimes and
+// drivers.
 LaunchKind launch_kind(std::string_view name);
 
 // Whether a kernel moves data between devices: NCCL, RCCL and HCCL kernels, NVSHMEM, DeepEP's
 // dispatch and combine, vLLM's one-shot and two-shot all-reduce (cross_device_reduce).
 bool is_communication_kernel(std::string_view name);
 
-// All-reduces that read the other ranks' memory themselves (PyTorch's symmetric memory) or do a
-// norm besides (FlashInfer). They count as compute, as in other tools, and a note says so.
+// All-reduces that read the other ranks' memory themselves (PyTorch's symmetric memory) or also
+// compute a norm (FlashInfer). They count as compute, as in other tools, and a note says so.
 bool is_fused_all_reduce(std::string_view name);
 
 }  // namespace mfu

@@ -1,4 +1,4 @@
-// Which device events communicate, and what was recorded of it.
+// Finds which device events communicate, and what was recorded about it.
 #include <numeric>
 
 #include "trace/link.h"
@@ -9,8 +9,8 @@ namespace {
 constexpr std::string_view kRecord = "record_param_comms";
 constexpr std::size_t kMostCollectives = 1u << 20;
 
-// "nccl:all_reduce", "gloo:all_reduce" …: the back end's own annotation; older traces have nothing
-// more.
+// The back end's own annotation, such as "nccl:all_reduce" or "gloo:all_reduce". Older traces have
+// nothing else.
 std::string_view annotated_collective(std::string_view name) {
   for (std::string_view backend : {"nccl:", "gloo:", "mpi:", "ucc:", "hccl:", "xccl:"}) {
     if (name.starts_with(backend)) return name.substr(backend.size());
@@ -34,7 +34,7 @@ std::optional<std::int64_t> elements_of(const std::vector<OperatorInput>& inputs
   return any ? std::optional(elements) : std::nullopt;
 }
 
-// Gives annotations a row of Trace::collectives where the operator around them has none.
+// Gives annotations a row of Trace::collectives if the operator around them has none.
 void describe_annotations(Trace& trace) {
   HostEvents& host = trace.host;
   for (std::uint32_t row = 0; row < host.size(); ++row) {
@@ -68,7 +68,7 @@ void link_collectives(Trace& trace) {
     if (device.kind[i] != DeviceKind::compute && device.kind[i] != DeviceKind::communication)
       continue;
     std::uint32_t op = trace.enclosing(device.host[i], HostKind::op);
-    // A kernel that the collective itself launched, by whatever name.
+    // A kernel that the collective itself launched, whatever its name is.
     bool direct = op != kNone && trace.text(host.name[op]) == kRecord;
     if (direct) device.kind[i] = DeviceKind::communication;
     if (device.kind[i] != DeviceKind::communication) continue;

@@ -14,7 +14,7 @@
 namespace mfu {
 namespace {
 
-// Below this a column lives in the heap; above it in pages of its own, which grow without a copy.
+// A smaller column is in the heap. A larger one has its own pages, which grow without a copy.
 constexpr std::size_t kHeapBytes = 64u << 10;
 constexpr std::size_t kPageBytes = 4096;
 
@@ -22,8 +22,8 @@ std::size_t round_up(std::size_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
 }
 
-// A file without a name: it goes when the process does, however that ends. /var/tmp before /tmp,
-// which is often memory.
+// A file without a name: it is gone when the process ends, however that happens. /var/tmp is
+// preferred, because /tmp is often in memory.
 int unnamed_file() {
   const char* chosen = std::getenv("TMPDIR");
   for (const char* folder : {chosen, "/var/tmp", "/tmp"}) {
@@ -39,7 +39,7 @@ int unnamed_file() {
   return -1;
 }
 
-// Disk space is reserved, not assumed: a store into a mapping of a full disk would be a SIGBUS.
+// Disk space is reserved, because a store into a mapping of a full disk would raise SIGBUS.
 void* map_file(int file, std::size_t bytes) {
   if (::posix_fallocate(file, 0, static_cast<off_t>(bytes)) != 0) return MAP_FAILED;
   return ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);

@@ -1,6 +1,6 @@
-// One column of a trace: a growing array of plain values that moves itself from memory to an
-// unlinked temporary file once the columns of a Spill together pass its budget, so that a trace of
-// any size is held in bounded memory. Read it like a std::vector or a std::span.
+// One column of a trace: a growing array of plain values. Once the columns of a Spill together
+// exceed its budget, they move from memory to an unlinked temporary file, so a trace of any size
+// needs bounded memory. Read it like a std::vector or a std::span.
 //
 //   mfu::Column<std::int64_t> start_ns;
 //   start_ns.push_back(1);
@@ -16,11 +16,11 @@
 
 namespace mfu {
 
-// What the columns of one trace share: how much memory they may take before they go to disk.
+// What the columns of one trace share: how much memory they may use before they go to disk.
 struct Spill;
 using SpillHandle = std::shared_ptr<Spill>;
 
-// Untyped storage of a column. Growing never fails for want of disk: it then stays in memory.
+// Untyped storage of a column. If there is no disk space, it grows in memory.
 class ColumnStorage {
  public:
   ColumnStorage() = default;
@@ -91,17 +91,17 @@ class Column {
     for (std::size_t i = size_; i < size; ++i) data()[i] = value;
     size_ = size;
   }
-  // The values beyond the old size are whatever was there.
+  // The new values are not initialised.
   void resize_uninitialized(std::size_t size) {
     if (size * sizeof(T) > storage_.capacity_bytes()) storage_.grow(size * sizeof(T));
     size_ = size;
   }
-  // Empties it and gives its memory back.
+  // Empties it and releases its memory.
   void clear() {
     storage_.release();
     size_ = 0;
   }
-  // An empty column under the same budget.
+  // An empty column with the same budget.
   Column sibling() const { return Column(storage_.spill()); }
   template <typename Other>
   Column<Other> sibling_of() const {

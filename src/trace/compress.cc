@@ -11,7 +11,7 @@ namespace mfu {
 
 namespace {
 
-// Each occurrence of a hidden text by stars; lines hold whole values.
+// Replaces each occurrence of a hidden text by stars. A line holds whole values.
 void hide_in(std::string& line, const std::vector<std::string>& hidden) {
   for (const std::string& each : hidden) {
     for (std::size_t at = line.find(each); at != std::string::npos; at = line.find(each, at + 8)) {

@@ -13,7 +13,8 @@ constexpr std::string_view kGzipMagic = "\x1f\x8b";
 constexpr std::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
 constexpr std::size_t kMostBytes = 1u << 30;  // the libraries count in 32 bits
 
-// ISA-L: about twice zlib. Members follow one another (what `cat a.gz b.gz` and pigz make).
+// ISA-L is about twice as fast as zlib. Members may follow one another, as `cat a.gz b.gz` and pigz
+// make them.
 class GzipDecoder : public StreamDecoder {
  public:
   GzipDecoder() : state_(std::make_unique<inflate_state>()) { start_member(); }
@@ -64,7 +65,7 @@ class GzipDecoder : public StreamDecoder {
 class ZstdDecoder : public StreamDecoder {
  public:
   ZstdDecoder() : stream_(ZSTD_createDStream(), &ZSTD_freeDStream) {
-    // A frame may ask for a window of gigabytes; the command line's own limit is 2^27.
+    // A frame may ask for a window of gigabytes. The limit is that of the zstd command line, 2^27.
     ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, 27);
   }
   Step decode(std::string_view in, char* to, std::size_t most) override {

@@ -1,4 +1,4 @@
-// Decompression in a stream: bytes in, bytes out, bounded memory whatever the archive claims.
+// Streaming decompression in bounded memory, whatever the archive claims.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ class StreamDecoder {
     std::size_t given = 0;  // to the output
     bool at_end = false;    // a member ended here; more may follow
   };
-  // Where nothing was taken and nothing given it is over.
+  // If nothing was taken and nothing given, the input is over.
   virtual Step decode(std::string_view in, char* to, std::size_t most) = 0;
   virtual std::optional<std::string> problem() const = 0;
-  // Between members: may the input end here?
+  // Whether the input may end here, between members.
   virtual bool complete() const = 0;
 };
 
-// Null where the first bytes are of neither.
+// Null if the first bytes belong to neither format.
 std::unique_ptr<StreamDecoder> decoder_for(std::string_view first_bytes);
 
 }  // namespace mfu

@@ -4,7 +4,7 @@ namespace mfu {
 namespace {
 
 constexpr std::size_t kMostMemberBytes = 1u << 20;
-// How much text may be gone over in vain, looking for the end of something that has none.
+// How much text may be searched in vain for the end of something that has none.
 constexpr std::uint64_t kMostWastedBytes = 512u << 20;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
@@ -67,7 +67,7 @@ const char* DocumentReader::take(const char* at, const char* end, bool last) {
 const char* DocumentReader::start(const char* at, const char* end, bool last) {
   at = skip_space(at, end);
   std::string_view text(at, static_cast<std::size_t>(end - at));
-  if (!past_mark_) {  // one, not one at the beginning of each window
+  if (!past_mark_) {  // only one mark is skipped, not one per window
     bool mark_may_follow = text.size() < kByteOrderMark.size() && kByteOrderMark.starts_with(text);
     if (mark_may_follow && !last) return at;
     past_mark_ = text.starts_with(kByteOrderMark);
@@ -81,7 +81,7 @@ const char* DocumentReader::start(const char* at, const char* end, bool last) {
   return at + 1;
 }
 
-// One member of the outermost object, or its end.
+// Reads one member of the outermost object, or its end.
 const char* DocumentReader::members(const char* at, const char* end, bool last) {
   while (at < end && (is_space(*at) || *at == ',')) ++at;
   if (at == end) return at;
@@ -151,7 +151,7 @@ const char* DocumentReader::one_event(const char* at, const char* end, bool last
   return resynchronize(at, end, last);
 }
 
-// What stands here is no event: go on with the next thing that looks like one.
+// There is no event here. Continues with the next thing that looks like one.
 const char* DocumentReader::resynchronize(const char* at, const char* end, bool last) {
   const char* next = wasted_bytes_ > kMostWastedBytes ? nullptr : find_event_start(at + 1, end);
   if (next != nullptr) {

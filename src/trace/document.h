@@ -1,6 +1,6 @@
-// A trace file as a stream: an object with the list of events among other members, or the bare
-// list. Read in windows of about a megabyte, so that the size of the file does not matter; a
-// window's last event waits for the rest of it.
+// Reads a trace file as a stream: an object that has the list of events among other members, or the
+// bare list. It reads windows of about a megabyte, so the size of the file does not matter. The
+// last event of a window waits for the rest of it.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,19 @@ class DocumentSink {
  public:
   virtual ~DocumentSink() = default;
   virtual void event(const EventText& event) = 0;
-  // A member of the file beside the list of events, as text; those beyond a megabyte are left out.
+  // A member of the file other than the list of events, as text. Members beyond a megabyte are left
+  // out.
   virtual void member(std::string_view name, std::string_view value) = 0;
 };
 
-// Events that were read ahead: EventText::pack() of each.
+// Events that were read ahead, each as EventText::pack() writes it.
 struct PackedEvents {
   std::vector<std::uint64_t> words;
   std::uint64_t count = 0;
 };
 
-// Reads a piece of a list of events. False where it is not wholly events, each whole, and what
-// separates them: what is in `to` then means nothing.
+// Reads a piece of a list of events. False if it holds anything but whole events and separators;
+// then the content of `to` means nothing.
 bool read_events(std::string_view text, EventText& event, Layouts& layouts, PackedEvents& to);
 
 struct DocumentCounts {
@@ -50,19 +51,19 @@ class DocumentReader {
  public:
   explicit DocumentReader(DocumentSink& sink) : sink_(sink) {}
 
-  // Takes what can be read of the text; the rest must come again, with more behind it. `last`:
-  // nothing comes behind it.
+  // Reads as much of the text as possible. The rest must be given again, with more text after it.
+  // `last`: no more text follows.
   const char* take(const char* at, const char* end, bool last);
-  // The same of a piece that was read ahead, where the document stands between two events: true.
-  // Elsewhere nothing is taken.
+  // Takes a piece that was read ahead, if the document is between two events, and returns true.
+  // Otherwise it takes nothing.
   bool take_events(std::string_view text, const PackedEvents& events);
-  // Nothing more can be read: the caller may stop.
+  // True if nothing more can be read, so that the caller may stop.
   bool over() const { return state_ == State::after || refused(); }
-  bool refused() const { return state_ == State::refused; }  // no document of ours
+  bool refused() const { return state_ == State::refused; }  // it is not a trace
   DocumentEnd end() const;
   const DocumentCounts& counts() const { return counts_; }
 
-  // An event larger than this is not one.
+  // A larger event is not taken for one.
   static constexpr std::size_t kMostEventBytes = 4u << 20;
 
  private:

@@ -14,7 +14,7 @@ struct KnownKey {
   Key key = Key::count;
 };
 
-// Sorted by length, so that a key is compared with the few that are as long.
+// Sorted by length, so that a key is only compared with the few of the same length.
 constexpr KnownKey kEventKeys[] = {{"ph", Key::ph},   {"ts", Key::ts},     {"id", Key::id},
                                    {"cat", Key::cat}, {"pid", Key::pid},   {"tid", Key::tid},
                                    {"dur", Key::dur}, {"name", Key::name}, {"args", Key::args}};
@@ -54,7 +54,7 @@ constexpr std::uint64_t first_bytes(std::string_view text) {
   return word;
 }
 
-// Where in a table the keys of each length begin; a key is compared by its first eight bytes at
+// Where the keys of each length begin in a table. The first eight bytes of a key are compared at
 // once.
 template <std::size_t N>
 struct KeyTable {
@@ -73,7 +73,7 @@ struct KeyTable {
       begin[length] = static_cast<std::uint8_t>(at);
     }
   }
-  // `room`: bytes that may be read from where the key begins.
+  // `room` is how many bytes may be read from the key's beginning.
   Key find(std::string_view text, std::size_t room) const {
     if (text.size() > kLongestKey) return Key::count;
     std::size_t from = begin[text.size()], to = begin[text.size() + 1];
@@ -96,9 +96,9 @@ struct KeyTable {
 constexpr KeyTable kEventTable{kEventKeys};
 constexpr KeyTable kArgTable{kArgKeys};
 
-// Whether the keys inside args need not be told apart. Python frames are most of a trace with
-// stacks, and nothing in their args is used. Those of "M" events (names and labels of processes)
-// are looked at as a whole.
+// Whether the keys inside args can be ignored. In a trace with stacks most events are Python
+// frames, and nothing in their args is used. The args of "M" events (names and labels of processes)
+// are read as a whole.
 bool args_are_idle(const EventText& event) {
   if (event.has(Key::cat)) return event.value(Key::cat) == "\"python_function\"";
   return event.value(Key::ph) == "\"M\"";
@@ -109,7 +109,7 @@ class ObjectReader {
   ObjectReader(const char* end, EventText& event, Layouts& layouts)
       : end_(end), event_(event), layouts_(layouts) {}
 
-  // From after '{' to after '}'; nullptr: see problem().
+  // Reads from after '{' to after '}'. nullptr: see problem().
   const char* members(const char* at, bool args) {
     for (bool first = true;; first = false) {
       Key key = Key::count;
@@ -130,7 +130,7 @@ class ObjectReader {
         if (last_end_ == last_end) {
           layouts_.learn(gap_begin, value, args, key);
         } else {
-          layouts_.lose();  // part of what was mended is no gap
+          layouts_.lose();  // part of the repaired text is not a gap
         }
       }
       at = take(value, key);
@@ -142,8 +142,8 @@ class ObjectReader {
   bool repaired() const { return repaired_; }
 
  private:
-  // From after a value, or after '{', to the quote of the next key; or to after '}', and then
-  // closed_ is set.
+  // From after a value or after '{' to the quote of the next key; or to after '}', and then closed_
+  // is set.
   const char* next_member(const char* at, bool first) {
     at = skip_space(at, end_);
     if (at == end_) return out_of_text();
@@ -184,7 +184,7 @@ class ObjectReader {
     return at == end_ ? out_of_text() : at;
   }
 
-  // From a value's first character to after it.
+  // Reads a value, from its first character to after it.
   const char* take(const char* at, Key key) {
     if (key == Key::args && *at == '{' && !args_are_idle(event_)) return members(at + 1, true);
     const char* after = skip_value(at, end_);
@@ -197,11 +197,11 @@ class ObjectReader {
     return after;
   }
 
-  // The last string ended too early. It ends at a later quote, after which the object closes or
-  // goes on with another key. Returns where that separator stands.
+  // The last string ended too early. It really ends at a later quote, after which the object closes
+  // or continues with another key. Returns where that separator is.
   const char* repair(const char* stuck) {
     if (last_value_ == nullptr || *last_value_ != '"') return malformed();
-    // Only a string that stands right before the trouble can have caused it.
+    // Only a string right before the error can have caused it.
     const char* after = skip_space(last_end_, end_);
     if (after < stuck && *after == ',') after = skip_space(after + 1, end_);
     if (after != stuck) return malformed();

@@ -1,5 +1,5 @@
-// One event of a trace, as text: which keys it has and where their values stand. Nothing is
-// converted until somebody asks, since most of a trace is never asked for.
+// One event of a trace as text: which keys it has and where their values are. Nothing is converted
+// until it is asked for, because most of a trace never is.
 #pragma once
 
 #include <array>
@@ -10,7 +10,8 @@
 
 namespace mfu {
 
-// The keys we know, of the event itself and of its "args". Old and new spellings share one.
+// The keys that we know, of the event itself and of its "args". Old and new spellings share one
+// value.
 enum class Key : std::uint8_t {
   ph,
   cat,
@@ -55,20 +56,21 @@ class EventText {
  public:
   void clear() { seen_ = 0; }
   bool has(Key key) const { return (seen_ >> static_cast<unsigned>(key) & 1) != 0; }
-  // The value as it stands, a string with its quotes; empty where the key is missing.
+  // The value as written; a string includes its quotes. Empty if the key is missing.
   std::string_view value(Key key) const {
     return has(key) ? values_[static_cast<std::size_t>(key)] : std::string_view();
   }
-  // What stands between the quotes of a string; the value itself where it is none.
+  // The text between the quotes of a string, or the value itself if it is no string.
   std::string_view inside(Key key) const {
     std::string_view text = value(key);
     if (text.size() >= 2 && text.front() == '"') text = text.substr(1, text.size() - 2);
     return text;
   }
-  // How often a broken string may still be mended: a file that is broken all over is not worth it.
+  // How many broken strings may still be repaired. A file that is broken everywhere is not worth
+  // it.
   std::uint32_t repairs_left = 10000;
 
-  // The same in few words: which keys, then where in the text from `base` on each value stands. The
+  // A compact form: which keys there are, then where in the text from `base` each value is. The
   // text is shorter than 4 GB.
   void pack(const char* base, std::vector<std::uint64_t>& to) const {
     to.push_back(seen_);
@@ -77,7 +79,7 @@ class EventText {
       to.push_back(static_cast<std::uint64_t>(value.data() - base) << 32 | value.size());
     }
   }
-  // Returns where the next packed event stands.
+  // Returns where the next packed event is.
   const std::uint64_t* unpack(const std::uint64_t* from, const char* base) {
     seen_ = *from++;
     for (std::uint64_t left = seen_; left != 0; left &= left - 1) {
@@ -100,9 +102,9 @@ class EventText {
 
 enum class EventEnd : std::uint8_t { whole, repaired, malformed, out_of_text };
 
-// Reads the event that starts at `at` (a '{'). `next` is just after it, where it is whole or
-// repaired. A string value with a bare quote in it (kernel names of some compilers) is taken up to
-// the next quote after which the object goes on: `repaired`.
+// Reads the event that starts at `at` (a '{'). If it is whole or was repaired, `next` is just after
+// it. A string with a bare quote in it (kernel names of some compilers) extends to the next quote
+// after which the object continues: `repaired`.
 struct EventResult {
   EventEnd end = EventEnd::malformed;
   const char* next = nullptr;

@@ -9,16 +9,16 @@
 
 namespace mfu {
 
-// "No such row" in a column of row numbers or of text ids; "not recorded" in a column of ids or
-// sizes.
+// kNone means "no such row" in a column of row numbers or text ids. kNoId means "not recorded" in a
+// column of ids or sizes.
 inline constexpr std::uint32_t kNone = UINT32_MAX;
 inline constexpr std::int64_t kNoId = INT64_MIN;
 
 // A kernel is `communication` by its name (nccl, rccl, hccl, NVSHMEM, DeepEP, one-shot all-reduce)
-// or by what the collective that launched it recorded; `compute` otherwise.
+// or if the collective that launched it says so. Otherwise it is `compute`.
 enum class DeviceKind : std::uint8_t { compute, communication, memcpy, memset };
 
-// Kernels, copies and sets, sorted by start. Row i of every column is one event.
+// Kernels, copies and sets, sorted by start. Row i of every column is the same event.
 struct DeviceEvents {
   Column<std::int64_t> start_ns, duration_ns;  // as recorded; see Trace::clipped_duration_ns
   Column<std::uint32_t> name;                  // text
@@ -35,7 +35,7 @@ struct DeviceEvents {
   std::size_t size() const { return start_ns.size(); }
 };
 
-// What a runtime call is to the device.
+// What a runtime call does for the device.
 enum class LaunchKind : std::uint8_t {
   other,        // queries, allocations, attributes …
   kernel,       // cudaLaunchKernel*, cuLaunchKernel*, hip*LaunchKernel …
@@ -60,8 +60,8 @@ struct Launches {
 enum class HostKind : std::uint8_t { op, annotation, python };
 
 // Operators (cpu_op), annotations (user_annotation: ProfilerStep#N, enumerate(DataLoader)#…, DDP,
-// the optimizer) and Python frames, sorted by thread, then start, the enclosing before the
-// enclosed.
+// the optimizer) and Python frames. They are sorted by thread, then start; an enclosing event comes
+// before the events inside it.
 struct HostEvents {
   Column<std::int64_t> start_ns, duration_ns;
   Column<std::uint32_t> name;  // text

@@ -1,4 +1,4 @@
-// What a trace says of itself beside its events.
+// Reads what a trace says about itself outside its events.
 #include <algorithm>
 
 #include "base/json.h"

@@ -1,4 +1,4 @@
-// The recorded arguments of an operator, taken apart.
+// Parses the recorded arguments of an operator.
 #include "trace/number.h"
 #include "trace/scan.h"
 #include "trace/texts.h"
@@ -7,7 +7,7 @@
 namespace mfu {
 namespace {
 
-// The elements of a list, as text; empty where it is none.
+// The elements of a list as text. Empty if it is no list.
 std::vector<std::string_view> elements_of(std::string_view list) {
   std::vector<std::string_view> elements;
   if (list.size() < 2 || list.front() != '[') return elements;
@@ -29,8 +29,8 @@ std::string unquoted(std::string_view text) {
   return unescape(text);
 }
 
-// [2, 3] is a tensor's shape, [[2, 3], [4]] those of a list of tensors, [] neither: a scalar of
-// either kind.
+// [2, 3] is the shape of a tensor, [[2, 3], [4]] the shapes of a list of tensors. [] may be a
+// scalar of either kind.
 void read_shapes(OperatorInput& input, std::string_view dims) {
   std::vector<std::string_view> elements = elements_of(dims);
   input.list = !elements.empty() && elements[0].front() == '[';
@@ -81,7 +81,7 @@ std::vector<OperatorInput> parse_inputs(std::string_view text) {
         !inputs[i].type.empty() && inputs[i].type != "Scalar" && inputs[i].type != "ScalarList" &&
         inputs[i].type != "TensorList" && inputs[i].type != "Int" && inputs[i].type != "Bool" &&
         inputs[i].type != "Double" && inputs[i].type != "GenericList" && inputs[i].type != "Device";
-    // A tensor without dimensions is one number; of anything else [] says nothing.
+    // A tensor without dimensions is one number. For anything else [] tells nothing.
     if (tensor && inputs[i].shapes.empty()) inputs[i].shapes.emplace_back();
     inputs[i].list = inputs[i].list || inputs[i].type == "TensorList";
   }

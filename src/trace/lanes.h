@@ -1,5 +1,5 @@
 // Sixteen bytes of text in a register: SSE2, which every x86-64 has, or NEON, which every AArch64
-// has. Elsewhere there is nothing, and MFU_LANES is not defined.
+// has. On other machines MFU_LANES is not defined.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ inline Stride between(Stride a, char first, char last) {
   Stride above = _mm_sub_epi8(a, _mm_set1_epi8(first));
   return _mm_cmpeq_epi8(_mm_min_epu8(above, _mm_set1_epi8(static_cast<char>(last - first))), above);
 }
-// One bit a byte.
+// Makes one bit per byte.
 inline std::uint32_t bits_of(Stride hits) {
   return static_cast<std::uint32_t>(_mm_movemask_epi8(hits));
 }
@@ -60,7 +60,7 @@ inline Stride between(Stride a, char first, char last) {
   Stride above = vsubq_u8(a, vdupq_n_u8(static_cast<std::uint8_t>(first)));
   return vcleq_u8(above, vdupq_n_u8(static_cast<std::uint8_t>(last - first)));
 }
-// One bit a byte: each byte keeps the bit of its place, and each half is added up.
+// Makes one bit per byte: each byte keeps the bit of its place, and each half is summed.
 inline std::uint32_t bits_of(Stride hits) {
   constexpr std::uint8_t kPlaces[16] = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
   Stride places = vandq_u8(hits, vld1q_u8(kPlaces));

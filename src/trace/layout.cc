@@ -14,7 +14,7 @@ void Layouts::learn(const char* at, const char* value, bool args, Key key) {
   if (here_ == kLost) return;
   auto size = static_cast<std::size_t>(value - at);
   bool fits = size > 0 && size <= sizeof(Gap::text);
-  // A file without any order in its keys would fill any table: begin again.
+  // A file whose keys have no order would fill any table, so it starts again.
   if (fits && gaps_.size() == kMostGaps) {
     forget();
     fits = false;

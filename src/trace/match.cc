@@ -12,12 +12,12 @@
 namespace mfu {
 namespace {
 
-// What one trace has of one kind of collective in one group: places in its events, in order.
+// The collectives of one kind and group in one trace: places in its events, in order.
 struct List {
   std::uint32_t trace = 0;
   std::vector<std::uint32_t> places;
 };
-// By trace. Only traces that have some are listed: a job has many small groups.
+// By trace. Only traces that have some are listed, because a job has many small groups.
 using Lists = std::vector<List>;
 using Communications = std::span<const Communication* const>;
 
@@ -57,7 +57,7 @@ std::optional<std::int64_t> element_bytes(std::string_view dtype) {
   return std::nullopt;
 }
 
-// Whether every communicating kernel that has a collective's record names its group, in all traces.
+// Whether every communicating kernel with a collective's record names its group, in all traces.
 bool all_have_groups(Communications traces) {
   for (const Communication* trace : traces) {
     for (const CommunicationEvent& event : trace->events) {
@@ -84,7 +84,8 @@ std::map<std::pair<std::string, std::string>, Lists> collect(Communications trac
   return found;
 }
 
-// How far list `b` must be moved against `a` so that the sizes agree most; none: sizes do not tell.
+// How far list `b` must be shifted against `a` so that most sizes agree. Empty if the sizes do not
+// tell.
 std::optional<std::int64_t> best_shift(Communications traces, const List& a, const List& b) {
   auto size_a = static_cast<std::int64_t>(a.places.size());
   auto size_b = static_cast<std::int64_t>(b.places.size());
@@ -159,7 +160,8 @@ struct Matched {
   std::vector<Member> members;  // by trace
 };
 
-// Ends coincide; so the median difference of ends is the difference of clocks.
+// Collectives end at the same time, so the median difference of ends is the difference of the
+// clocks.
 std::vector<RankClock> set_clocks(Communications traces, const std::vector<Matched>& matched) {
   std::vector<RankClock> clocks(traces.size());
   if (!clocks.empty()) clocks[0].spread_ns = 0;
@@ -184,7 +186,7 @@ std::vector<RankClock> set_clocks(Communications traces, const std::vector<Match
   return clocks;
 }
 
-// Of what every rank must see of the data, over the wire: nccl-tests' PERFORMANCE.md.
+// How much of the data crosses the wire for each rank, from nccl-tests' PERFORMANCE.md.
 double bus_factor(std::string_view kind, double ranks) {
   if (kind == "allreduce") return 2 * (ranks - 1) / ranks;
   if (kind == "allgather" || kind == "reducescatter" || kind == "alltoall")
@@ -286,7 +288,7 @@ Communication communication_of(const Trace& trace) {
     event.lane = trace.device.lane[i];
     event.start_ns = trace.device.start_ns[i];
     event.duration_ns = trace.device.duration_ns[i];
-    // The kernel's name first: it is there even where the launch was not recorded.
+    // The kernel's name is used first, because it is there even if the launch was not recorded.
     std::uint32_t name = trace.device.name[i];
     auto [kind, new_kind] = kinds.try_emplace(name, 0);
     if (new_kind) kind->second = keep(collective_kind(trace.text(name)));

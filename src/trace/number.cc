@@ -5,7 +5,7 @@
 namespace mfu {
 namespace {
 
-// Digits worth keeping: what an int64 of nanoseconds can hold, and one to round by.
+// How many digits are kept: what an int64 of nanoseconds can hold, and one to round by.
 constexpr int kMostDigits = 20;
 constexpr std::int64_t kMostExponent = 400;
 
@@ -95,7 +95,7 @@ std::optional<std::int64_t> to_integer(Decimal decimal) {
 }  // namespace
 
 std::optional<std::int64_t> parse_ns(std::string_view microseconds) {
-  // The usual form first: up to 15 digits, and up to 3 after the point.
+  // The usual form is tried first: up to 15 digits, and up to 3 after the point.
   std::uint64_t value = 0;
   std::size_t at = 0, size = microseconds.size();
   while (at < size && is_digit(microseconds[at])) {

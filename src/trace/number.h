@@ -1,5 +1,5 @@
-// Numbers of a trace, read from their characters: a double holds 1.7e15 µs only to a quarter of a
-// microsecond.
+// Reads the numbers of a trace from their characters, because a double holds 1.7e15 µs only to a
+// quarter of a microsecond.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace mfu {
 
-// Microseconds as written ("1695835542481129", "1365627862814.773", "-3", "1.7e15", also in quotes)
-// as nanoseconds, rounded half away from zero. None: no number, or one that does not fit.
+// Converts microseconds as written ("1695835542481129", "1365627862814.773", "-3", "1.7e15", also
+// in quotes) to nanoseconds, rounded half away from zero. Empty if it is no number or does not fit.
 std::optional<std::int64_t> parse_ns(std::string_view microseconds);
 
 // An integer as written; "5.0" and "1e3" are integers too. Beyond 64 bits it wraps, so that ids
-// stay distinct. None: not an integer.
+// stay distinct. Empty if it is not an integer.
 std::optional<std::int64_t> parse_id(std::string_view token);
 
 }  // namespace mfu

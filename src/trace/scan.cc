@@ -7,7 +7,7 @@
 namespace mfu {
 namespace {
 
-// From within nesting of the given depth to just after what closes it.
+// Skips from inside nesting of the given depth to just after its end.
 const char* skip_nested(const char* at, const char* end, std::uint64_t depth) {
   while (at < end) {
     std::uint32_t hits = end - at >= kStride ? match_nesting(at) : 1;
@@ -53,7 +53,7 @@ const char* ValueSkipper::take(const char* at, const char* end) {
       continue;
     }
     if (begun_ && depth_ == 0 && ends_word(c)) {
-      done_ = true;  // a number or word has ended; the separator is not its own
+      done_ = true;  // a number or word has ended; the separator does not belong to it
       return at;
     }
     begun_ = true;

@@ -1,6 +1,6 @@
-// The lowest level of the trace reader: walking over JSON text that may end anywhere and may be
-// wrong. Every function takes where it stands and where the text ends, and returns where the thing
-// ends, or nullptr where the text ends first: the caller then waits for more of it.
+// The lowest level of the trace reader: it walks over JSON text that may end anywhere and may be
+// wrong. Every function takes the current position and the end of the text. It returns where the
+// thing ends, or nullptr if the text ends first; then the caller waits for more text.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ inline bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-// What a number or a bare word ends at.
+// Characters that end a number or a bare word.
 inline constexpr auto kEndsWord = [] {
   std::array<bool, 256> ends{};
   for (char c : {',', '}', ']', ':', '"', '{', '[', ' ', '\n', '\t', '\r'}) {
@@ -29,7 +29,7 @@ inline bool ends_word(char c) {
   return kEndsWord[static_cast<unsigned char>(c)];
 }
 
-// Past spaces, tabs and line ends. Never nullptr.
+// Skips spaces, tabs and line ends. Never nullptr.
 inline const char* skip_space(const char* at, const char* end) {
   if (at < end && !is_space(*at)) return at;
   while (end - at >= kStride) {
