@@ -76,10 +76,16 @@ void Stopper::end_the_rest() {
   // for something else does not, so it gets SIGTERM.
   bool others = 2 * passed > question_.grace || (gone_ && now - *gone_ > kOthersWait);
   if (passed < question_.grace && !others) return;
-  for (pid_t pid : processes_of(question_.command)) {
+  std::vector<pid_t> all = processes_of(question_.command);
+  // The command comes last: with it mfu ends, and the folder in which the others read that the
+  // SIGTERM comes from us is gone.
+  bool alone = std::none_of(all.begin() + 1, all.end(), is_alive);
+  bool command_too = alone || 4 * passed > 3 * question_.grace;
+  for (pid_t pid : all) {
+    bool its_turn = pid != question_.command || command_too;
     if (passed >= question_.grace) {
       kill(pid, SIGKILL);
-    } else if (!stopped_.contains(pid) && asked_.insert(pid).second) {
+    } else if (its_turn && !stopped_.contains(pid) && asked_.insert(pid).second) {
       kill(pid, SIGTERM);
     }
   }

@@ -85,12 +85,17 @@ while True:
 
 
 def test_processes_beside_the_ranks_end_with_their_finally(tmp_path):
-    helper = "import time\ntry:\n    time.sleep(600)\nfinally:\n    print('helper left', flush=True)\n"
-    done, _ = run(tmp_path, LOOP, "--steps", "3",
-                  command=["sh", "-c", '"$0" -c "$1" & "$0" -c "$2"; wait', sys.executable, helper, LOOP])
+    begun = tmp_path / "begun"
+    helper = (
+        f"import time\ntry:\n    open({str(begun)!r}, 'w')\n    time.sleep(600)\n"
+        "finally:\n    print('helper left', flush=True)\n"
+    )
+    shell = '"$0" -c "$1" & until [ -e "$3" ]; do sleep 0.1; done; "$0" -c "$2"; wait'
+    done, _ = run(tmp_path, LOOP, "--steps", "3", command=["sh", "-c", shell, sys.executable, helper, LOOP, str(begun)])
     assert done.returncode == 0 and "helper left" in done.stdout and "atexit" in done.stdout
 
 
+@pytest.mark.usefixtures("torchrun")
 def test_two_ranks_leave_together(tmp_path):
     program = tmp_path / "ranks.py"
     program.write_text(HEAD + """
