@@ -23,6 +23,8 @@ def _tracker_of(glue: Any) -> _modules.Tracker:
         if _tracker is None:
             types = sys.modules[glue.__name__ + ".binding"]
             _tracker = _modules.Tracker(sys.modules["torch"], glue.library(), types)
+            for hook in (_tracker._before, _tracker._after):
+                sys.modules[glue.__name__ + ".boundaries"].skip_in_dynamo(hook)
         return _tracker
 
 

@@ -11,7 +11,7 @@ import ctypes
 import threading
 import weakref
 from collections import Counter
-from typing import Any, Dict, Iterable, List, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, Set, Tuple, cast
 
 GLOBAL = "Global"
 Chain = Tuple[str, ...]  # modules by name, outermost first
@@ -49,6 +49,7 @@ class Tracker:
         self.open = 0
         self.handles: List[Any] = []
         self.state = _State(self)
+        self._set_tracer = _tracer_switch()
 
     def enter(self) -> None:
         with self.lock:
@@ -118,6 +119,7 @@ class Tracker:
         # first: the tracer of torch.compile takes it for a constant and goes no further
         if self.torch.compiler.is_compiling():
             return
+        tracer = self._set_tracer(None)
         try:
             if self._quiet():
                 return
@@ -127,10 +129,13 @@ class Tracker:
             state.stack.append((*state.stack[-1], self.name_of(module)))
         except Exception:
             pass
+        finally:
+            self._set_tracer(tracer)
 
     def _after(self, module: Any, inputs: Any, output: Any) -> None:
         if self.torch.compiler.is_compiling():
             return
+        tracer = self._set_tracer(None)
         try:
             if self._quiet():
                 return
@@ -145,6 +150,8 @@ class Tracker:
             self._mark(output, chain)
         except Exception:
             pass
+        finally:
+            self._set_tracer(tracer)
 
     def _mark(self, values: Any, chain: Chain) -> None:
         """When the backward pass comes to the node that made one of these, it comes to that module. The first mark is
@@ -185,6 +192,17 @@ class Tracker:
                 state.stack[:] = stack
         except Exception:
             pass
+
+
+def _tracer_switch() -> Callable[[Any], Any]:
+    """Sets what torch.compile and export trace Python frames with, and gives what it was: up to torch 2.6 an export
+    fails where a hook's own frames are traced."""
+    try:
+        from torch._C._dynamo.eval_frame import set_eval_frame
+
+        return cast(Callable[[Any], Any], set_eval_frame)
+    except Exception:
+        return lambda tracer: tracer
 
 
 def _tensors(values: Any, kind: type) -> List[Any]:
