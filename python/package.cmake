@@ -5,7 +5,11 @@ set(MFU_PACKAGE_FOLDERS _inject _observer)
 set(MFU_PACKAGE_ROOT ${CMAKE_CURRENT_LIST_DIR})
 
 # mfu_install_package(DESTINATION COMPONENT BUILT): the package into DESTINATION; BUILT is the folder of the build whose libraries it gets.
+# The wheel's component is installed where it is named, not by a plain cmake --install.
 function(mfu_install_package destination component built)
+  if(component STREQUAL "python")
+    set(component python EXCLUDE_FROM_ALL)
+  endif()
   set(tree ${MFU_PACKAGE_ROOT}/..)
   list(TRANSFORM MFU_PACKAGE_SOURCES PREPEND ${MFU_PACKAGE_ROOT}/mfu/ OUTPUT_VARIABLE sources)
   install(FILES ${sources} DESTINATION ${destination} COMPONENT ${component})
@@ -35,6 +39,6 @@ endfunction()
 # mfu_install_wheel(BUILT): what a wheel is made of. The command stands inside the package, and Python's start reads the .pth beside it.
 function(mfu_install_wheel built)
   mfu_install_package(mfu python ${built})
-  install(PROGRAMS ${built}/mfu DESTINATION mfu/bin COMPONENT python)
-  install(FILES ${MFU_PACKAGE_ROOT}/_openmfu_start.py ${MFU_PACKAGE_ROOT}/openmfu_start.pth DESTINATION . COMPONENT python)
+  install(PROGRAMS ${built}/mfu DESTINATION mfu/bin COMPONENT python EXCLUDE_FROM_ALL)
+  install(FILES ${MFU_PACKAGE_ROOT}/_openmfu_start.py ${MFU_PACKAGE_ROOT}/openmfu_start.pth DESTINATION . COMPONENT python EXCLUDE_FROM_ALL)
 endfunction()

@@ -49,7 +49,10 @@ def consumer():
             if problem := run([str(part) for part in step]):
                 return problem
         pages = list(prefix.rglob("mfu-peak.1"))
-        return None if pages else "no man page was installed"
+        if not pages:
+            return "no man page was installed"
+        more = {path.name for path in prefix.iterdir()} - {"bin", "include", "lib", "lib64", "share"}
+        return f"installed beside the usual folders: {sorted(more)}" if more else None
 
 
 def examples():

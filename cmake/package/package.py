@@ -134,6 +134,7 @@ class Build:
             "-fno-stack-protector",
             "-w",
             "-DNB_DOMAIN=mfu",
+            f"-ffile-prefix-map={self.shared}/=",
             f"-I{ROOT / 'include'}",
             f"-isystem{nanobind / 'include'}",
             f"-isystem{nanobind / 'ext/robin_map/include'}",
@@ -200,7 +201,7 @@ class Build:
             name: self.root / "usr/share/doc" / name / "copyright"
             for name in ("libisal2", "libhwloc-dev", "libyaml-cpp-dev", "libzstd-dev")
         }
-        return wheel.pack(stage, f"{tag}-manylinux_2_31_{self.machine}", licences, output)
+        return wheel.pack(stage, f"{tag}-manylinux_2_31_{self.machine}", licences, output, self.shared)
 
 
 class Python:

@@ -49,12 +49,13 @@ def link_flags(machine, root):
     ]
 
 
-def prefix_map():
-    return [f"-ffile-prefix-map={ROOT}/=", "-g0"]
+def prefix_map(*folders):
+    """Headers' assertions name their files: not where those are on this machine."""
+    return [*(f"-ffile-prefix-map={folder}/=" for folder in (ROOT, *folders)), "-g0"]
 
 
-def observer_flags(machine, root, abi):
-    """What the glue's build.py compiles with, and the root."""
+def observer_flags(machine, root, abi, *torch):
+    """What the glue's build.py compiles with, and the root; `torch`: the folder of the one that it is for."""
     [folder] = sorted((root / "usr/include/c++").iterdir())
     cxx = [folder, root / "usr/include" / TRIPLET[machine] / "c++" / folder.name]
     return [
@@ -66,7 +67,7 @@ def observer_flags(machine, root, abi):
         "-fno-semantic-interposition",
         "-w",
         f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
-        *prefix_map(),
+        *prefix_map(root, *torch),
         "-include",
         str(ROOT / "cmake/package/old_library.h"),
         f"-I{ROOT / 'include'}",
@@ -92,7 +93,7 @@ def own_cxx_headers(machine):
 
 def alone_flags(machine, root):
     """For what stands alone: the command and the native module."""
-    return [*system_flags(machine, root, own_cxx_headers(machine)), *prefix_map()]
+    return [*system_flags(machine, root, own_cxx_headers(machine)), *prefix_map(root)]
 
 
 def alone_link_flags(machine, root, stand_ins):
@@ -104,7 +105,7 @@ def write_cmake_toolchain(path, machine, root, stand_ins):
     lines = [
         f"set(CMAKE_C_COMPILER {compiler(machine, 'gcc')})",
         f"set(CMAKE_CXX_COMPILER {compiler(machine)})",
-        f"set(CMAKE_C_FLAGS_INIT \"{' '.join([*system_flags(machine, root, []), *prefix_map()])}\")",
+        f"set(CMAKE_C_FLAGS_INIT \"{' '.join([*system_flags(machine, root, []), *prefix_map(root)])}\")",
         f"set(CMAKE_CXX_FLAGS_INIT \"{' '.join(alone_flags(machine, root))}\")",
         # The command looks for its libraries in the wheel, beside the folder it is in.
         f"set(CMAKE_EXE_LINKER_FLAGS_INIT \"{link} -Wl,-rpath,'$ORIGIN/../lib'\")",

@@ -101,7 +101,7 @@ def build_one(torch, abi, machine, root, plain, output):
     """libmfu_torch.so for that torch."""
     output.mkdir(parents=True, exist_ok=True)
     flags = [
-        *observer_flags(machine, root, abi),
+        *observer_flags(machine, root, abi, torch.parent),
         f"-isystem{torch / 'include'}",
         f"-isystem{torch / 'include/torch/csrc/api/include'}",
     ]

@@ -40,8 +40,9 @@ def metadata():
     return "\n".join(lines) + "\n\n" + (ROOT / "README.md").read_text()
 
 
-def pack(stage, tag, licences, output):
-    """The wheel's path. `licences`: {name: file} of what is linked in."""
+def pack(stage, tag, licences, output, made_in):
+    """The wheel's path. `licences`: {name: file} of what is linked in; `made_in`: where it was built, which no file may
+    name."""
     output.mkdir(exist_ok=True)
     name = f"{project()['name']}-{version()}"
     info = f"{name}.dist-info"
@@ -50,6 +51,10 @@ def pack(stage, tag, licences, output):
         for path in sorted(stage.rglob("*"))
         if path.is_file()
     }
+    for place in (ROOT, made_in):
+        naming = [each for each, (data, _) in files.items() if f"{place}/".encode() in data]
+        if naming:
+            raise SystemExit(f"{', '.join(naming)}: the path of the build machine, {place}, is in it")
     pure = "Root-Is-Purelib: false"
     texts = {
         "METADATA": metadata(),
