@@ -60,8 +60,7 @@ def _compile(folder, made):
     launcher = os.environ.get("CMAKE_CXX_COMPILER_LAUNCHER", "").split()
     include = folder / "include"
     flags = ["-std=c++20", "-O1", "-fPIC", "-w", f"-I{include}", f"-I{include}/torch/csrc/api/include"]
-    config = (folder / "share" / "cmake" / "Torch" / "TorchConfig.cmake").read_text()
-    flags.append(f"-D_GLIBCXX_USE_CXX11_ABI={0 if '_GLIBCXX_USE_CXX11_ABI=0' in config else 1}")
+    flags.append(f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}")
     compiler = os.environ.get("CXX", "g++")
     objects = []
     for source in SOURCES:

@@ -30,6 +30,8 @@ def sizes(r, count, most=40):
 
 def test_every_name_of_torch_is_one():
     """A row that torch does not know is a typing error, unless its name belongs to an older or another library."""
+    if not ops_probe.as_new_as_the_table():
+        pytest.skip("a torch as new as the table of operators is not at hand")
     known = {s.name for s in torch._C._jit_get_all_schemas()}
     old = {
         f"aten::{maker}_convolution_backward{half}"

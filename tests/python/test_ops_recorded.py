@@ -155,6 +155,7 @@ def test_recurrent_layers(tmp_path):
     assert total["hardware"] == 3 * 2 * 12 * 4 * (6 * 5 + 6 * 6), by_name
 
 
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="a torch with grouped products is not at hand")
 def test_products_of_every_other_kind(tmp_path):
     a, b, batch = torch.randn(6, 7), torch.randn(7, 5), torch.randn(4, 6, 7)
     grouped = torch.randn(16, 8), torch.randn(2, 8, 24), torch.tensor([7, 16], dtype=torch.int32)

@@ -1,3 +1,4 @@
+import gc
 import os
 
 import pytest
@@ -30,3 +31,11 @@ def lines():
         return [json.loads(line) for line in open(path, encoding="utf-8")]
 
     return read
+
+
+@pytest.fixture
+def no_collector():
+    """What a signal's handler raises inside a finalizer is lost in any program, and other tests' garbage has some."""
+    gc.disable()
+    yield
+    gc.enable()

@@ -15,7 +15,8 @@ mode, folder = sys.argv[1:3]
 die = len(sys.argv) > 3
 rank = int(os.environ["RANK"])
 if os.environ.get("MASTER_PORT"):  # lives in rank 0, and dies with it
-    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), 2, is_master=rank == 0)
+    # Debian's torch is built without libuv.
+    store = dist.TCPStore("127.0.0.1", int(os.environ["MASTER_PORT"]), 2, is_master=rank == 0, use_libuv=False)
 else:
     store = dist.FileStore(os.path.join(folder, "store"), 2)  # outlives rank 0
 dist.init_process_group("gloo", store=store, rank=rank, world_size=2)

@@ -66,7 +66,7 @@ def interrupted(monitor, rounds, expected, **given):
 
 @pytest.mark.parametrize("handler, expected", [(raising, OutOfTime), (Handler().method, OutOfTime), (Handler(), OutOfTime), (functools.partial(raising), OutOfTime),
                                                (lambda *_: inner(0), OutOfTime), (signal.default_int_handler, KeyboardInterrupt)])
-def test_what_a_signal_handler_raises_reaches_the_program(tmp_path, handler, expected):
+def test_what_a_signal_handler_raises_reaches_the_program(tmp_path, handler, expected, no_collector):
     mask, loss = torch.ones(4, 16), torch.tensor(1.0)
     before = signal.signal(signal.SIGALRM, handler)
     try:

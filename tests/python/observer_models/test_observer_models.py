@@ -34,12 +34,24 @@ def counted_and_needed(name):
     return counted, need
 
 
+@pytest.fixture
+def masked_flop(grouped_heads_are_plain):
+    """What plain matmuls run of the masked half: of the S² scores a causal model needs S (S + 1) / 2."""
+
+    def masked(name, parts):
+        if name not in ("llama", "qwen3_moe") or not grouped_heads_are_plain:
+            return 0
+        return parts.attention_scores * (program.SEQUENCE - 1) // (program.SEQUENCE + 1)
+
+    return masked
+
+
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe", "bert", "vit", "whisper"])
-def test_counted_equals_needed_to_the_last_digit(name):
+def test_counted_equals_needed_to_the_last_digit(name, masked_flop):
     """BERT trains with dropout, so its attention runs as plain matmuls over the full square: which is what it needs,
     its mask being full."""
     counted, need = counted_and_needed(name)
-    assert counted.model_flop == need.model_flop
+    assert counted.model_flop == need.model_flop + masked_flop(name, need.flop_by_part)
     assert counted.recomputed_flop == 0 and counted.uncounted == []
     fused = counted.by_operator.get("aten::_scaled_dot_product_flash_attention_for_cpu", 0)
     # The fused backward computes the scores again: 2 of 4 of the forward.
@@ -52,7 +64,7 @@ def sum_of(counted, *ends):
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe"])
-def test_decoders_agree_part_by_part(name):
+def test_decoders_agree_part_by_part(name, masked_flop, grouped_heads_are_plain):
     counted, need = counted_and_needed(name)
     parts = need.flop_by_part
     assert sum_of(counted, ".q_proj", ".k_proj", ".v_proj", ".o_proj") == parts.attention_projections
@@ -62,8 +74,10 @@ def test_decoders_agree_part_by_part(name):
     else:
         assert sum_of(counted, ".mlp.experts") == parts.experts
         assert sum_of(counted, ".mlp.gate") == parts.router
-    fused = counted.by_operator["aten::_scaled_dot_product_flash_attention_for_cpu"]
-    assert 3 * fused == parts.attention_scores
+    if grouped_heads_are_plain:
+        assert counted.by_operator["aten::bmm"] == parts.attention_scores + masked_flop(name, parts)
+    else:
+        assert 3 * counted.by_operator["aten::_scaled_dot_product_flash_attention_for_cpu"] == parts.attention_scores
 
 
 def test_bert_agrees_part_by_part():
@@ -130,7 +144,7 @@ def mfu_run(tmp_path, *command, options=()):
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe"])
-def test_a_plain_program_under_mfu_run(name, tmp_path):
+def test_a_plain_program_under_mfu_run(name, tmp_path, masked_flop):
     command = [sys.executable, str(HERE / "observed_program.py"), name]
     plain = subprocess.run(
         command, capture_output=True, text=True, timeout=300, env=dict(os.environ, OMP_NUM_THREADS="1")
@@ -140,7 +154,7 @@ def test_a_plain_program_under_mfu_run(name, tmp_path):
     assert done.stdout == plain.stdout  # to the last digit of the loss
     model, _ = program.make(name)
     need = mfu.flops(model, batch=program.BATCH, seq=program.SEQUENCE)
-    assert report["model_flop"] == program.STEPS * need.model_flop
+    assert report["model_flop"] == program.STEPS * (need.model_flop + masked_flop(name, need.flop_by_part))
     assert report["steps"] == program.STEPS and report["tokens"] == program.STEPS * program.BATCH * program.SEQUENCE
 
 

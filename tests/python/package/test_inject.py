@@ -194,7 +194,9 @@ def test_modules_scripts_and_zip_programs(place):
 LOOKERS = {
     "find_spec": "import importlib.util; assert importlib.util.find_spec('torch').origin.endswith('__init__.py')",
     "find_spec twice": "import importlib.util as u; u.find_spec('torch'); u.find_spec('torch')",
-    "find_loader": "import pkgutil; pkgutil.find_loader('torch') if hasattr(pkgutil, 'find_loader') else None",
+    "find_loader": (  # deprecated in 3.12, gone in 3.14
+        "import pkgutil, warnings; warnings.simplefilter('ignore'); getattr(pkgutil, 'find_loader', str)('torch')"
+    ),
     "path finder": "from importlib.machinery import PathFinder; assert PathFinder.find_spec('torch')",
     "spec from hand": "import importlib.util as u; u.module_from_spec(u.find_spec('torch'))",
     "resources": (

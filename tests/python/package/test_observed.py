@@ -70,6 +70,7 @@ def test_exit_status_and_what_was_counted_survive(script, tmp_path, ending, stat
     assert (done.returncode, report["exit_status"], report["model_flop"]) == (status, status, 4 * STEP)
 
 
+@pytest.mark.usefixtures("torchrun")
 def test_torchrun_and_its_ranks(script, tmp_path):
     script.write_text(
         TRAIN.replace("net = ", "torch.distributed.init_process_group('gloo')\nnet = ")

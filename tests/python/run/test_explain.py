@@ -126,6 +126,7 @@ def test_the_profilers_own_words_stay_off_the_programs_output(tmp_path):
     assert done.stdout == "" and "profiler_start" not in done.stderr
 
 
+@pytest.mark.usefixtures("torchrun")
 def test_two_ranks_are_explained_together_and_the_slow_one_is_named(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29547"]
     for attempt in range(3):  # beside others on two cores, either rank may be held up
@@ -137,6 +138,7 @@ def test_two_ranks_are_explained_together_and_the_slow_one_is_named(tmp_path):
     raise AssertionError(report["findings"])
 
 
+@pytest.mark.usefixtures("torchrun")
 def test_only_the_named_ranks_are_profiled(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29548"]
     _, report = run(tmp_path, "ranks", "--explain-ranks", "1", command=torchrun)

@@ -70,6 +70,11 @@ def causal(length):
     return length * (length + 1) // 2
 
 
+@pytest.fixture
+def prompt_pairs(grouped_heads_are_plain):
+    return PROMPT * PROMPT if grouped_heads_are_plain else causal(PROMPT)
+
+
 def cached(heads=SHARED):
     """Bytes of the keys and values of one token."""
     return LAYERS * heads * 2 * WIDTH * FLOAT
@@ -84,10 +89,10 @@ def test_phases_add_up_to_the_run_to_the_digit(report):
 
 
 @pytest.mark.parametrize("model", ["LlamaForCausalLM", "Qwen2ForCausalLM"])  # greedy; sampled, with a static cache
-def test_greedy_and_sampled_generation_are_what_the_closed_form_says(phase, model):
+def test_greedy_and_sampled_generation_are_what_the_closed_form_says(phase, prompt_pairs, model):
     prefill, decode = phase("prefill", model), phase("decode", model)
     assert (prefill["tokens"], decode["tokens"], decode["passes"]) == (BATCH * PROMPT, BATCH * STEPS, STEPS)
-    assert prefill["model_flop"] == need(gated(), BATCH * PROMPT, BATCH, BATCH * causal(PROMPT))
+    assert prefill["model_flop"] == need(gated(), BATCH * PROMPT, BATCH, BATCH * prompt_pairs)
     seen = sum(PROMPT + step for step in range(1, STEPS + 1))
     assert decode["model_flop"] == need(gated(), BATCH * STEPS, BATCH * STEPS, BATCH * seen)
 
@@ -129,10 +134,10 @@ def test_a_sliding_window_is_its_window(phase):
     assert decode["cache_read_bytes"] == BATCH * STEPS * (WINDOW - 1) * cached()
 
 
-def test_experts_are_those_that_tokens_reach(phase):
+def test_experts_are_those_that_tokens_reach(phase, prompt_pairs):
     prefill, decode = phase("prefill", "MixtralForCausalLM"), phase("decode", "MixtralForCausalLM")
     matrices = gated(experts=2) + LAYERS * HIDDEN * 4  # the router
-    assert prefill["model_flop"] == need(matrices, BATCH * PROMPT, BATCH, BATCH * causal(PROMPT))
+    assert prefill["model_flop"] == need(matrices, BATCH * PROMPT, BATCH, BATCH * prompt_pairs)
     seen = sum(PROMPT + step for step in range(1, STEPS + 1))
     assert decode["model_flop"] == need(matrices, BATCH * STEPS, BATCH * STEPS, BATCH * seen)
     least, most = (gated(experts=used) + LAYERS * HIDDEN * 4 + HIDDEN * VOCAB for used in (2, 4))

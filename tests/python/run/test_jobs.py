@@ -134,6 +134,7 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
 """
 
 
+@pytest.mark.usefixtures("torchrun")
 def test_a_worker_that_torchrun_starts_again_keeps_its_rank(tmp_path):
     (tmp_path / "train.py").write_text(RESTARTED)
     subprocess.run(

@@ -43,6 +43,7 @@ def run(tmp_path):
     return run
 
 
+@pytest.mark.usefixtures("torchrun")
 @pytest.mark.parametrize("kind, share", [("fsdp", 2), ("fully_shard", 2), ("tensor_parallel", 1)])
 def test_two_ranks_add_up_to_one_process(run, kind, share):
     """Sharded data parallel: each rank has a batch of its own. Tensor parallel: both have the same one, and half of

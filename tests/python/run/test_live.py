@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+import pytest
 from expected import HERE, MFU
 
 PLANTED = os.path.join(str(HERE), "planted.py")
@@ -45,6 +46,7 @@ def asked(folder, *options):
         time.sleep(0.5)
 
 
+@pytest.mark.usefixtures("torchrun")
 def test_two_ranks_answer_together_twice_and_an_ended_run_is_refused(tmp_path):
     folder = tmp_path / "run"
     with running(folder, "ranks", TORCHRUN):

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not at hand")
 ROOT = Path(__file__).resolve().parents[3]
 MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
-SITE = Path(torch.__file__).parents[1]
+# This environment's packages; where the torch is the system's own, that folder too.
+SITES = list(dict.fromkeys([Path(sysconfig.get_path("purelib")), Path(torch.__file__).parents[1]]))
 # One matmul of 2·8·16·32 FLOP and its weight's gradient, a step; then time for the launcher to look.
 STEP = """
 import torch, time
@@ -54,10 +56,10 @@ def bare(tmp_path_factory):
     """A Python with this environment's torch and without the package."""
     folder = tmp_path_factory.mktemp("bare") / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True)
-    [site] = folder.glob("lib/python3*/site-packages")
-    for path in SITE.iterdir():
-        if not path.name.startswith(("openmfu", "_distutils", "distutils")):
-            (site / path.name).symlink_to(path)
+    [place] = folder.glob("lib/python3*/site-packages")
+    for path in (each for site in SITES for each in site.iterdir()):
+        if not path.name.startswith(("openmfu", "_distutils", "distutils")) and not (place / path.name).exists():
+            (place / path.name).symlink_to(path)
     return folder / "bin" / "python"
 
 

@@ -69,6 +69,7 @@ def test_an_exit_status_passes(run):
     assert run(sys.executable, PROGRAM, "raising", status=5)["steps"] == 3
 
 
+@pytest.mark.usefixtures("torchrun")
 @pytest.mark.parametrize("slow", [0, 1])
 def test_the_slow_rank_of_a_data_parallel_job_is_named(run, slow):
     report = run(
