@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <map>
 
+#include "base/secrets.h"
+
 namespace mfu {
 
 namespace {
@@ -56,9 +58,9 @@ void move_line(RankAttribution& rank, LedgerLine from, double of, double fast) {
 }  // namespace
 
 const ProfiledWindow* counted_window(const AttributionOptions& options, const std::string& path) {
-  auto name = std::filesystem::path(path).filename();
+  auto name = std::filesystem::path(path).filename();  // without the credentials in it
   for (const ProfiledWindow& each : options.counted) {
-    if (std::filesystem::path(each.trace).filename() == name) return &each;
+    if (std::filesystem::path(without_secrets(each.trace)).filename() == name) return &each;
   }
   return nullptr;
 }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <cerrno>
+
 #include "mfu/sink.h"
 
 namespace mfu {
@@ -20,8 +22,11 @@ class ConsoleSink : public Sink {
   Result<void> write(std::span<const StepReport> reports) override {
     std::string lines;
     for (const StepReport& report : reports) lines += console_line(report) + '\n';
-    if (std::fwrite(lines.data(), 1, lines.size(), stream_) != lines.size() ||
-        std::fflush(stream_) != 0) {
+    errno = 0;
+    bool written = std::fwrite(lines.data(), 1, lines.size(), stream_) == lines.size() &&
+                   std::fflush(stream_) == 0;
+    // One that does not wait took a part: no line of it is offered again.
+    if (!written && errno != EAGAIN) {
       return fail(ErrorCode::io, "the console cannot be written to");
     }
     return {};

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "base/json.h"
+#include "base/secrets.h"
 #include "mfu/sink.h"
 #include "mfu/steps.h"
 #include "sinks/words.h"
@@ -43,7 +44,8 @@ void write_estimate(JsonWriter& json, const std::string& name,
 std::string to_json(const ComparisonReport& report) {
   JsonWriter json;
   json.begin_object().member("schema", "mfu.compare/1");
-  json.member("before", report.before).member("after", report.after);
+  json.member("before", without_secrets(report.before));
+  json.member("after", without_secrets(report.after));
   json.member("by", report.by_step ? "step" : "window");
   json.member("unit", report.unit);
   json.key("verdict");

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -174,6 +175,26 @@ TEST_F(StepSinks, a_line_for_people_says_where_the_number_comes_from) {
   EXPECT_EQ(console_line(report(7)),
             "step 7  loss 2.5  MFU 40.0% (calibrated)  4000 tokens/s  0.25 s  generated 150 "
             "tokens/s (MFU 0.21%)");
+}
+
+TEST_F(StepSinks, a_console_that_takes_no_more_gets_no_line_twice) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_NONBLOCK), 0);
+  std::FILE* stream = ::fdopen(ends[1], "w");
+  auto console = make_console_sink(stream);
+  std::vector<StepReport> reports;
+  for (std::uint64_t step = 0; step < 4000; ++step) reports.push_back(report(step));
+  EXPECT_TRUE(console->write(reports).has_value());  // more than a pipe holds
+  std::string taken(1 << 20, 0);
+  ssize_t count = ::read(ends[0], taken.data(), taken.size());
+  ASSERT_GT(count, 0);
+  EXPECT_LT(count, 1 << 18);
+  EXPECT_TRUE(console->write(std::span(reports).first(1)).has_value());
+  count = ::read(ends[0], taken.data(), taken.size());
+  ASSERT_GT(count, 0);
+  EXPECT_EQ(taken.substr(0, static_cast<std::size_t>(count)), console_line(reports[0]) + "\n");
+  ::close(ends[0]);
+  std::fclose(stream);
 }
 
 // Files as other tools leave them: no byte of them may be lost.

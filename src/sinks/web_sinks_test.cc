@@ -124,6 +124,18 @@ TEST(WebSinks, mlflow_gets_each_point_once_also_where_a_reply_is_lost) {
   EXPECT_LE(mlflow->most_at_once() * 16, 1000u);
 }
 
+TEST(WebSinks, otlp_sends_what_had_no_reply_again_as_it_was) {
+  ASSERT_TRUE(require_http().has_value()) << require_http().error().message;
+  std::vector<StepReport> one = {report()};
+  Answers collector(std::vector<Answers::Reply>{{"", ""}, {"200 OK", ""}});
+  auto otlp = make_otlp_sink({.url = collector.url()});
+  EXPECT_FALSE(otlp->write(one).has_value());  // so that it is offered again
+  EXPECT_TRUE(otlp->write(one).has_value());
+  std::vector<std::string> requests = collector.requests();
+  EXPECT_NE(requests[0].find(otlp_body(one, "mfu")), std::string::npos);
+  EXPECT_EQ(requests[0], requests[1]);
+}
+
 // A request that never left is sent again whole: nothing of it can have arrived.
 TEST(WebSinks, a_nobody_there_is_not_asked) {
   Posted posted = post({.url = "http://127.0.0.1:1", .headers = {}, .body = "x"});

@@ -59,6 +59,10 @@ void find_secrets_in_member(TraceCoverage& coverage, std::string_view name,
 }
 
 void hide_secrets_in_texts(Trace& trace) {
+  for (const Secret& secret : find_secrets(trace.info.path)) {
+    add(trace.coverage, secret.kind, "the file's name");
+  }
+  trace.info.path = without_secrets(trace.info.path);
   for (std::uint32_t id = 0; id < trace.texts->count(); ++id) {
     for (const Secret& secret : find_secrets(trace.texts->text(id))) {
       trace.texts->blank(id, secret.begin, secret.size);

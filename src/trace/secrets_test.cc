@@ -55,5 +55,15 @@ TEST(TraceSecrets, repeats_no_credential_of_what_a_trace_says_of_itself) {
   EXPECT_EQ(trace.info.backend.find(key), std::string::npos);
 }
 
+TEST(TraceSecrets, repeats_no_credential_of_the_file_s_own_name) {
+  std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
+  std::string text =
+      R"({"traceEvents":[{"ph":"X","cat":"cpu_op","name":"a","pid":1,"tid":1,"ts":1,"dur":5}]})";
+  Trace trace = read_trace_bytes(text, "runs/" + key + "/rank0.json").value();
+  EXPECT_EQ(trace.info.path, "runs/[hidden]/rank0.json");
+  EXPECT_EQ(trace.coverage.secrets,
+            std::vector<std::string>{"a Hugging Face token in the file's name"});
+}
+
 }  // namespace
 }  // namespace mfu
