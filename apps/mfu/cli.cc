@@ -68,6 +68,15 @@ std::string explain(const CLI::App& root, const CLI::ParseError& problem) {
 
 }  // namespace
 
+CLI::Validator whole_number() {
+  auto check = [](std::string& text) -> std::string {
+    bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    bool good = digits && text.size() < 16 && text.find_first_not_of('0') != std::string::npos;
+    return good ? "" : "'" + text + "' is not a whole number above 0";
+  };
+  return CLI::Validator(check, "");
+}
+
 const std::vector<SettingKey>& setting_keys() {
   static const std::vector<SettingKey> kKeys = {
       {"color", "MFU_COLOR", "auto", "When to use colour"},

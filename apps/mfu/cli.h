@@ -4,6 +4,7 @@
 #include <mfu/mfu.h>
 
 #include <CLI/App.hpp>
+#include <CLI/Validators.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -84,6 +85,20 @@ class Context {
   std::string settings_problem_;
   std::optional<Catalog> catalog_;  // both catalogues together, made at the first question
 };
+
+// An option that takes a value; `type` is the word for that value in --help.
+template <typename T>
+CLI::Option* add_value(CLI::App& app, const char* name, const char* type, T& value,
+                       const char* meaning) {
+  return app.add_option(name, value, meaning)->type_name(type);
+}
+
+// An option that takes a whole number above 0. Unchecked, CLI11 would read -1 as 2^64 - 1.
+CLI::Validator whole_number();
+template <typename T>
+CLI::Option* add_count(CLI::App& app, const char* name, T& value, const char* meaning) {
+  return add_value(app, name, "N", value, meaning)->check(whole_number());
+}
 
 // All settings. Each is also a global option of the same name.
 const std::vector<SettingKey>& setting_keys();

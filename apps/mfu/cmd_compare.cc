@@ -126,14 +126,12 @@ Command compare_command() {
        {"mfu compare main/ branch/ --fail-over 5%",
         "fail a pipeline that got more than 5% slower"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("before", options->before,
-                   "The old one: a trace, a folder of traces, a run directory or an output folder")
-        ->type_name("BEFORE");
-    app.add_option("after", options->after, "The new one, of the same kind")->type_name("AFTER");
+    add_value(app, "before", "BEFORE", options->before,
+              "The old one: a trace, a folder of traces, a run directory or an output folder");
+    add_value(app, "after", "AFTER", options->after, "The new one, of the same kind");
     options->explain.add_to(app);
-    app.add_option("--fail-over", options->fail_over,
-                   "Exit with status 1 only if the new one is slower by more than this (5%, 0.05)")
-        ->type_name("SHARE");
+    add_value(app, "--fail-over", "SHARE", options->fail_over,
+              "Exit with status 1 only if the new one is slower by more than this (5%, 0.05)");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

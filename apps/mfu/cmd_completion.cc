@@ -13,8 +13,7 @@ Command completion_command() {
        {"mfu completion zsh > \"${fpath[1]}/_mfu\"", "for zsh"},
        {"mfu completion fish > ~/.config/fish/completions/mfu.fish", "for fish"}}};
   auto add = [shell](CLI::App& app) {
-    app.add_option("SHELL", *shell, "The shell")
-        ->type_name("SHELL")
+    add_value(app, "SHELL", "SHELL", *shell, "The shell")
         ->required()
         ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   };

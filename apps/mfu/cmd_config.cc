@@ -92,10 +92,9 @@ Command config_command() {
        {"mfu config check my.yaml", "if the file is wrong: exit status 2, with line and column"},
        {"mfu config path", "where the settings file is looked for"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("ACTION", options->action, "What to do")
-        ->type_name("ACTION")
+    add_value(app, "ACTION", "ACTION", options->action, "What to do")
         ->check(CLI::IsMember({"show", "check", "path"}));
-    app.add_option("FILE", options->file, "With check: the file to check")->type_name("FILE");
+    add_value(app, "FILE", "FILE", options->file, "With check: the file to check");
     app.add_flag("--origin", options->origin, "With show: also say where each value comes from");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};

@@ -48,13 +48,10 @@ Command convert_command() {
                    {{"mfu convert 45.2% --from palm --to megatron config.json --seq 8192",
                      "a published MFU, as Megatron would have counted it"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("MFU", options->share, "The published MFU: 45.2% or 0.452")
-        ->type_name("MFU")
-        ->required();
-    app.add_option("--from", options->from, "Convention that it was counted by (default palm)")
-        ->type_name("NAME");
-    app.add_option("--to", options->to, "Convention to convert it to (default exact)")
-        ->type_name("NAME");
+    add_value(app, "MFU", "MFU", options->share, "The published MFU: 45.2% or 0.452")->required();
+    add_value(app, "--from", "NAME", options->from,
+              "Convention that it was counted by (default palm)");
+    add_value(app, "--to", "NAME", options->to, "Convention to convert it to (default exact)");
     options->model.add_to(app, false);
     options->step.add_to(app);
     app.add_flag("--mtp", options->step.work.mtp, "Count the multi-token-prediction layers too");

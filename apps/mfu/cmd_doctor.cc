@@ -93,13 +93,11 @@ Command doctor_command() {
     app.add_flag("--selftest", options->selftest,
                  "Run programs whose answer is known and check what mfu says about them; exit with "
                  "status 1 if a check failed");
-    app.add_option("--output", options->output,
-                   "With --selftest: also write the result to this file")
-        ->type_name("PATH");
+    add_value(app, "--output", "PATH", options->output,
+              "With --selftest: also write the result to this file");
     app.add_flag("--retired", options->retired,
                  "Run a command and print how many FLOPs the processor's own counters saw");
-    app.add_option("COMMAND", options->command, "With --retired: the command, after --")
-        ->type_name("COMMAND");
+    add_value(app, "COMMAND", "COMMAND", options->command, "With --retired: the command, after --");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

@@ -143,32 +143,24 @@ Command explain_command() {
        {"mfu explain trace.json.gz --device \"NVIDIA H100 80GB HBM3\" --markdown",
         "for an issue, with the device named"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("trace", options->paths,
-                   "Trace files, parts, or folders of them; -: standard input")
-        ->type_name("TRACE…");
+    add_value(app, "trace", "TRACE…", options->paths,
+              "Trace files, parts, or folders of them; -: standard input");
     options->explain.add_to(app);
-    app.add_option("--live", options->live,
-                   "Run directory of a program that runs: it is asked for a few steps now")
-        ->type_name("RUN");
-    app.add_option("--steps", options->steps, "With --live: how many (default 3)")->type_name("N");
-    app.add_option("--timeout", options->timeout, "With --live: how long to wait (default 60s)")
-        ->type_name("TIME");
-    app.add_option("--formulas", options->formulas,
-                   "YAML with FLOP formulas for operators (docs/coverage.md)")
-        ->type_name("FILE");
-    app.add_option("--partial", options->partial,
-                   "Write what these traces contribute to a job, for a merge elsewhere")
-        ->type_name("OUT");
-    app.add_option("--as", options->explain.name,
-                   "With --partial and one trace: what it is called in reports")
-        ->type_name("NAME");
-    app.add_option(
-           "--engine", options->explain.engine,
-           "Where traces are read: ray or ray=ADDRESS, by Ray's workers where the files are; "
-           "local (default). s3://… and other addresses are read through fsspec")
-        ->type_name("ENGINE");
-    app.add_option("--html", options->page, "Also write one page that works offline")
-        ->type_name("PATH");
+    add_value(app, "--live", "RUN", options->live,
+              "Run directory of a program that runs: it is asked for a few steps now");
+    add_value(app, "--steps", "N", options->steps, "With --live: how many (default 3)");
+    add_value(app, "--timeout", "TIME", options->timeout,
+              "With --live: how long to wait (default 60s)");
+    add_value(app, "--formulas", "FILE", options->formulas,
+              "YAML with FLOP formulas for operators (docs/coverage.md)");
+    add_value(app, "--partial", "OUT", options->partial,
+              "Write what these traces contribute to a job, for a merge elsewhere");
+    add_value(app, "--as", "NAME", options->explain.name,
+              "With --partial and one trace: what it is called in reports");
+    add_value(app, "--engine", "ENGINE", options->explain.engine,
+              "Where traces are read: ray or ray=ADDRESS, by Ray's workers where the files are; "
+              "local (default). s3://… and other addresses are read through fsspec");
+    add_value(app, "--html", "PATH", options->page, "Also write one page that works offline");
     app.add_flag("--markdown", options->markdown, "Markdown, for an issue or a chat");
     app.add_flag("--csv", options->csv, "Ledger, operators and kernels as one table");
   };

@@ -140,30 +140,25 @@ CommandText export_text() {
 Command export_command() {
   auto options = std::make_shared<ExportOptions>();
   auto add = [options](CLI::App& app) {
-    app.add_option("RUN", options->run, "Run directory, or output folder of a monitor")
-        ->type_name("RUN");
+    add_value(app, "RUN", "RUN", options->run, "Run directory, or output folder of a monitor");
     auto file_or_stdout = [&app](const char* name, std::string& to, const char* meaning) {
-      app.add_option(name, to, meaning)->type_name("FILE")->expected(0, 1)->default_str(kStdout);
+      add_value(app, name, "FILE", to, meaning)->expected(0, 1)->default_str(kStdout);
     };
     file_or_stdout("--jsonl", options->jsonl, "Write JSON Lines, one object per step");
     file_or_stdout("--csv", options->csv, "Write a table, one row per step");
-    app.add_option("--training-log", options->log,
-                   "Write a training_log.json (docs/formats/training_log.md)")
-        ->type_name("FILE");
-    app.add_option("--tensorboard", options->targets.tensorboard,
-                   "Write event files for TensorBoard")
-        ->type_name("DIR");
-    app.add_option("--prometheus", options->targets.prometheus,
-                   "Write the newest step for node_exporter's textfile collector")
-        ->type_name("FILE");
+    add_value(app, "--training-log", "FILE", options->log,
+              "Write a training_log.json (docs/formats/training_log.md)");
+    add_value(app, "--tensorboard", "DIR", options->targets.tensorboard,
+              "Write event files for TensorBoard");
+    add_value(app, "--prometheus", "FILE", options->targets.prometheus,
+              "Write the newest step for node_exporter's textfile collector");
     app.add_flag("--force", options->targets.replace, "Replace files that exist");
-    app.add_option("--device", options->device,
-                   "For a directory of mfu run: compare with the peak of this device")
-        ->type_name("NAME");
-    app.add_option("--peak", options->peak, "Peak of one device in FLOP/s; wins over --device")
-        ->type_name("FLOP_PER_S");
-    app.add_option("--dtype", options->type, "Compare all FLOPs with the peak of this data type")
-        ->type_name("TYPE");
+    add_value(app, "--device", "NAME", options->device,
+              "For a directory of mfu run: compare with the peak of this device");
+    add_value(app, "--peak", "FLOP_PER_S", options->peak,
+              "Peak of one device in FLOP/s; wins over --device");
+    add_value(app, "--dtype", "TYPE", options->type,
+              "Compare all FLOPs with the peak of this data type");
   };
   return {export_text(), add, [options](Context& context) { return run(context, *options); }};
 }

@@ -65,11 +65,8 @@ Result<std::optional<RlQuestion>> rl_of(const NeedOptions& options, std::uint64_
                 "actor,reference,learner");
   }
   RlQuestion question{sequences, options.prompt, options.response, {}};
-  for (std::size_t start = 0; start <= options.rl.size();) {
-    std::size_t end = std::min(options.rl.find(',', start), options.rl.size());
-    question.roles.push_back(MFU_TRY(parse_rl_role(options.rl.substr(start, end - start))));
-    start = end + 1;
-  }
+  for (const std::string& role : comma_parts(options.rl))
+    question.roles.push_back(MFU_TRY(parse_rl_role(role)));
   return std::optional(std::move(question));
 }
 
@@ -78,11 +75,9 @@ Result<void> set_lora(const std::string& text, TrainingOptions& training) {
   if (text.empty()) return {};
   std::size_t cut = std::min(text.find(':'), text.size());
   training.lora_rank = MFU_TRY(parse_whole_amount(text.substr(0, cut), "--lora", 1e6));
-  for (std::size_t start = cut + 1; start < text.size();) {
-    std::size_t end = std::min(text.find(',', start), text.size());
-    training.lora_targets.push_back(text.substr(start, end - start));
-    start = end + 1;
-  }
+  if (cut + 1 >= text.size()) return {};
+  training.lora_targets = comma_parts(text.substr(cut + 1));
+  if (training.lora_targets.back().empty()) training.lora_targets.pop_back();
   return {};
 }
 
@@ -282,54 +277,43 @@ Command flops_command() {
   auto add = [options](CLI::App& app) {
     options->model.add_to(app, true);
     options->step.add_to(app);
-    app.add_option("--convention", options->convention,
-                   "Convention to count by, or all (default exact)")
-        ->type_name("NAME");
-    app.add_option("--lora", options->lora, "Train only adapters of that rank")
-        ->type_name("RANK[:TARGETS]");
-    app.add_option("--frozen", options->frozen,
-                   "Pattern for the names of weights that are not trained")
-        ->type_name("PATTERN")
+    add_value(app, "--convention", "NAME", options->convention,
+              "Convention to count by, or all (default exact)");
+    add_value(app, "--lora", "RANK[:TARGETS]", options->lora, "Train only adapters of that rank");
+    add_value(app, "--frozen", "PATTERN", options->frozen,
+              "Pattern for the names of weights that are not trained")
         ->allow_extra_args(false);
-    app.add_option("--tokens-per-second", options->tokens_per_second,
-                   "Measured tokens per second of the whole job, for MFU")
-        ->type_name("N");
-    app.add_option("--step-seconds", options->step_seconds, "Measured time of this step, for MFU")
-        ->type_name("S");
+    add_value(app, "--tokens-per-second", "N", options->tokens_per_second,
+              "Measured tokens per second of the whole job, for MFU");
+    add_value(app, "--step-seconds", "S", options->step_seconds,
+              "Measured time of this step, for MFU");
     options->device.add_to(app);
     options->sweep.add_to(app);
-    app.add_option("--devices", options->devices, "Number of devices (default 1)")
-        ->type_name("N")
-        ->check(whole_number());
+    add_count(app, "--devices", options->devices, "Number of devices (default 1)");
     app.add_flag("--tree", options->tree, "Also show each layer");
     app.add_flag("--by-class", options->by_class, "Ask the class even if mfu knows the model");
-    app.add_option("--image", options->image,
-                   "Size of the picture of a vision or diffusion model, in pixels")
-        ->type_name("HxW");
-    app.add_option("--latent", options->latent, "Size of a diffusion model's input, in latents")
-        ->type_name("HxW");
-    app.add_option("--frames", options->frames, "Frames of a video, in latents (default 1)")
-        ->type_name("N")
-        ->check(whole_number());
+    add_value(app, "--image", "HxW", options->image,
+              "Size of the picture of a vision or diffusion model, in pixels");
+    add_value(app, "--latent", "HxW", options->latent,
+              "Size of a diffusion model's input, in latents");
+    add_count(app, "--frames", options->frames, "Frames of a video, in latents (default 1)");
     app.add_option_function<std::vector<std::string>>(
            "--mtp", [options](const std::vector<std::string>& given) { set_mtp(given, *options); },
            "Count the multi-token-prediction layers too; with N, that many of them")
         ->type_name("[N]")
         ->expected(0, 1);
-    app.add_option("--rl", options->rl,
-                   "Also count a step of reinforcement learning over --batch sequences, as a list "
-                   "of its passes: actor generates; old, reference, reward and values run forward; "
-                   "critic and learner are updated")
-        ->type_name("PASS,PASS…");
+    add_value(app, "--rl", "PASS,PASS…", options->rl,
+              "Also count a step of reinforcement learning over --batch sequences, as a list "
+              "of its passes: actor generates; old, reference, reward and values run forward; "
+              "critic and learner are updated");
     for (auto [name, length, what] :
          {std::tuple("--prompt", &options->prompt,
                      "With --rl: prompt tokens per sequence (default 512)"),
           std::tuple("--response", &options->response,
                      "With --rl: generated tokens per sequence (default 1024)")}) {
-      app.add_option(name, *length, what)
-          ->type_name("N")
-          ->check(whole_number())
-          ->each([options](const std::string&) { options->lengths_of_rl = true; });
+      add_count(app, name, *length, what)->each([options](const std::string&) {
+        options->lengths_of_rl = true;
+      });
     }
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};

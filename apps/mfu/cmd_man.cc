@@ -61,10 +61,9 @@ Command man_command() {
                    {{"mfu man peak | man -l -", "read a page without installing it"},
                     {"mfu man --folder DIR", "write all pages into a folder"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("COMMAND", options->command, "Command whose page to print (default: mfu itself)")
-        ->type_name("COMMAND");
-    app.add_option("--folder", options->folder, "Write every page into this folder")
-        ->type_name("DIR");
+    add_value(app, "COMMAND", "COMMAND", options->command,
+              "Command whose page to print (default: mfu itself)");
+    add_value(app, "--folder", "DIR", options->folder, "Write every page into this folder");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

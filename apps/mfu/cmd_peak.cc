@@ -148,16 +148,13 @@ Command peak_command() {
        {"mfu peak --catalog mine.csv \"ACME Z9\"",
         "a device of your own (docs/formats/catalog.md)"}}};
   auto add = [options](CLI::App& app) {
-    app.add_option("NAME", options->words,
-                   "Device to look up (default: the devices of this machine)")
-        ->type_name("NAME");
+    add_value(app, "NAME", "NAME", options->words,
+              "Device to look up (default: the devices of this machine)");
     app.add_flag("--list", options->list, "Show every device of the catalogue");
     app.add_flag("--measure", options->measure, "Measure the ceiling of this machine's devices");
-    app.add_option("--seconds", options->seconds,
-                   "With --measure: about how long the processor is measured (default 8)")
-        ->type_name("S");
-    app.add_option("--dtype", options->types, "With --measure: only these data types")
-        ->type_name("TYPE")
+    add_value(app, "--seconds", "S", options->seconds,
+              "With --measure: about how long the processor is measured (default 8)");
+    add_value(app, "--dtype", "TYPE", options->types, "With --measure: only these data types")
         ->delimiter(',')
         ->allow_extra_args(false);
   };

@@ -134,27 +134,21 @@ Command plan_command() {
     options->step.add_to(app);
     app.add_flag("--mtp", options->step.work.mtp, "Count the multi-token-prediction layers too");
     options->device.add_to(app);
-    app.add_option("--tokens", options->tokens, "Tokens to train on, in total (15e12, 15T)")
-        ->type_name("N");
-    app.add_option("--flop", options->flop, "FLOPs in total, instead of a model and --tokens")
-        ->type_name("N");
-    app.add_option("--mfu", options->mfu, "MFU to expect (default 40%)")->type_name("SHARE");
-    app.add_option("--known-rate", options->known_rate,
-                   "Tokens per second and device of a known run of this model, instead of --mfu")
-        ->type_name("N");
-    app.add_option("--devices", options->devices, "Number of devices; several numbers with commas")
-        ->type_name("N,N")
+    add_value(app, "--tokens", "N", options->tokens, "Tokens to train on, in total (15e12, 15T)");
+    add_value(app, "--flop", "N", options->flop, "FLOPs in total, instead of a model and --tokens");
+    add_value(app, "--mfu", "SHARE", options->mfu, "MFU to expect (default 40%)");
+    add_value(app, "--known-rate", "N", options->known_rate,
+              "Tokens per second and device of a known run of this model, instead of --mfu");
+    add_value(app, "--devices", "N,N", options->devices,
+              "Number of devices; several numbers with commas")
         ->delimiter(',')
         ->check(whole_number());
-    app.add_option("--price", options->price, "Price of one device-hour")
-        ->type_name("X")
+    add_value(app, "--price", "X", options->price, "Price of one device-hour")
         ->check(CLI::PositiveNumber);
-    app.add_option("--watts", options->watts, "Power of one device, in watts")
-        ->type_name("W")
+    add_value(app, "--watts", "W", options->watts, "Power of one device, in watts")
         ->check(CLI::PositiveNumber);
-    app.add_option("--bytes-per-parameter", options->bytes_per_parameter,
-                   "Bytes of training state per parameter (default 16: bf16 with Adam in fp32)")
-        ->type_name("X");
+    add_value(app, "--bytes-per-parameter", "X", options->bytes_per_parameter,
+              "Bytes of training state per parameter (default 16: bf16 with Adam in fp32)");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

@@ -274,39 +274,31 @@ CommandText run_text() {
 Command run_command() {
   auto options = std::make_shared<RunOptions>();
   auto add = [options](CLI::App& app) {
-    app.add_option("COMMAND", options->command, "The command to run, after --")
-        ->type_name("COMMAND");
-    app.add_option("--dir", options->directory,
-                   "Run directory (default: a folder in ./mfu-runs/ named after program and time)")
-        ->type_name("DIR");
-    app.add_option("--json-file", options->json_file, "Write the JSON summary to this file")
-        ->type_name("PATH");
-    app.add_option("--device", options->device,
-                   "Compare with the peak of this device (default: the one the program runs on)")
-        ->type_name("NAME");
-    app.add_option("--peak", options->peak, "Peak of one device in FLOP/s; wins over --device")
-        ->type_name("FLOP_PER_S");
-    app.add_option("--dtype", options->type, "Compare all FLOPs with the peak of this data type")
-        ->type_name("TYPE");
-    app.add_option("--model", options->model,
-                   "config.json of the model: attention that runs as plain matmuls is then counted "
-                   "by its exact area")
-        ->type_name("CONFIG");
-    app.add_option(
-           "--step-marker", options->step_marker,
-           "For a program without an optimizer: name of the record_function range that is a step")
-        ->type_name("NAME");
-    app.add_option("--formulas", options->formulas,
-                   "YAML with FLOP formulas for operators and Triton kernels (docs/coverage.md)")
-        ->type_name("FILE");
-    app.add_option("--warmup", options->warmup,
-                   "Steps to ignore at the start of each rank (default: detected from step times)")
-        ->type_name("N");
+    add_value(app, "COMMAND", "COMMAND", options->command, "The command to run, after --");
+    add_value(app, "--dir", "DIR", options->directory,
+              "Run directory (default: a folder in ./mfu-runs/ named after program and time)");
+    add_value(app, "--json-file", "PATH", options->json_file,
+              "Write the JSON summary to this file");
+    add_value(app, "--device", "NAME", options->device,
+              "Compare with the peak of this device (default: the one the program runs on)");
+    add_value(app, "--peak", "FLOP_PER_S", options->peak,
+              "Peak of one device in FLOP/s; wins over --device");
+    add_value(app, "--dtype", "TYPE", options->type,
+              "Compare all FLOPs with the peak of this data type");
+    add_value(app, "--model", "CONFIG", options->model,
+              "config.json of the model: attention that runs as plain matmuls is then counted "
+              "by its exact area");
+    add_value(
+        app, "--step-marker", "NAME", options->step_marker,
+        "For a program without an optimizer: name of the record_function range that is a step");
+    add_value(app, "--formulas", "FILE", options->formulas,
+              "YAML with FLOP formulas for operators and Triton kernels (docs/coverage.md)");
+    add_value(app, "--warmup", "N", options->warmup,
+              "Steps to ignore at the start of each rank (default: detected from step times)");
     options->asked.add_to(app);
-    app.add_option("--listen", options->listen,
-                   "Serve /metrics for Prometheus while the command runs; an address other than "
-                   "loopback needs a token in MFU_METRICS_TOKEN")
-        ->type_name("HOST:PORT");
+    add_value(app, "--listen", "HOST:PORT", options->listen,
+              "Serve /metrics for Prometheus while the command runs; an address other than "
+              "loopback needs a token in MFU_METRICS_TOKEN");
     app.add_option("--drain", options->drain, "")->group("");
   };
   return {run_text(), add, [options](Context& context) { return run(context, *options); }};

@@ -51,29 +51,22 @@ Result<Device> device_named(Context& context, const std::string& name) {
 }  // namespace
 
 void ExplainOptions::add_to(CLI::App& app) {
-  app.add_option(
-         "--window", window,
-         "The time to explain: all, steps (default if they are marked) or FROM:TO (2ms:10ms counts "
-         "from the first device event; bare numbers are ns on the trace's clock)")
-      ->type_name("WINDOW");
-  app.add_option("--device", device,
-                 "Compare with the peak of this device, if the trace does not name it; `this` is "
-                 "the processor of this machine")
-      ->type_name("NAME");
-  app.add_option("--dtype", type, "Data type of the matmuls, if the trace does not show it")
-      ->type_name("TYPE");
-  app.add_option("--peak", peak, "Peak of one device in FLOP/s; wins over --device")
-      ->type_name("N");
-  app.add_option("--model", model, "config.json of the model: compute MFU from what it needs")
-      ->type_name("CONFIG");
-  app.add_option("--tokens", tokens,
-                 "With --model: tokens that each device processed in the window")
-      ->type_name("N");
-  app.add_option("--seq", sequence, "With --model: length of a sequence (default 2048)")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--phase", phase, "With --model: kind of step")
-      ->type_name("PHASE")
+  add_value(
+      app, "--window", "WINDOW", window,
+      "The time to explain: all, steps (default if they are marked) or FROM:TO (2ms:10ms counts "
+      "from the first device event; bare numbers are ns on the trace's clock)");
+  add_value(app, "--device", "NAME", device,
+            "Compare with the peak of this device, if the trace does not name it; `this` is "
+            "the processor of this machine");
+  add_value(app, "--dtype", "TYPE", type,
+            "Data type of the matmuls, if the trace does not show it");
+  add_value(app, "--peak", "N", peak, "Peak of one device in FLOP/s; wins over --device");
+  add_value(app, "--model", "CONFIG", model,
+            "config.json of the model: compute MFU from what it needs");
+  add_value(app, "--tokens", "N", tokens,
+            "With --model: tokens that each device processed in the window");
+  add_count(app, "--seq", sequence, "With --model: length of a sequence (default 2048)");
+  add_value(app, "--phase", "PHASE", phase, "With --model: kind of step")
       ->check(CLI::IsMember({"train", "forward", "prefill", "decode"}));
 }
 

@@ -10,16 +10,6 @@ namespace mfu::app {
 
 namespace {
 
-std::vector<std::string> comma_parts(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t start = 0; start <= text.size();) {
-    std::size_t end = std::min(text.find(',', start), text.size());
-    parts.push_back(text.substr(start, end - start));
-    start = end + 1;
-  }
-  return parts;
-}
-
 Result<std::uint64_t> parse_whole(const std::string& text, const std::string& what) {
   std::uint64_t number = 0;
   auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -31,6 +21,16 @@ Result<std::uint64_t> parse_whole(const std::string& text, const std::string& wh
 }
 
 }  // namespace
+
+std::vector<std::string> comma_parts(const std::string& text) {
+  std::vector<std::string> parts;
+  for (std::size_t start = 0; start <= text.size();) {
+    std::size_t end = std::min(text.find(',', start), text.size());
+    parts.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
 
 Result<double> parse_amount(const std::string& text, const std::string& what) {
   double number = 0;
@@ -59,15 +59,6 @@ Result<std::uint64_t> parse_whole_amount(const std::string& text, const std::str
   return static_cast<std::uint64_t>(number);
 }
 
-CLI::Validator whole_number() {
-  auto check = [](std::string& text) -> std::string {
-    bool digits = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-    bool good = digits && text.size() < 16 && text.find_first_not_of('0') != std::string::npos;
-    return good ? "" : "'" + text + "' is not a whole number above 0";
-  };
-  return CLI::Validator(check, "");
-}
-
 Result<Fraction> parse_share(const std::string& text, const std::string& what) {
   bool percent = !text.empty() && text.back() == '%';
   std::string digits = percent ? text.substr(0, text.size() - 1) : text;
@@ -80,56 +71,31 @@ Result<Fraction> parse_share(const std::string& text, const std::string& what) {
 }
 
 void ModelOptions::add_to(CLI::App& app, bool several) {
-  app.add_option(
-         "CONFIG", paths,
-         "config.json or a folder that has one; or a .safetensors file, its index or a .gguf")
-      ->type_name("CONFIG")
+  add_value(app, "CONFIG", "CONFIG", paths,
+            "config.json or a folder that has one; or a .safetensors file, its index or a .gguf")
       ->expected(0, several ? 1 << 20 : 1);
-  app.add_option("--architecture", architecture,
-                 "Class of the model to count, instead of the config's architectures[0]")
-      ->type_name("NAME");
-  app.add_option("--set", overrides, "Use another value for a field of the config")
-      ->type_name("KEY=VALUE")
+  add_value(app, "--architecture", "NAME", architecture,
+            "Class of the model to count, instead of the config's architectures[0]");
+  add_value(app, "--set", "KEY=VALUE", overrides, "Use another value for a field of the config")
       ->allow_extra_args(false);
-  app.add_option("--assume", assume,
-                 "Read the fields of an unknown model type as those of this type")
-      ->type_name("TYPE");
-  app.add_option("--layers", shape.layers, "Shape of a model without a config: number of layers")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--hidden", shape.hidden, "Shape: hidden size")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--heads", shape.heads, "Shape: query heads")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--kv-heads", shape.kv_heads, "Shape: key and value heads (default: --heads)")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--head-dim", shape.head_dim,
-                 "Shape: size of a head (default: --hidden / --heads)")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--ffn", shape.ffn, "Shape: size of the MLP (default: 4 × --hidden)")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--mlp", mlp, "Shape: kind of MLP")
-      ->type_name("KIND")
+  add_value(app, "--assume", "TYPE", assume,
+            "Read the fields of an unknown model type as those of this type");
+  add_count(app, "--layers", shape.layers, "Shape of a model without a config: number of layers");
+  add_count(app, "--hidden", shape.hidden, "Shape: hidden size");
+  add_count(app, "--heads", shape.heads, "Shape: query heads");
+  add_count(app, "--kv-heads", shape.kv_heads, "Shape: key and value heads (default: --heads)");
+  add_count(app, "--head-dim", shape.head_dim,
+            "Shape: size of a head (default: --hidden / --heads)");
+  add_count(app, "--ffn", shape.ffn, "Shape: size of the MLP (default: 4 × --hidden)");
+  add_value(app, "--mlp", "KIND", mlp, "Shape: kind of MLP")
       ->check(CLI::IsMember({"gated", "plain"}));
-  app.add_option("--vocab", shape.vocab, "Shape: size of the vocabulary")
-      ->type_name("N")
-      ->check(whole_number());
+  add_count(app, "--vocab", shape.vocab, "Shape: size of the vocabulary");
   app.add_flag("--tied", shape.tied, "Shape: embedding and output head share one matrix");
-  app.add_option("--experts", shape.experts, "Shape: experts per layer")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--experts-per-token", shape.experts_per_token,
-                 "Shape: experts that each token uses")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--params", parameters,
-                 "Published number of parameters, for conventions that count with N")
-      ->type_name("N");
+  add_count(app, "--experts", shape.experts, "Shape: experts per layer");
+  add_count(app, "--experts-per-token", shape.experts_per_token,
+            "Shape: experts that each token uses");
+  add_value(app, "--params", "N", parameters,
+            "Published number of parameters, for conventions that count with N");
 }
 
 Result<ModelSpec> ModelOptions::load(const std::string& path) const {
@@ -166,35 +132,24 @@ Result<std::optional<std::uint64_t>> ModelOptions::published_parameters() const 
 }
 
 void StepOptions::add_to(CLI::App& app) {
-  app.add_option("--phase", phase, "Kind of step")
-      ->type_name("PHASE")
+  add_value(app, "--phase", "PHASE", phase, "Kind of step")
       ->check(CLI::IsMember({"train", "forward", "prefill", "decode"}));
-  app.add_option("--batch", work.batch, "Sequences in the step (default 1)")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--seq", work.sequence, "New tokens per sequence (default 2048; for decode 1)")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--context", work.context, "Tokens per sequence that are already in the cache")
-      ->type_name("N")
+  add_count(app, "--batch", work.batch, "Sequences in the step (default 1)");
+  add_count(app, "--seq", work.sequence, "New tokens per sequence (default 2048; for decode 1)");
+  add_value(app, "--context", "N", work.context,
+            "Tokens per sequence that are already in the cache")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-  app.add_option("--encoder-seq", work.encoder_sequence,
-                 "Encoder tokens per sequence, for encoder-decoder models")
-      ->type_name("N")
-      ->check(whole_number());
-  app.add_option("--lengths", lengths,
-                 "Lengths of packed or ragged sequences, instead of --batch and --seq")
-      ->type_name("N,N,…");
-  app.add_option("--images", work.images, "Images in the step, in total")
-      ->type_name("N")
+  add_count(app, "--encoder-seq", work.encoder_sequence,
+            "Encoder tokens per sequence, for encoder-decoder models");
+  add_value(app, "--lengths", "N,N,…", lengths,
+            "Lengths of packed or ragged sequences, instead of --batch and --seq");
+  add_value(app, "--images", "N", work.images, "Images in the step, in total")
       ->check(CLI::Range(std::uint64_t{0}, std::uint64_t{1} << 40));
-  app.add_option("--image-grid", grid, "Patches of an image before merging, as in image_grid_thw")
-      ->type_name("T,H,W");
-  app.add_option("--recompute", recompute, "What the backward pass computes again")
-      ->type_name("POLICY")
+  add_value(app, "--image-grid", "T,H,W", grid,
+            "Patches of an image before merging, as in image_grid_thw");
+  add_value(app, "--recompute", "POLICY", recompute, "What the backward pass computes again")
       ->check(CLI::IsMember({"none", "selective", "full"}));
-  app.add_option("--mla", mla, "Form of latent attention (auto: absorbed in decode)")
-      ->type_name("FORM")
+  add_value(app, "--mla", "FORM", mla, "Form of latent attention (auto: absorbed in decode)")
       ->check(CLI::IsMember({"auto", "expanded", "absorbed"}));
 }
 
@@ -226,12 +181,10 @@ Result<Workload> StepOptions::workload() const {
 }
 
 void DeviceOptions::add_to(CLI::App& app) {
-  app.add_option("--device", device,
-                 "Compare with the peak of this device, named as its driver names it")
-      ->type_name("NAME");
-  app.add_option("--dtype", type, "Data type of the matmuls (default bf16)")->type_name("TYPE");
-  app.add_option("--peak", peak, "Peak of one device in FLOP/s; wins over --device")
-      ->type_name("N");
+  add_value(app, "--device", "NAME", device,
+            "Compare with the peak of this device, named as its driver names it");
+  add_value(app, "--dtype", "TYPE", type, "Data type of the matmuls (default bf16)");
+  add_value(app, "--peak", "N", peak, "Peak of one device in FLOP/s; wins over --device");
 }
 
 Result<Precision> parse_type(const std::string& text) {

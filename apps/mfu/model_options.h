@@ -4,7 +4,6 @@
 #include <mfu/mfu.h>
 
 #include <CLI/App.hpp>
-#include <CLI/Validators.hpp>
 #include <string>
 #include <vector>
 
@@ -72,7 +71,7 @@ Result<double> parse_amount(const std::string& text, const std::string& what);
 Result<std::uint64_t> parse_whole_amount(const std::string& text, const std::string& what,
                                          double most);
 
-// Accepts whole numbers above 0. Without it CLI11 would read -1 as 2^64 - 1.
-CLI::Validator whole_number();
+// "a,b,c" as three texts.
+std::vector<std::string> comma_parts(const std::string& text);
 
 }  // namespace mfu::app

@@ -14,13 +14,6 @@ namespace {
 
 constexpr double kMostSteps = 255;  // steps of one window: the request keeps them in a byte
 
-Result<std::uint64_t> count_of(const std::string& text, const char* option, double most) {
-  std::uint64_t count = MFU_TRY(parse_whole_amount(text, option, most));
-  if (count == 0)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} must be at least 1", option));
-  return count;
-}
-
 bool names_ranks(const std::string& text) {
   bool digit = false;
   for (char c : text) {
@@ -50,22 +43,19 @@ Result<std::chrono::milliseconds> parse_patience(const std::string& text, const 
 }
 
 void RunAsked::add_to(CLI::App& app) {
-  app.add_option("--steps", steps, "Stop the command after N steps of each rank")->type_name("N");
+  add_value(app, "--steps", "N", steps, "Stop the command after N steps of each rank");
   app.add_flag(
       "--explain{3}", explain,
       "Also say why: profile N steps after warm-up and explain them (--explain=N, default 3)");
-  app.add_option("--explain-after", after,
-                 "With --explain: begin after this step (default: when step times have settled)")
-      ->type_name("STEP");
-  app.add_option("--explain-ranks", ranks,
-                 "With --explain: profile these ranks, such as 0,3 or 0-7 (default: the first 8)")
-      ->type_name("LIST");
+  add_value(app, "--explain-after", "STEP", after,
+            "With --explain: begin after this step (default: when step times have settled)");
+  add_value(app, "--explain-ranks", "LIST", ranks,
+            "With --explain: profile these ranks, such as 0,3 or 0-7 (default: the first 8)");
   app.add_flag("--stacks", stacks,
                "With --explain: also record lines of Python code, which slows the profiled steps");
-  app.add_option(
-         "--grace", grace,
-         "With --steps: how long processes may take to end before they are killed (default 10s)")
-      ->type_name("TIME");
+  add_value(
+      app, "--grace", "TIME", grace,
+      "With --steps: how long processes may take to end before they are killed (default 10s)");
 }
 
 Result<std::string> RunAsked::text() const {
@@ -74,7 +64,7 @@ Result<std::string> RunAsked::text() const {
     return fail(ErrorCode::invalid_argument, "--grace needs --steps");
   }
   if (!steps.empty()) {
-    text += fmt::format(" stop={}", MFU_TRY(count_of(steps, "--steps", 1e15)));
+    text += fmt::format(" stop={}", MFU_TRY(parse_whole_amount(steps, "--steps", 1e15)));
   }
   bool more = !after.empty() || !ranks.empty() || stacks;
   if (more && !explains()) {
@@ -82,11 +72,11 @@ Result<std::string> RunAsked::text() const {
                 "--explain-after, --explain-ranks and --stacks need --explain");
   }
   if (explains()) {
-    std::uint64_t count = MFU_TRY(count_of(explain, "--explain", kMostSteps));
-    text += fmt::format(" steps={}", count);
+    text += fmt::format(" steps={}", MFU_TRY(parse_whole_amount(explain, "--explain", kMostSteps)));
   }
   if (!after.empty()) {
-    std::uint64_t step = after == "0" ? 0 : MFU_TRY(count_of(after, "--explain-after", 1e15));
+    std::uint64_t step =
+        after == "0" ? 0 : MFU_TRY(parse_whole_amount(after, "--explain-after", 1e15));
     text += fmt::format(" after={}", step);
   }
   if (!ranks.empty()) {

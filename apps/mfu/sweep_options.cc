@@ -49,10 +49,7 @@ Result<std::vector<Workload>> SweepOptions::points(const Workload& work) const {
   std::vector<std::uint64_t> batches, contexts;
   for (const std::string& sweep : sweeps) {
     std::vector<std::uint64_t>* values = nullptr;
-    for (std::size_t start = 0; start <= sweep.size();) {
-      std::size_t end = std::min(sweep.find(',', start), sweep.size());
-      std::string item = sweep.substr(start, end - start);
-      start = end + 1;
+    for (std::string item : comma_parts(sweep)) {
       if (std::size_t equals = item.find('='); equals != std::string::npos) {
         std::string key = item.substr(0, equals);
         values = key == "batch" ? &batches : key == "context" ? &contexts : nullptr;
@@ -84,19 +81,16 @@ Result<std::vector<Workload>> SweepOptions::points(const Workload& work) const {
 }
 
 void SweepOptions::add_to(CLI::App& app) {
-  app.add_option(
-         "--sweep", sweeps,
-         "Count many steps: batch=1..256 (doubling) or a list of values, and the same for context; "
-         "with a device also the tokens/s at its roof and the batch from which compute binds")
-      ->type_name("KEY=VALUES")
+  add_value(
+      app, "--sweep", "KEY=VALUES", sweeps,
+      "Count many steps: batch=1..256 (doubling) or a list of values, and the same for context; "
+      "with a device also the tokens/s at its roof and the batch from which compute binds")
       ->allow_extra_args(false);
-  app.add_option("--speculate", speculate,
-                 "With --phase decode: each step verifies K drafted tokens and keeps ACCEPTED of "
-                 "them on average (default all)")
-      ->type_name("K[:ACCEPTED]");
-  app.add_option("--chunk", chunk, "With --phase prefill: process the prompt in chunks of N tokens")
-      ->type_name("N")
-      ->check(whole_number());
+  add_value(app, "--speculate", "K[:ACCEPTED]", speculate,
+            "With --phase decode: each step verifies K drafted tokens and keeps ACCEPTED of "
+            "them on average (default all)");
+  add_count(app, "--chunk", chunk,
+            "With --phase prefill: process the prompt in chunks of N tokens");
 }
 
 }  // namespace mfu::app

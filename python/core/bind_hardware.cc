@@ -1,5 +1,6 @@
 // What the hardware could do, and where peak, need and time meet.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -203,41 +204,17 @@ std::string plan_json(const nb::int_& total_flop, double mfu, const PeakAsked& a
 
 void bind_hardware(nb::module_& module) {
   bind_peaks(module);
+  nb::class_<PeakAsked>(module, "PeakAsked", "The peak that an MFU is a fraction of.")
+      .def(nb::init<std::optional<std::string>, std::string, std::optional<double>, std::string>(),
+           "device"_a.none(), "dtype"_a, "peak"_a.none(), "catalog"_a);
   module.def("devices", &devices_json, "name"_a, "catalog"_a, "JSON of mfu.peak/1.");
-  module.def(
-      "machine",
-      [](const std::string& catalog) {
-        auto [json, warnings] = machine_json(catalog);
-        return nb::make_tuple(json, warnings);
-      },
-      "catalog"_a, nb::sig("def machine(catalog: str) -> tuple[str, list[str]]"),
-      "JSON of mfu.peak/1 for this machine, and what is worth a warning.");
-  module.def(
-      "utilization",
-      [](const nb::int_& model_flop, double seconds, std::optional<std::string> device,
-         std::string dtype, std::optional<double> peak, std::string catalog,
-         const std::optional<nb::int_>& hardware_flop, std::optional<std::uint64_t> moved_bytes,
-         std::uint64_t devices) {
-        return utilization(model_flop, seconds,
-                           {std::move(device), std::move(dtype), peak, std::move(catalog)},
-                           hardware_flop, moved_bytes, devices);
-      },
-      "model_flop"_a, "seconds"_a, "device"_a.none(), "dtype"_a, "peak"_a.none(), "catalog"_a,
-      "hardware_flop"_a.none(), "moved_bytes"_a.none(), "devices"_a);
-  module.def(
-      "plan",
-      [](const nb::int_& total_flop, double mfu, std::optional<std::string> device,
-         std::string dtype, std::optional<double> peak, std::string catalog,
-         const std::vector<std::uint64_t>& devices, std::optional<double> price,
-         std::optional<double> watts, std::uint64_t parameters, double bytes_per_parameter,
-         std::vector<std::string> assumptions) {
-        return plan_json(total_flop, mfu,
-                         {std::move(device), std::move(dtype), peak, std::move(catalog)}, devices,
-                         price, watts, parameters, bytes_per_parameter, std::move(assumptions));
-      },
-      "total_flop"_a, "mfu"_a, "device"_a.none(), "dtype"_a, "peak"_a.none(), "catalog"_a,
-      "devices"_a, "price"_a.none(), "watts"_a.none(), "parameters"_a, "bytes_per_parameter"_a,
-      "assumptions"_a, "JSON of mfu.plan/1.");
+  module.def("machine", &machine_json, "catalog"_a,
+             "JSON of mfu.peak/1 for this machine, and what is worth a warning.");
+  module.def("utilization", &utilization, "model_flop"_a, "seconds"_a, "against"_a,
+             "hardware_flop"_a.none(), "moved_bytes"_a.none(), "devices"_a);
+  module.def("plan", &plan_json, "total_flop"_a, "mfu"_a, "against"_a, "devices"_a,
+             "price"_a.none(), "watts"_a.none(), "parameters"_a, "bytes_per_parameter"_a,
+             "assumptions"_a, "JSON of mfu.plan/1.");
 }
 
 }  // namespace mfu::python

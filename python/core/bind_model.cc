@@ -30,13 +30,17 @@ ModelSpec parse_spec(const std::string& json, const std::string& name, std::stri
   return value_or_raise(parse_model(json, name, {std::move(architecture), std::move(overrides)}));
 }
 
-// The step, as keyword arguments. None if not given.
+// The step, in the order of _need.py's _STEP. None if not given.
 struct Step {
-  std::string phase = "train", recompute = "none", mla = "auto";
-  std::uint64_t batch = 1, context = 0, encoder_sequence = 0, images = 0;
+  std::string phase;
+  std::uint64_t batch;
   std::optional<std::uint64_t> sequence;
-  std::optional<Lengths> lengths, image_grid;
-  bool mtp = false;
+  std::uint64_t context, encoder_sequence;
+  std::optional<Lengths> lengths;
+  std::uint64_t images;
+  std::optional<Lengths> image_grid;
+  std::string recompute, mla;
+  bool mtp;
 };
 
 Result<MlaForm> parse_mla(const std::string& name) {
@@ -75,7 +79,7 @@ Result<Workload> workload_of(const Step& step) {
 
 struct Timing {
   std::optional<double> step_seconds, tokens_per_second;
-  std::uint64_t devices = 1;
+  std::uint64_t devices;
 };
 
 Result<std::optional<std::chrono::nanoseconds>> duration_of(const Timing& timing,
@@ -97,24 +101,32 @@ Result<std::optional<std::chrono::nanoseconds>> duration_of(const Timing& timing
       std::chrono::nanoseconds(static_cast<std::int64_t>(std::llround(seconds * 1e9))));
 }
 
-Result<void> add_use(NeedReport& report, const ModelSpec& model, const PeakAsked& asked,
-                     const Timing& timing) {
-  auto duration = MFU_TRY(duration_of(timing, report.tokens));
-  if (!duration && !asked.device && !asked.flop_per_s) return {};
-  Against found = MFU_TRY(against(asked));
-  return add_utilization(report, model,
-                         {duration, timing.devices, found.peak, found.device.bandwidth});
+std::string answer(NeedReport report, const ModelSpec& model, const PeakAsked& asked,
+                   const Timing& timing) {
+  auto duration = value_or_raise(duration_of(timing, report.tokens));
+  if (duration || asked.device || asked.flop_per_s) {
+    Against found = value_or_raise(against(asked));
+    UtilizationQuestion question{duration, timing.devices, found.peak, found.device.bandwidth};
+    if (report.source != "config") question.bandwidth.reset();  // what it moves is not known
+    value_or_raise(add_utilization(report, model, question));
+  }
+  return to_json(report, Voice::python);
+}
+
+NeedQuestion question_of(const Step& step, const std::string& convention) {
+  NeedQuestion question;
+  question.work = value_or_raise(workload_of(step));
+  question.every_convention = convention == "all";
+  if (!question.every_convention)
+    question.convention = value_or_raise(parse_convention(convention));
+  return question;
 }
 
 std::string need_json(const ModelSpec& model, const Step& step, const std::string& convention,
                       const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
                       std::vector<std::string> frozen, std::optional<std::uint64_t> parameters,
                       bool tree, const PeakAsked& asked, const Timing& timing) {
-  NeedQuestion question;
-  question.work = value_or_raise(workload_of(step));
-  question.every_convention = convention == "all";
-  if (!question.every_convention)
-    question.convention = value_or_raise(parse_convention(convention));
+  NeedQuestion question = question_of(step, convention);
   question.tree = tree;
   question.parameters = parameters;
   question.training.frozen = std::move(frozen);
@@ -122,45 +134,33 @@ std::string need_json(const ModelSpec& model, const Step& step, const std::strin
     question.training.lora_rank = lora->first;
     question.training.lora_targets = lora->second;
   }
-  NeedReport report = value_or_raise(report_need(model, question));
-  value_or_raise(add_use(report, model, asked, timing));
-  return to_json(report, Voice::python);
+  return answer(value_or_raise(report_need(model, question)), model, asked, timing);
 }
 
 // The config to ask the class about: a path, or JSON with a name.
-ConfigText config_text(const std::string& path, std::string json, const std::string& name) {
+using Source = std::tuple<std::string, std::string, std::string>;
+ConfigText text_of(const Source& source) {
+  const auto& [path, json, name] = source;
   if (!path.empty()) return value_or_raise(read_config_text(path));
-  return {name, name, std::move(json)};
+  return {name, name, json};
 }
 
 using Size = std::optional<std::pair<std::uint64_t, std::uint64_t>>;
 
-std::string class_json(const std::tuple<std::string, std::string, std::string>& source,
-                       std::string architecture, Overrides overrides, const Step& step,
-                       const std::string& convention, const Size& image, const Size& latent,
-                       std::uint64_t frames, std::string python, const PeakAsked& asked,
-                       const Timing& timing) {
-  NeedQuestion question;
-  question.work = value_or_raise(workload_of(step));
-  question.every_convention = convention == "all";
-  if (!question.every_convention)
-    question.convention = value_or_raise(parse_convention(convention));
+std::string class_json(const Source& source, const Step& step, const std::string& convention,
+                       const Size& image, const Size& latent, std::uint64_t frames,
+                       std::string python, const PeakAsked& asked, const Timing& timing) {
+  NeedQuestion question = question_of(step, convention);
   ClassOptions options{.python = std::move(python), .frames = frames};
   if (image) options.image = {image->first, image->second};
   if (latent) options.latent = {latent->first, latent->second};
-  ConfigText text = config_text(std::get<0>(source), std::get<1>(source), std::get<2>(source));
-  ConfigOptions config{std::move(architecture), std::move(overrides)};
+  ConfigText text = text_of(source);
   Result<ClassNeed> need = [&] {
     nb::gil_scoped_release others;  // it takes seconds
-    return ask_class(text, config, question.work, options);
+    return ask_class(text, {}, question.work, options);
   }();
-  NeedReport report = value_or_raise(report_need(value_or_raise(std::move(need)), question));
-  auto duration = value_or_raise(duration_of(timing, report.tokens));
-  if (duration || asked.device || asked.flop_per_s) {
-    Against found = value_or_raise(against(asked));
-    value_or_raise(add_utilization(report, {}, {duration, timing.devices, found.peak, {}}));
-  }
-  return to_json(report, Voice::python);
+  return answer(value_or_raise(report_need(value_or_raise(std::move(need)), question)), {}, asked,
+                timing);
 }
 
 std::string conversion_json(const ModelSpec& model, const Step& step, double mfu,
@@ -218,27 +218,16 @@ void bind_spec(nb::module_& module) {
 }
 
 void bind_step(nb::module_& module) {
+  using Count = std::optional<std::uint64_t>;
   nb::class_<Step>(module, "Step", "One step of a model: what runs through it.")
-      .def(
-          "__init__",
-          [](Step* self, std::string phase, std::uint64_t batch,
-             std::optional<std::uint64_t> sequence, std::uint64_t context,
-             std::uint64_t encoder_sequence, std::optional<Lengths> lengths, std::uint64_t images,
-             std::optional<Lengths> image_grid, std::string recompute, std::string mla, bool mtp) {
-            new (self) Step{std::move(phase),
-                            std::move(recompute),
-                            std::move(mla),
-                            batch,
-                            context,
-                            encoder_sequence,
-                            images,
-                            sequence,
-                            std::move(lengths),
-                            std::move(image_grid),
-                            mtp};
-          },
-          "phase"_a, "batch"_a, "sequence"_a.none(), "context"_a, "encoder_sequence"_a,
-          "lengths"_a.none(), "images"_a, "image_grid"_a.none(), "recompute"_a, "mla"_a, "mtp"_a);
+      .def(nb::init<std::string, std::uint64_t, Count, std::uint64_t, std::uint64_t,
+                    std::optional<Lengths>, std::uint64_t, std::optional<Lengths>, std::string,
+                    std::string, bool>(),
+           "phase"_a, "batch"_a, "sequence"_a.none(), "context"_a, "encoder_sequence"_a,
+           "lengths"_a.none(), "images"_a, "image_grid"_a.none(), "recompute"_a, "mla"_a, "mtp"_a);
+  nb::class_<Timing>(module, "Timing", "How long a step took, and on how many devices.")
+      .def(nb::init<std::optional<double>, std::optional<double>, std::uint64_t>(),
+           "step_seconds"_a.none(), "tokens_per_second"_a.none(), "devices"_a);
 }
 
 }  // namespace
@@ -246,47 +235,14 @@ void bind_step(nb::module_& module) {
 void bind_model(nb::module_& module) {
   bind_spec(module);
   bind_step(module);
+  module.def("flops", &need_json, "spec"_a, "step"_a, "convention"_a, "lora"_a.none(), "frozen"_a,
+             "parameters"_a.none(), "tree"_a, "against"_a, "timing"_a, "JSON of mfu.flops/1.");
+  module.def("class_flops", &class_json, "source"_a, "step"_a, "convention"_a, "image"_a.none(),
+             "latent"_a.none(), "frames"_a, "python"_a, "against"_a, "timing"_a,
+             "JSON of mfu.flops/1, by a model's class.");
   module.def(
-      "flops",
-      [](const ModelSpec& model, const Step& step, const std::string& convention,
-         const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
-         std::vector<std::string> frozen, std::optional<std::uint64_t> parameters, bool tree,
-         std::optional<std::string> device, std::string dtype, std::optional<double> peak,
-         std::string catalog, std::optional<double> step_seconds,
-         std::optional<double> tokens_per_second, std::uint64_t devices) {
-        return need_json(model, step, convention, lora, std::move(frozen), parameters, tree,
-                         {std::move(device), std::move(dtype), peak, std::move(catalog)},
-                         {step_seconds, tokens_per_second, devices});
-      },
-      "spec"_a, "step"_a, "convention"_a, "lora"_a.none(), "frozen"_a, "parameters"_a.none(),
-      "tree"_a, "device"_a.none(), "dtype"_a, "peak"_a.none(), "catalog"_a, "step_seconds"_a.none(),
-      "tokens_per_second"_a.none(), "devices"_a, "JSON of mfu.flops/1.");
-  module.def(
-      "class_flops",
-      [](const std::tuple<std::string, std::string, std::string>& source, std::string architecture,
-         Overrides overrides, const Step& step, const std::string& convention, const Size& image,
-         const Size& latent, std::uint64_t frames, std::string python,
-         std::optional<std::string> device, std::string dtype, std::optional<double> peak,
-         std::string catalog, std::optional<double> step_seconds,
-         std::optional<double> tokens_per_second, std::uint64_t devices) {
-        return class_json(source, std::move(architecture), std::move(overrides), step, convention,
-                          image, latent, frames, std::move(python),
-                          {std::move(device), std::move(dtype), peak, std::move(catalog)},
-                          {step_seconds, tokens_per_second, devices});
-      },
-      "source"_a, "architecture"_a, "overrides"_a, "step"_a, "convention"_a, "image"_a.none(),
-      "latent"_a.none(), "frames"_a, "python"_a, "device"_a.none(), "dtype"_a, "peak"_a.none(),
-      "catalog"_a, "step_seconds"_a.none(), "tokens_per_second"_a.none(), "devices"_a,
-      "JSON of mfu.flops/1, by a model's class.");
-  module.def(
-      "has_family",
-      [](const std::tuple<std::string, std::string, std::string>& source, std::string architecture,
-         Overrides overrides) {
-        return has_family(
-            config_text(std::get<0>(source), std::get<1>(source), std::get<2>(source)),
-            {std::move(architecture), std::move(overrides)});
-      },
-      "source"_a, "architecture"_a, "overrides"_a, "Whether a family here describes a config.");
+      "has_family", [](const Source& source) { return has_family(text_of(source), {}); },
+      "source"_a, "Whether a family here describes a config.");
   module.def("convert", &conversion_json, "spec"_a, "step"_a, "mfu"_a, "from_"_a, "to"_a,
              "JSON of mfu.convert/1.");
   module.def("conventions", [] {

@@ -34,7 +34,7 @@ nanobind::object integer_of(FlopCount count);
 // The peak that MFU is a fraction of: a given rate, or that of a device by name and type.
 struct PeakAsked {
   std::optional<std::string> device;
-  std::string precision = "bf16";
+  std::string precision;
   std::optional<double> flop_per_s;  // of one device; wins over the device's own
   std::string catalog;               // file with a user's own devices; empty: none
 };

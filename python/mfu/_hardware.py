@@ -62,9 +62,8 @@ def utilization(
     `contradictions` names the likely cause.
     """
     try:
-        found = _core.utilization(
-            model_flop, seconds, device, dtype, peak, catalog, hardware_flop, moved_bytes, devices
-        )
+        against = _core.PeakAsked(device, dtype, peak, catalog)
+        found = _core.utilization(model_flop, seconds, against, hardware_flop, moved_bytes, devices)
     except TypeError:
         raise InvalidArgument(
             f"model_flop={model_flop!r}, seconds={seconds!r}, devices={devices!r}: whole counts and a time were"
@@ -109,8 +108,9 @@ def plan(
         parameters = known.parameters["total"]
         assumptions.append(f"train of {amount} tokens in sequences of {seq}, counted by exact")
     counts = [devices] if isinstance(devices, int) else list(devices)
-    answer: PlanAnswer = parse(_core.plan(total, mfu, device, dtype, peak, catalog, counts, price, watts, parameters,
-                                          bytes_per_parameter, assumptions), PlanAnswer)
+    against = _core.PeakAsked(device, dtype, peak, catalog)
+    answer: PlanAnswer = parse(_core.plan(total, mfu, against, counts, price, watts, parameters, bytes_per_parameter,
+                                          assumptions), PlanAnswer)
     return answer
 
 

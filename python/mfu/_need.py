@@ -237,7 +237,7 @@ def flops(
     """
     step = _step(locals())
     adapters, patterns = _trained(lora, frozen)
-    against: Tuple[Any, ...] = (device, dtype, peak, catalog, step_seconds, tokens_per_second, devices)
+    against = (_core.PeakAsked(device, dtype, peak, catalog), _core.Timing(step_seconds, tokens_per_second, devices))
     _check_whole(frames=frames)
     pictured = bool(image or latent or frames)
     if isinstance(model, Model):
@@ -245,14 +245,14 @@ def flops(
             raise InvalidArgument("an mfu.Model is counted by its family: give the config itself to ask its class")
     else:
         source = _source(model)
-        if by_class or pictured or (source is not None and not _core.has_family(source, "", [])):
+        if by_class or pictured or (source is not None and not _core.has_family(source)):
             if source is None:
                 raise InvalidArgument(f"{model}: a class is asked by a config, not by weights")
             for what, given in (("lora", lora), ("frozen", patterns), ("tree", tree), ("params", params)):
                 if given:
                     raise InvalidArgument(f"{what} is not known for a model that is counted by its class")
             interpreter = python or sys.executable
-            text = _core.class_flops(source, "", [], step, convention, image, latent, frames, interpreter, *against)
+            text = _core.class_flops(source, step, convention, image, latent, frames, interpreter, *against)
             counted: NeedAnswer = parse(text, NeedAnswer)
             return counted
     text = _core.flops(_model(model)._spec, step, convention, adapters, patterns, params, tree, *against)

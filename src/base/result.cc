@@ -3,19 +3,10 @@
 namespace mfu {
 
 std::string_view name_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::invalid_argument:
-      return "invalid_argument";
-    case ErrorCode::not_found:
-      return "not_found";
-    case ErrorCode::malformed:
-      return "malformed";
-    case ErrorCode::unsupported:
-      return "unsupported";
-    case ErrorCode::io:
-      return "io";
-  }
-  MFU_ASSERT(false);
+  constexpr std::string_view kNames[] = {"invalid_argument", "not_found", "malformed",
+                                         "unsupported", "io"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(ErrorCode::io) + 1);
+  return kNames[static_cast<std::size_t>(code)];
 }
 
 }  // namespace mfu

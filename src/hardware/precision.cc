@@ -5,29 +5,10 @@
 namespace mfu {
 
 std::string_view name_of(Precision precision) {
-  switch (precision) {
-    case Precision::fp64:
-      return "fp64";
-    case Precision::fp32:
-      return "fp32";
-    case Precision::tf32:
-      return "tf32";
-    case Precision::fp16:
-      return "fp16";
-    case Precision::bf16:
-      return "bf16";
-    case Precision::fp8:
-      return "fp8";
-    case Precision::fp6:
-      return "fp6";
-    case Precision::fp4:
-      return "fp4";
-    case Precision::int8:
-      return "int8";
-    case Precision::int4:
-      return "int4";
-  }
-  MFU_ASSERT(false);
+  constexpr std::string_view kNames[] = {"fp64", "fp32", "tf32", "fp16", "bf16",
+                                         "fp8",  "fp6",  "fp4",  "int8", "int4"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(Precision::int4) + 1);
+  return kNames[static_cast<std::size_t>(precision)];
 }
 
 const std::vector<Precision>& all_precisions() {
@@ -45,17 +26,9 @@ std::optional<Precision> parse_precision(std::string_view name) {
 }
 
 std::string_view name_of(Confidence confidence) {
-  switch (confidence) {
-    case Confidence::read:
-      return "read";
-    case Confidence::derived:
-      return "derived";
-    case Confidence::inferred:
-      return "inferred";
-    case Confidence::unverified:
-      return "unverified";
-  }
-  MFU_ASSERT(false);
+  constexpr std::string_view kNames[] = {"read", "derived", "inferred", "unverified"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(Confidence::unverified) + 1);
+  return kNames[static_cast<std::size_t>(confidence)];
 }
 
 namespace {

@@ -6,22 +6,13 @@ namespace {
 
 constexpr std::uint8_t kInner = wire::inner;
 
-void add_depthwise(LayerKind& layer, const Place& place, const Convolution& work) {
-  Component convolution{.name = place.prefix + "conv1d",
-                        .part = place.part_or(Part::ssm),
-                        .reads = kInner,
-                        .writes = kInner,
-                        .work = work};
-  layer.components.push_back(std::move(convolution));
-}
-
-void add_recurrence(LayerKind& layer, const Place& place, const Recurrence& work) {
-  Component recurrence{.name = place.prefix + "scan",
-                       .part = place.part_or(Part::ssm),
-                       .reads = kInner,
-                       .writes = kInner,
-                       .work = work};
-  layer.components.push_back(std::move(recurrence));
+template <typename Work>
+void add_mixing(LayerKind& layer, const Place& place, std::string_view name, const Work& work) {
+  layer.components.push_back({.name = place.prefix + std::string(name),
+                              .part = place.part_or(Part::ssm),
+                              .reads = kInner,
+                              .writes = kInner,
+                              .work = work});
 }
 
 }  // namespace
@@ -36,16 +27,16 @@ void add_mamba2(LayerKind& layer, const Mamba2Block& block, const Place& place) 
       layer, part,
       {"in_proj", block.hidden, inner + convolved + block.heads, block.bias, place.reads, kInner},
       place);
-  add_depthwise(layer, place, {convolved, block.kernel, block.conv_bias});
+  add_mixing(layer, place, "conv1d", Convolution{convolved, block.kernel, block.conv_bias});
   for (std::string_view name : {"dt_bias", "A_log", "D"}) {
     add_weights(layer, place.prefix + std::string(name), part, block.heads, kInner);
   }
-  add_recurrence(layer, place,
-                 {.kind = RecurrenceKind::mamba2,
-                  .heads = block.heads,
-                  .key_dim = block.state,
-                  .value_dim = block.head_dim,
-                  .chunk = block.chunk});
+  add_mixing(layer, place, "scan",
+             Recurrence{.kind = RecurrenceKind::mamba2,
+                        .heads = block.heads,
+                        .key_dim = block.state,
+                        .value_dim = block.head_dim,
+                        .chunk = block.chunk});
   if (block.gated_norm) add_weights(layer, place.prefix + "norm", part, inner, kInner);
   add_linear(layer, part, {"out_proj", inner, block.hidden, block.out_bias, kInner, wire::stream},
              place);
@@ -56,16 +47,17 @@ void add_mamba(LayerKind& layer, const MambaBlock& block, const Place& place) {
   Part part = place.part_or(Part::ssm);
   std::uint64_t d = block.inner;
   add_linear(layer, part, {"in_proj", block.hidden, 2 * d, block.bias, place.reads, kInner}, place);
-  add_depthwise(layer, place, {d, block.kernel, block.conv_bias});
+  add_mixing(layer, place, "conv1d", Convolution{d, block.kernel, block.conv_bias});
   add_linear(layer, part, {"x_proj", d, block.rank + 2 * block.state, false, kInner, kInner},
              place);
   add_weights(layer, place.prefix + "norms", part, block.extra_norms, kInner);
   add_linear(layer, part, {"dt_proj", block.rank, d, true, kInner, kInner}, place);
   add_weights(layer, place.prefix + "A_log", part, d * block.state, kInner);
   add_weights(layer, place.prefix + "D", part, d, kInner);
-  add_recurrence(
-      layer, place,
-      {.kind = RecurrenceKind::mamba, .heads = 1, .key_dim = block.state, .value_dim = d});
+  add_mixing(
+      layer, place, "scan",
+      Recurrence{
+          .kind = RecurrenceKind::mamba, .heads = 1, .key_dim = block.state, .value_dim = d});
   add_linear(layer, part, {"out_proj", d, block.hidden, block.bias, kInner, wire::stream}, place);
 }
 
@@ -86,15 +78,15 @@ void add_delta_net(LayerKind& layer, const DeltaNetBlock& block, const Place& pl
     input("in_proj_qkvz", 2 * keys + 2 * values);
     input("in_proj_ba", 2 * block.value_heads);
   }
-  add_depthwise(layer, place, {2 * keys + values, block.kernel, false});
+  add_mixing(layer, place, "conv1d", Convolution{2 * keys + values, block.kernel, false});
   add_weights(layer, place.prefix + "dt_bias", part, block.value_heads, kInner);
   add_weights(layer, place.prefix + "A_log", part, block.value_heads, kInner);
-  add_recurrence(layer, place,
-                 {.kind = RecurrenceKind::delta_rule,
-                  .heads = block.value_heads,
-                  .key_dim = block.key_dim,
-                  .value_dim = block.value_dim,
-                  .chunk = 64});
+  add_mixing(layer, place, "scan",
+             Recurrence{.kind = RecurrenceKind::delta_rule,
+                        .heads = block.value_heads,
+                        .key_dim = block.key_dim,
+                        .value_dim = block.value_dim,
+                        .chunk = 64});
   add_weights(layer, place.prefix + "norm", part, block.value_dim, kInner);
   add_linear(layer, part, {"out_proj", values, block.hidden, false, kInner, wire::stream}, place);
 }

@@ -53,6 +53,28 @@ std::vector<Mask> read_masks(const Fields& config, std::uint64_t layers, Mask sl
   return masks;
 }
 
+Mask window_of(const Fields& config, std::uint64_t fallback) {
+  if (config.is_null("sliding_window")) return {};
+  std::uint64_t window = config.count({"sliding_window"}, fallback);
+  return window == 0 ? Mask{} : Mask{MaskKind::window, window};
+}
+
+bool read_biases(const Fields& config, std::string_view field, bool fallback,
+                 AttentionBlock& attention) {
+  bool bias = config.flag({field}, fallback);
+  set_biases(attention, bias, bias);
+  return bias;
+}
+
+void per_head_norms(Decoder& decoder) {
+  decoder.attention.q_norm = decoder.attention.k_norm = decoder.attention.head_dim;
+}
+
+void full_norms(Decoder& decoder) {
+  decoder.attention.q_norm = decoder.attention.heads * decoder.attention.head_dim;
+  decoder.attention.k_norm = decoder.attention.kv_heads * decoder.attention.head_dim;
+}
+
 void add_decoder_attention(LayerKind& layer, const Decoder& decoder, const Mask& mask) {
   AttentionBlock attention = decoder.attention;
   attention.mask = mask;
@@ -72,13 +94,11 @@ void add_decoder_mlp(LayerKind& layer, const Decoder& decoder, bool moe) {
   Place place{.prefix = decoder.mlp_prefix};
   switch (decoder.plan) {
     case NormPlan::pre:
+    case NormPlan::parallel_two:
       add_norm(layer, "post_attention_layernorm", decoder.norm, decoder.hidden);
       break;
     case NormPlan::sandwich:
       add_norm(layer, "pre_feedforward_layernorm", decoder.norm, decoder.hidden);
-      break;
-    case NormPlan::parallel_two:
-      add_norm(layer, "post_attention_layernorm", decoder.norm, decoder.hidden);
       break;
     case NormPlan::post:
       place.reads = wire::stream;

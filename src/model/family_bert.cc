@@ -183,8 +183,7 @@ void build_modernbert(const Fields& config, ModelSpec& model) {
   attention.o = "Wo";
   attention.heads = attention.kv_heads = config.size({"num_attention_heads"}, 12);
   attention.head_dim = config.head_width(h, attention.heads);
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(attention, bias, bias);
+  read_biases(config, "attention_bias", false, attention);
   MlpBlock mlp{.hidden = h, .width = config.size({"intermediate_size"}, 1152)};
   mlp.bias = config.flag({"mlp_bias"}, false);
   mlp.fused = "Wi";

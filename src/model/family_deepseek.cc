@@ -9,120 +9,73 @@ namespace {
 
 struct Defaults {
   DecoderDefaults decoder;
-  std::uint64_t experts, active, expert_width, shared, dense_first;
-  std::uint64_t q_rank, kv_rank, nope, rope, value;
-  bool correction_bias;
-  std::uint64_t index_heads, index_dim, index_topk;
+  struct {
+    std::uint64_t experts, active, width, shared, dense_first;
+    bool correction_bias;
+  } moe;
+  struct {
+    std::uint64_t q_rank, kv_rank, nope, rope, value;
+  } latent;
+  struct {
+    std::uint64_t heads, dim, topk;
+  } index;
 };
 
 constexpr Defaults kV2{{.hidden = 4096, .ffn = 11008, .vocab = 102400},
-                       64,
-                       0,
-                       1407,
-                       2,
-                       0,
-                       1536,
-                       512,
-                       128,
-                       64,
-                       128,
-                       false,
-                       0,
-                       0,
-                       0};
+                       {64, 0, 1407, 2, 0, false},
+                       {1536, 512, 128, 64, 128},
+                       {0, 0, 0}};
 constexpr Defaults kV3{{.hidden = 7168, .layers = 61, .heads = 128, .ffn = 18432, .vocab = 129280},
-                       256,
-                       8,
-                       2048,
-                       1,
-                       3,
-                       1536,
-                       512,
-                       128,
-                       64,
-                       128,
-                       true,
-                       0,
-                       0,
-                       0};
+                       {256, 8, 2048, 1, 3, true},
+                       {1536, 512, 128, 64, 128},
+                       {0, 0, 0}};
 constexpr Defaults kV32{{.hidden = 7168, .layers = 61, .heads = 128, .ffn = 18432, .vocab = 129280},
-                        256,
-                        8,
-                        2048,
-                        1,
-                        3,
-                        1536,
-                        512,
-                        128,
-                        64,
-                        128,
-                        true,
-                        64,
-                        128,
-                        2048};
+                        {256, 8, 2048, 1, 3, true},
+                        {1536, 512, 128, 64, 128},
+                        {64, 128, 2048}};
 constexpr Defaults kGlmLite{
     {.hidden = 2048, .layers = 47, .heads = 20, .ffn = 10240, .vocab = 154880},
-    64,
-    4,
-    1536,
-    1,
-    1,
-    768,
-    512,
-    192,
-    64,
-    256,
-    true,
-    0,
-    0,
-    0};
+    {64, 4, 1536, 1, 1, true},
+    {768, 512, 192, 64, 256},
+    {0, 0, 0}};
 constexpr Defaults kGlmDsa{
     {.hidden = 6144, .layers = 78, .heads = 64, .ffn = 12288, .vocab = 154880},
-    256,
-    8,
-    2048,
-    1,
-    3,
-    2048,
-    512,
-    192,
-    64,
-    256,
-    true,
-    32,
-    128,
-    2048};
+    {256, 8, 2048, 1, 3, true},
+    {2048, 512, 192, 64, 256},
+    {32, 128, 2048}};
 
 LatentAttentionBlock read_attention(const Fields& config, const Defaults& defaults,
                                     const Decoder& decoder) {
   LatentAttentionBlock block;
   block.hidden = decoder.hidden;
   block.heads = decoder.attention.heads;
-  block.q_rank = config.is_null("q_lora_rank") ? 0 : config.count({"q_lora_rank"}, defaults.q_rank);
-  block.kv_rank = config.size({"kv_lora_rank"}, defaults.kv_rank);
-  block.nope_dim = config.count({"qk_nope_head_dim"}, defaults.nope);
-  block.rope_dim = config.count({"qk_rope_head_dim"}, defaults.rope);
-  block.v_dim = config.size({"v_head_dim"}, defaults.value);
+  block.q_rank =
+      config.is_null("q_lora_rank") ? 0 : config.count({"q_lora_rank"}, defaults.latent.q_rank);
+  block.kv_rank = config.size({"kv_lora_rank"}, defaults.latent.kv_rank);
+  block.nope_dim = config.count({"qk_nope_head_dim"}, defaults.latent.nope);
+  block.rope_dim = config.count({"qk_rope_head_dim"}, defaults.latent.rope);
+  block.v_dim = config.size({"v_head_dim"}, defaults.latent.value);
   block.bias = config.flag({"attention_bias"}, false);
-  if (defaults.index_heads != 0) {
-    block.index_heads = config.size({"index_n_heads"}, defaults.index_heads);
-    block.index_dim = config.size({"index_head_dim"}, defaults.index_dim);
-    block.mask = {MaskKind::top_k, config.size({"index_topk"}, defaults.index_topk)};
+  if (defaults.index.heads != 0) {
+    block.index_heads = config.size({"index_n_heads"}, defaults.index.heads);
+    block.index_dim = config.size({"index_head_dim"}, defaults.index.dim);
+    block.mask = {MaskKind::top_k, config.size({"index_topk"}, defaults.index.topk)};
   }
   return block;
 }
 
 Decoder read_experts(const Fields& config, const Defaults& defaults) {
   Decoder decoder = read_decoder(config, defaults.decoder);
-  std::uint64_t width = config.size({"moe_intermediate_size"}, defaults.expert_width);
+  std::uint64_t width = config.size({"moe_intermediate_size"}, defaults.moe.width);
   decoder.experts.hidden = decoder.hidden;
-  decoder.experts.experts = config.layers({"n_routed_experts"}, defaults.experts);
-  decoder.experts.active = config.count({"num_experts_per_tok"}, defaults.active);
+  decoder.experts.experts = config.layers({"n_routed_experts"}, defaults.moe.experts);
+  decoder.experts.active = config.count({"num_experts_per_tok"}, defaults.moe.active);
   decoder.experts.width = width;
-  decoder.experts.shared_width = width * config.layers({"n_shared_experts"}, defaults.shared);
+  decoder.experts.shared_width = width * config.layers({"n_shared_experts"}, defaults.moe.shared);
   decoder.experts.correction_bias =
-      config.text({"topk_method"}, defaults.correction_bias ? "noaux_tc" : "greedy") == "noaux_tc";
-  std::uint64_t dense = config.count({"first_k_dense_replace"}, defaults.dense_first);
+      config.text({"topk_method"}, defaults.moe.correction_bias ? "noaux_tc" : "greedy") ==
+      "noaux_tc";
+  std::uint64_t dense = config.count({"first_k_dense_replace"}, defaults.moe.dense_first);
   std::uint64_t step = config.size({"moe_layer_freq"}, 1);
   std::vector<std::string> kinds = config.texts({"mlp_layer_types"});
   for (std::uint64_t i = 0; i < decoder.layers; ++i) {
@@ -173,7 +126,8 @@ std::vector<bool> shared_choices(const Fields& config, std::uint64_t layers) {
   return shared;
 }
 
-void build(const Fields& config, ModelSpec& model, const Defaults& defaults) {
+template <const Defaults& defaults>
+void build_latent(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_experts(config, defaults);
   LatentAttentionBlock attention = read_attention(config, defaults, decoder);
   LatentAttentionBlock without = attention;
@@ -194,32 +148,16 @@ void build(const Fields& config, ModelSpec& model, const Defaults& defaults) {
   if (mtp != 0) model.stages.push_back(mtp_stage(decoder, attention, mtp));
 }
 
-void build_v2(const Fields& config, ModelSpec& model) {
-  build(config, model, kV2);
-}
-void build_v3(const Fields& config, ModelSpec& model) {
-  build(config, model, kV3);
-}
-void build_v32(const Fields& config, ModelSpec& model) {
-  build(config, model, kV32);
-}
-void build_glm_lite(const Fields& config, ModelSpec& model) {
-  build(config, model, kGlmLite);
-}
-void build_glm_dsa(const Fields& config, ModelSpec& model) {
-  build(config, model, kGlmDsa);
-}
-
 }  // namespace
 
 std::span<const Family> deepseek_families() {
   static constexpr Family kFamilies[] = {
-      {"deepseek_v2", build_v2},
-      {"deepseek_v3", build_v3},
-      {"kimi_k2", build_v3},
-      {"deepseek_v32", build_v32},
-      {"glm4_moe_lite", build_glm_lite},
-      {"glm_moe_dsa", build_glm_dsa},
+      {"deepseek_v2", build_latent<kV2>},
+      {"deepseek_v3", build_latent<kV3>},
+      {"kimi_k2", build_latent<kV3>},
+      {"deepseek_v32", build_latent<kV32>},
+      {"glm4_moe_lite", build_latent<kGlmLite>},
+      {"glm_moe_dsa", build_latent<kGlmDsa>},
   };
   return kFamilies;
 }

@@ -6,8 +6,7 @@ namespace {
 
 Decoder read_gemma(const Fields& config, const DecoderDefaults& defaults) {
   Decoder decoder = read_decoder(config, defaults);
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   return decoder;
 }
 
@@ -46,7 +45,7 @@ void build_gemma3(const Fields& config, ModelSpec& model) {
   defaults.vocab = 262208;
   Decoder decoder = read_gemma(config, defaults);
   decoder.plan = NormPlan::sandwich;
-  decoder.attention.q_norm = decoder.attention.k_norm = decoder.attention.head_dim;
+  per_head_norms(decoder);
   std::uint64_t period = config.size({"sliding_window_pattern", "_sliding_window_pattern"}, 6);
   Mask window{MaskKind::window, config.count({"sliding_window"}, 4096)};
   decoder.masks = read_masks(config, decoder.layers, window,

@@ -32,24 +32,46 @@ Decoder plain_decoder(const Shape& shape) {
   return decoder;
 }
 
-Shape read_gpt2_shape(const Fields& config, const Shape& defaults) {
+// What a family calls these fields, its own name first.
+struct Called {
+  Fields::Names hidden, layers, heads;
+  Fields::Names ffn{};  // none, or not given and no default: four times the width
+  Fields::Names positions{};
+};
+
+Shape read_shape(const Fields& config, const Called& called, const Shape& defaults) {
   Shape shape;
-  shape.hidden = config.size({"n_embd", "hidden_size"}, defaults.hidden);
-  shape.layers = config.layers({"n_layer", "num_hidden_layers"}, defaults.layers);
-  shape.heads = config.size({"n_head", "num_attention_heads"}, defaults.heads);
+  shape.hidden = config.size(called.hidden, defaults.hidden);
+  shape.layers = config.layers(called.layers, defaults.layers);
+  shape.heads = config.size(called.heads, defaults.heads);
   config.head_width(shape.hidden, shape.heads);
-  shape.ffn = config.size({"n_inner"}, 4 * shape.hidden);
+  shape.ffn = defaults.ffn != 0 ? defaults.ffn : 4 * shape.hidden;
+  if (called.ffn.size() != 0) shape.ffn = config.size(called.ffn, shape.ffn);
   shape.vocab = config.size({"vocab_size"}, defaults.vocab);
-  shape.positions = config.count({"n_positions", "max_position_embeddings"}, defaults.positions);
+  if (called.positions.size() != 0) {
+    shape.positions = config.count(called.positions, defaults.positions);
+  }
   shape.tied = config.flag({"tie_word_embeddings"}, defaults.tied);
   return shape;
+}
+
+Shape read_gpt2_shape(const Fields& config, const Shape& defaults) {
+  return read_shape(config,
+                    {{"n_embd", "hidden_size"},
+                     {"n_layer", "num_hidden_layers"},
+                     {"n_head", "num_attention_heads"},
+                     {"n_inner"},
+                     {"n_positions", "max_position_embeddings"}},
+                    defaults);
 }
 
 constexpr Shape kGpt2{768, 12, 12, 0, 50257, 1024, true};
 constexpr Shape kGptJ{4096, 28, 16, 0, 50400, 2048, false};
 
+template <bool kBigCode>
 void build_gpt2(const Fields& config, ModelSpec& model) {
   Decoder decoder = plain_decoder(read_gpt2_shape(config, kGpt2));
+  if (kBigCode && config.flag({"multi_query"}, true)) decoder.attention.kv_heads = 1;
   decoder.attention.fused = "c_attn";
   decoder.attention.o = "c_proj";
   decoder.mlp.up = "c_fc";
@@ -58,35 +80,13 @@ void build_gpt2(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-void build_gpt_bigcode(const Fields& config, ModelSpec& model) {
-  Decoder decoder = plain_decoder(read_gpt2_shape(config, kGpt2));
-  if (config.flag({"multi_query"}, true)) decoder.attention.kv_heads = 1;
-  decoder.attention.fused = "c_attn";
-  decoder.attention.o = "c_proj";
-  decoder.mlp.up = "c_fc";
-  decoder.mlp.down = "c_proj";
-  set_biases(decoder.attention, true, true);
-  build_decoder(config, decoder, model);
-}
-
+template <bool kFused>
 void build_gptj(const Fields& config, ModelSpec& model) {
   Shape shape = read_gpt2_shape(config, kGptJ);
   shape.positions = 0;
   Decoder decoder = plain_decoder(shape);
   decoder.plan = NormPlan::parallel;
-  decoder.attention.o = "out_proj";
-  decoder.mlp.up = "fc_in";
-  decoder.mlp.down = "fc_out";
-  decoder.head_bias = true;
-  build_decoder(config, decoder, model);
-}
-
-void build_codegen(const Fields& config, ModelSpec& model) {
-  Shape shape = read_gpt2_shape(config, kGptJ);
-  shape.positions = 0;
-  Decoder decoder = plain_decoder(shape);
-  decoder.plan = NormPlan::parallel;
-  decoder.attention.fused = "qkv_proj";
+  if (kFused) decoder.attention.fused = "qkv_proj";
   decoder.attention.o = "out_proj";
   decoder.mlp.up = "fc_in";
   decoder.mlp.down = "fc_out";
@@ -95,15 +95,13 @@ void build_codegen(const Fields& config, ModelSpec& model) {
 }
 
 void build_gpt_neo(const Fields& config, ModelSpec& model) {
-  Shape shape;
-  shape.hidden = config.size({"hidden_size"}, 2048);
-  shape.layers = config.layers({"num_layers", "num_hidden_layers"}, 24);
-  shape.heads = config.size({"num_heads", "num_attention_heads"}, 16);
-  config.head_width(shape.hidden, shape.heads);
-  shape.ffn = config.size({"intermediate_size"}, 4 * shape.hidden);
-  shape.vocab = config.size({"vocab_size"}, 50257);
-  shape.positions = config.count({"max_position_embeddings"}, 2048);
-  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Shape shape = read_shape(config,
+                           {{"hidden_size"},
+                            {"num_layers", "num_hidden_layers"},
+                            {"num_heads", "num_attention_heads"},
+                            {"intermediate_size"},
+                            {"max_position_embeddings"}},
+                           {2048, 24, 16, 0, 50257, 2048, true});
   Decoder decoder = plain_decoder(shape);
   decoder.attention.o_bias = true;
   decoder.attention.cuts_cache = false;
@@ -121,14 +119,10 @@ void build_gpt_neo(const Fields& config, ModelSpec& model) {
 }
 
 void build_gpt_neox(const Fields& config, ModelSpec& model) {
-  Shape shape;
-  shape.hidden = config.size({"hidden_size"}, 6144);
-  shape.layers = config.layers({"num_hidden_layers"}, 44);
-  shape.heads = config.size({"num_attention_heads"}, 64);
-  config.head_width(shape.hidden, shape.heads);
-  shape.ffn = config.size({"intermediate_size"}, 24576);
-  shape.vocab = config.size({"vocab_size"}, 50432);
-  shape.tied = config.flag({"tie_word_embeddings"}, false);
+  Shape shape = read_shape(
+      config,
+      {{"hidden_size"}, {"num_hidden_layers"}, {"num_attention_heads"}, {"intermediate_size"}},
+      {6144, 44, 64, 24576, 50432, 0, false});
   Decoder decoder = plain_decoder(shape);
   decoder.prefix = "gpt_neox.";
   decoder.layers_name = "layers.";
@@ -138,21 +132,15 @@ void build_gpt_neox(const Fields& config, ModelSpec& model) {
   decoder.attention.o = "dense";
   decoder.mlp.up = "dense_h_to_4h";
   decoder.mlp.down = "dense_4h_to_h";
-  bool bias = config.flag({"attention_bias"}, true);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", true, decoder.attention);
   if (config.flag({"use_parallel_residual"}, true)) decoder.plan = NormPlan::parallel_two;
   build_decoder(config, decoder, model);
 }
 
 void build_opt(const Fields& config, ModelSpec& model) {
-  Shape shape;
-  shape.hidden = config.size({"hidden_size"}, 768);
-  shape.layers = config.layers({"num_hidden_layers"}, 12);
-  shape.heads = config.size({"num_attention_heads"}, 12);
-  config.head_width(shape.hidden, shape.heads);
-  shape.ffn = config.size({"ffn_dim"}, 3072);
-  shape.vocab = config.size({"vocab_size"}, 50272);
-  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Shape shape = read_shape(
+      config, {{"hidden_size"}, {"num_hidden_layers"}, {"num_attention_heads"}, {"ffn_dim"}},
+      {768, 12, 12, 3072, 50272, 0, true});
   Decoder decoder = plain_decoder(shape);
   decoder.prefix = "model.decoder.";
   decoder.layers_name = "layers.";
@@ -162,8 +150,7 @@ void build_opt(const Fields& config, ModelSpec& model) {
   decoder.mlp_prefix = "";
   decoder.mlp.up = "fc1";
   decoder.mlp.down = "fc2";
-  bool bias = config.flag({"enable_bias"}, true);
-  set_biases(decoder.attention, bias, bias);
+  bool bias = read_biases(config, "enable_bias", true, decoder.attention);
   decoder.mlp.bias = bias;
   if (!config.flag({"layer_norm_elementwise_affine"}, true)) decoder.norm = NormKind::none;
   build_decoder(config, decoder, model);
@@ -194,14 +181,11 @@ void build_opt(const Fields& config, ModelSpec& model) {
 }
 
 void build_bloom(const Fields& config, ModelSpec& model) {
-  Shape shape;
-  shape.hidden = config.size({"n_embed", "hidden_size"}, 64);
-  shape.layers = config.layers({"n_layer", "num_hidden_layers"}, 2);
-  shape.heads = config.size({"n_head", "num_attention_heads"}, 8);
-  config.head_width(shape.hidden, shape.heads);
-  shape.ffn = 4 * shape.hidden;
-  shape.vocab = config.size({"vocab_size"}, 250880);
-  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Shape shape = read_shape(config,
+                           {{"n_embed", "hidden_size"},
+                            {"n_layer", "num_hidden_layers"},
+                            {"n_head", "num_attention_heads"}},
+                           {64, 2, 8, 0, 250880, 0, true});
   Decoder decoder = plain_decoder(shape);
   decoder.embedding = "word_embeddings";
   decoder.attention_prefix = "self_attention.";
@@ -217,14 +201,11 @@ void build_bloom(const Fields& config, ModelSpec& model) {
 
 // HF's class: no biases, norms without one, positions by ALiBi whatever learned_pos_emb says.
 void build_mpt(const Fields& config, ModelSpec& model) {
-  Shape shape;
-  shape.hidden = config.size({"d_model", "hidden_size"}, 2048);
-  shape.layers = config.layers({"n_layers", "num_hidden_layers"}, 24);
-  shape.heads = config.size({"n_heads", "num_attention_heads"}, 16);
-  config.head_width(shape.hidden, shape.heads);
-  shape.ffn = 4 * shape.hidden;  // whatever expansion_ratio says
-  shape.vocab = config.size({"vocab_size"}, 50368);
-  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Shape shape = read_shape(config,  // the MLP is four times as wide, whatever expansion_ratio says
+                           {{"d_model", "hidden_size"},
+                            {"n_layers", "num_hidden_layers"},
+                            {"n_heads", "num_attention_heads"}},
+                           {2048, 24, 16, 0, 50368, 0, true});
   Decoder decoder = plain_decoder(shape);
   decoder.layers_name = "blocks.";
   decoder.attention.fused = "Wqkv";
@@ -236,14 +217,12 @@ void build_mpt(const Fields& config, ModelSpec& model) {
 }
 
 void build_falcon(const Fields& config, ModelSpec& model) {
-  Shape shape;
-  shape.hidden = config.size({"hidden_size"}, 4544);
-  shape.layers = config.layers({"num_hidden_layers", "n_layer"}, 32);
-  shape.heads = config.size({"num_attention_heads", "n_head"}, 71);
-  config.head_width(shape.hidden, shape.heads);
-  shape.ffn = config.size({"ffn_hidden_size"}, 4 * shape.hidden);
-  shape.vocab = config.size({"vocab_size"}, 65024);
-  shape.tied = config.flag({"tie_word_embeddings"}, true);
+  Shape shape = read_shape(config,
+                           {{"hidden_size"},
+                            {"num_hidden_layers", "n_layer"},
+                            {"num_attention_heads", "n_head"},
+                            {"ffn_hidden_size"}},
+                           {4544, 32, 71, 0, 65024, 0, true});
   Decoder decoder = plain_decoder(shape);
   decoder.embedding = "word_embeddings";
   decoder.attention_prefix = "self_attention.";
@@ -251,8 +230,7 @@ void build_falcon(const Fields& config, ModelSpec& model) {
   decoder.attention.o = "dense";
   decoder.mlp.up = "dense_h_to_4h";
   decoder.mlp.down = "dense_4h_to_h";
-  bool bias = config.flag({"bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  bool bias = read_biases(config, "bias", false, decoder.attention);
   decoder.mlp.bias = bias;
   // RefinedWeb configs of the 40B say n_head_kv and mean the new architecture.
   bool is_new = config.flag({"new_decoder_architecture"}, config.has("n_head_kv"));
@@ -272,8 +250,8 @@ void build_falcon(const Fields& config, ModelSpec& model) {
 
 std::span<const Family> gpt_families() {
   static constexpr Family kFamilies[] = {
-      {"gpt2", build_gpt2},         {"gpt_bigcode", build_gpt_bigcode},
-      {"gptj", build_gptj},         {"codegen", build_codegen},
+      {"gpt2", build_gpt2<false>},  {"gpt_bigcode", build_gpt2<true>},
+      {"gptj", build_gptj<false>},  {"codegen", build_gptj<true>},
       {"gpt_neo", build_gpt_neo},   {"gpt_neox", build_gpt_neox},
       {"opt", build_opt},           {"bloom", build_bloom},
       {"mpt", build_mpt},           {"falcon", build_falcon},

@@ -14,18 +14,28 @@ struct Mix {
   std::vector<bool> moe;
 };
 
-Stage mixed_stage(const std::string& prefix, const Mix& mix,
-                  const std::function<LayerKind(bool attends, bool moe)>& make) {
+// Layers that attend, and layers with a norm and another mixer in attention's place.
+Stage mixed_stage(const Mix& mix, const Decoder& decoder, std::string_view norm,
+                  const std::function<void(LayerKind&)>& add_mixer) {
   std::vector<LayerKind> kinds;
   for (bool moe : {false, true}) {
-    for (bool attends : {true, false}) kinds.push_back(make(attends, moe));
+    for (bool attends : {true, false}) {
+      LayerKind& layer = kinds.emplace_back();
+      if (attends) {
+        add_decoder_attention(layer, decoder, Mask{});
+      } else {
+        add_norm(layer, norm, decoder.norm, decoder.hidden);
+        add_mixer(layer);
+      }
+      add_decoder_mlp(layer, decoder, moe);
+    }
   }
   std::vector<std::uint32_t> order;
   for (std::size_t i = 0; i < mix.attends.size(); ++i) {
     bool moe = !mix.moe.empty() && mix.moe[i];
     order.push_back((mix.attends[i] ? attention : other) + (moe ? 2u : 0u));
   }
-  return layer_stage(prefix, Stream::text, std::move(kinds), order);
+  return layer_stage("model.layers.", Stream::text, std::move(kinds), order);
 }
 
 std::vector<bool> read_types(const Fields& config, std::uint64_t layers,
@@ -95,25 +105,16 @@ Stage qwen_mtp_stage(const Decoder& decoder, std::uint64_t layers) {
 }
 
 void build_delta_hybrid(const Fields& config, ModelSpec& model, Decoder decoder, bool split) {
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.attention.gate = config.flag({"attn_output_gate"}, true);
-  decoder.attention.q_norm = decoder.attention.k_norm = decoder.attention.head_dim;
+  per_head_norms(decoder);
   DeltaNetBlock delta = read_delta_net(config, decoder.hidden, split);
   std::uint64_t period = config.size({"full_attention_interval"}, 4);
   Mix mix{read_types(config, decoder.layers,
                      [period](std::uint64_t layer) { return (layer + 1) % period == 0; }),
           decoder.is_moe};
-  Stage layers = mixed_stage("model.layers.", mix, [&](bool attends, bool moe) {
-    LayerKind layer;
-    if (attends) {
-      add_decoder_attention(layer, decoder, Mask{});
-    } else {
-      add_norm(layer, "input_layernorm", decoder.norm, decoder.hidden);
-      add_delta_net(layer, delta, {.prefix = "linear_attn."});
-    }
-    add_decoder_mlp(layer, decoder, moe);
-    return layer;
+  Stage layers = mixed_stage(mix, decoder, "input_layernorm", [&](LayerKind& layer) {
+    add_delta_net(layer, delta, {.prefix = "linear_attn."});
   });
   add_decoder_frame(config, decoder, std::move(layers), model);
   std::uint64_t mtp = config.layers({"mtp_num_hidden_layers"}, 0);
@@ -184,7 +185,7 @@ std::uint64_t lfm2_width(const Fields& config, std::uint64_t width) {
 
 void build_lfm2_layers(const Fields& config, ModelSpec& model, Decoder decoder,
                        const std::vector<std::uint64_t>& attention_default) {
-  decoder.attention.q_norm = decoder.attention.k_norm = decoder.attention.head_dim;
+  per_head_norms(decoder);
   decoder.attention.o = "out_proj";
   decoder.tied = config.flag({"tie_embedding", "tie_word_embeddings"}, true);
   decoder.mlp_prefix = "feed_forward.";
@@ -196,16 +197,8 @@ void build_lfm2_layers(const Fields& config, ModelSpec& model, Decoder decoder,
   Mix mix{read_types(config, decoder.layers,
                      [&](std::uint64_t layer) { return listed(attention_default, layer); }),
           decoder.is_moe};
-  Stage layers = mixed_stage("model.layers.", mix, [&](bool attends, bool moe) {
-    LayerKind layer;
-    if (attends) {
-      add_decoder_attention(layer, decoder, Mask{});
-    } else {
-      add_norm(layer, "operator_norm", decoder.norm, decoder.hidden);
-      add_short_convolution(layer, decoder.hidden, kernel, bias);
-    }
-    add_decoder_mlp(layer, decoder, moe);
-    return layer;
+  Stage layers = mixed_stage(mix, decoder, "operator_norm", [&](LayerKind& layer) {
+    add_short_convolution(layer, decoder.hidden, kernel, bias);
   });
   add_decoder_frame(config, decoder, std::move(layers), model);
 }
@@ -266,16 +259,8 @@ void build_jamba(const Fields& config, ModelSpec& model) {
     mix.attends.push_back(i % attention_period == attention_offset);
     mix.moe.push_back(decoder.experts.experts > 1 && i % expert_period == expert_offset);
   }
-  Stage layers = mixed_stage("model.layers.", mix, [&](bool attends, bool moe) {
-    LayerKind layer;
-    if (attends) {
-      add_decoder_attention(layer, decoder, Mask{});
-    } else {
-      add_norm(layer, "input_layernorm", decoder.norm, decoder.hidden);
-      add_mamba(layer, mamba, {.prefix = "mamba."});
-    }
-    add_decoder_mlp(layer, decoder, moe);
-    return layer;
+  Stage layers = mixed_stage(mix, decoder, "input_layernorm", [&](LayerKind& layer) {
+    add_mamba(layer, mamba, {.prefix = "mamba."});
   });
   add_decoder_frame(config, decoder, std::move(layers), model);
 }

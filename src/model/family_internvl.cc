@@ -7,21 +7,15 @@ namespace mfu {
 namespace {
 
 Tower read_intern_tower(const Fields& vision, ModelSpec& model, std::uint64_t merge) {
-  Tower tower;
+  PatchGrid grid = read_patch_grid(vision, 448, 14);
+  Tower tower = read_tower(vision, grid, {1024, 24, 16, 4096});
   tower.prefix = "model.vision_tower.";
-  tower.hidden = vision.size({"hidden_size"}, 1024);
-  tower.layers = vision.layers({"num_hidden_layers"}, 24);
-  tower.heads = vision.size({"num_attention_heads"}, 16);
-  vision.head_width(tower.hidden, tower.heads);
-  tower.ffn = vision.size({"intermediate_size"}, 4096);
   tower.qkv_bias = vision.flag({"attention_bias"}, false);
   if (vision.text({"norm_type"}, "layer_norm") == "rms_norm") tower.norm = NormKind::rms;
   tower.norm_after = false;
   tower.o = "attention.projection_layer";
   tower.qk_norm = vision.flag({"use_qk_norm"}, false);
   tower.scales = 2 * tower.hidden;
-  PatchGrid grid = read_patch_grid(vision, 448, 14);
-  tower.patch_inputs = vision.size({"num_channels"}, 3) * grid.patch * grid.patch;
   tower.class_tokens = 1;
   if (vision.flag({"use_absolute_position_embeddings"}, true)) {
     tower.positions = grid.patches() + 1;
@@ -62,15 +56,9 @@ void build_idefics3(const Fields& config, ModelSpec& model) {
   std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 4096);
   if (has_vision(config, model)) {
     Fields vision = config.section({"vision_config"});
-    Tower tower;
-    tower.prefix = "model.vision_model.";
-    tower.hidden = vision.size({"hidden_size"}, 1152);
-    tower.layers = vision.layers({"num_hidden_layers"}, 12);
-    tower.heads = vision.size({"num_attention_heads"}, 16);
-    vision.head_width(tower.hidden, tower.heads);
-    tower.ffn = vision.size({"intermediate_size"}, 3072);
     PatchGrid grid = read_patch_grid(vision, 224, 32);
-    tower.patch_inputs = vision.size({"num_channels"}, 3) * grid.patch * grid.patch;
+    Tower tower = read_tower(vision, grid, {1152, 12, 16, 3072});
+    tower.prefix = "model.vision_model.";
     tower.positions = grid.patches();
     std::uint64_t merge = config.size({"scale_factor"}, 2);
     model.image = ImageShape{.usual = {1, grid.side, grid.side}, .merge = merge};

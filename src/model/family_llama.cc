@@ -7,25 +7,9 @@ namespace {
 
 constexpr DecoderDefaults kLlama{};
 
-Mask window_of(const Fields& config, std::uint64_t fallback) {
-  if (config.is_null("sliding_window")) return {};
-  std::uint64_t window = config.count({"sliding_window"}, fallback);
-  return window == 0 ? Mask{} : Mask{MaskKind::window, window};
-}
-
-void per_head_norms(Decoder& decoder) {
-  decoder.attention.q_norm = decoder.attention.k_norm = decoder.attention.head_dim;
-}
-
-void full_norms(Decoder& decoder) {
-  decoder.attention.q_norm = decoder.attention.heads * decoder.attention.head_dim;
-  decoder.attention.k_norm = decoder.attention.kv_heads * decoder.attention.head_dim;
-}
-
 void build_llama(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, kLlama);
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);
   build_decoder(config, decoder, model);
 }
@@ -83,8 +67,7 @@ void build_qwen2(const Fields& config, ModelSpec& model) {
 
 void build_qwen3(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.head_dim = 128, .ffn = 22016, .vocab = 151936});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   per_head_norms(decoder);
   set_qwen_masks(config, decoder);
   build_decoder(config, decoder, model);
@@ -94,8 +77,7 @@ void build_smollm3(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(
       config,
       {.hidden = 2048, .layers = 36, .heads = 16, .kv_heads = 4, .vocab = 128256, .tied = true});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);
   build_decoder(config, decoder, model);
 }
@@ -121,8 +103,7 @@ void build_helium(const Fields& config, ModelSpec& model) {
 
 void build_arcee(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.hidden = 2560, .ffn = 18432});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.mlp.gated = false;
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);
   build_decoder(config, decoder, model);
@@ -137,16 +118,14 @@ void build_ernie(const Fields& config, ModelSpec& model) {
                                           .ffn = 3072,
                                           .vocab = 103424,
                                           .tied = true});
-  bool bias = config.flag({"use_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  bool bias = read_biases(config, "use_bias", false, decoder.attention);
   decoder.mlp.bias = bias;
   build_decoder(config, decoder, model);
 }
 
 void build_hunyuan(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.vocab = 290943});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   per_head_norms(decoder);
   build_decoder(config, decoder, model);
 }
@@ -163,8 +142,7 @@ void build_exaone4(const Fields& config, ModelSpec& model) {
 
 void build_apertus(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.ffn = 14336, .vocab = 131072});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   per_head_norms(decoder);
   decoder.mlp.gated = false;
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);
@@ -174,16 +152,14 @@ void build_apertus(const Fields& config, ModelSpec& model) {
 
 void build_olmo(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.vocab = 50304});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.norm = NormKind::none;
   build_decoder(config, decoder, model);
 }
 
 Decoder read_olmo2(const Fields& config) {
   Decoder decoder = read_decoder(config, {.vocab = 50304});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.plan = NormPlan::post;
   full_norms(decoder);
   return decoder;

@@ -4,11 +4,6 @@
 namespace mfu {
 namespace {
 
-Mask window_of(const Fields& config) {
-  std::uint64_t window = config.count({"sliding_window"}, 0);
-  return window == 0 ? Mask{} : Mask{MaskKind::window, window};
-}
-
 void build_phi3(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.hidden = 3072, .ffn = 8192, .vocab = 32064});
   decoder.attention.fused = "qkv_proj";
@@ -40,8 +35,7 @@ Decoder read_cohere(const Fields& config) {
   Decoder decoder = read_decoder(
       config,
       {.hidden = 8192, .layers = 40, .heads = 64, .ffn = 22528, .vocab = 256000, .tied = true});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.plan = NormPlan::parallel;
   return decoder;
 }
@@ -49,8 +43,7 @@ Decoder read_cohere(const Fields& config) {
 void build_cohere(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_cohere(config);
   if (config.flag({"use_qk_norm"}, false)) {
-    decoder.attention.q_norm = decoder.attention.heads * decoder.attention.head_dim;
-    decoder.attention.k_norm = decoder.attention.kv_heads * decoder.attention.head_dim;
+    full_norms(decoder);
   }
   build_decoder(config, decoder, model);
 }
@@ -69,8 +62,7 @@ void build_stablelm(const Fields& config, ModelSpec& model) {
   decoder.norm = NormKind::layer;
   set_biases(decoder.attention, config.flag({"use_qkv_bias"}, false), false);
   if (config.flag({"qk_layernorm"}, false)) {
-    decoder.attention.q_norm = decoder.attention.heads * decoder.attention.head_dim;
-    decoder.attention.k_norm = decoder.attention.kv_heads * decoder.attention.head_dim;
+    full_norms(decoder);
   }
   if (config.flag({"use_parallel_residual"}, false)) decoder.plan = NormPlan::parallel;
   build_decoder(config, decoder, model);
@@ -84,8 +76,7 @@ void build_starcoder2(const Fields& config, ModelSpec& model) {
                                           .ffn = 12288,
                                           .vocab = 49152,
                                           .tied = true});
-  bool bias = config.flag({"use_bias"}, true);
-  set_biases(decoder.attention, bias, bias);
+  bool bias = read_biases(config, "use_bias", true, decoder.attention);
   decoder.norm = NormKind::layer;
   decoder.mlp.gated = false;
   decoder.mlp.bias = bias;
@@ -98,8 +89,7 @@ void build_starcoder2(const Fields& config, ModelSpec& model) {
 void build_nemotron(const Fields& config, ModelSpec& model) {
   Decoder decoder =
       read_decoder(config, {.hidden = 6144, .heads = 48, .ffn = 24576, .vocab = 256000});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.norm = NormKind::layer;
   decoder.mlp.gated = false;
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);

@@ -41,8 +41,7 @@ void build_mixed(const Fields& config, ModelSpec& model, const Decoder& decoder,
 
 void build_bamba(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.kv_heads = 8, .ffn = 14336, .vocab = 128000});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.mlp_prefix = "feed_forward.";
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);
   std::vector<std::uint64_t> attention = config.counts({"attn_layer_indices"});
@@ -57,8 +56,7 @@ void build_bamba(const Fields& config, ModelSpec& model) {
 // Every layer has a dense MLP, called shared; experts beside it where there are any.
 void build_granite_hybrid(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   ExpertsBlock& experts = decoder.experts;
   experts.hidden = decoder.hidden;
   experts.experts = config.layers({"num_local_experts"}, 8);
@@ -83,8 +81,7 @@ void build_granite_hybrid(const Fields& config, ModelSpec& model) {
 
 void build_falcon_h1(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.kv_heads = 8, .ffn = 14336, .vocab = 128000});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);
   std::uint64_t inner = config.is_null("mamba_d_ssm") ? expanded(config, decoder.hidden)
                                                       : config.size({"mamba_d_ssm"}, 1024);

@@ -15,10 +15,11 @@ void set_experts(Decoder& decoder, std::uint64_t experts, std::uint64_t active,
   decoder.is_moe.assign(decoder.layers, experts != 0);
 }
 
-void check_active(const Fields& config, const Decoder& decoder) {
+void build_moe(const Fields& config, const Decoder& decoder, ModelSpec& model) {
   if (decoder.experts.active > decoder.experts.experts) {
     config.complain("num_experts_per_tok", "more than there are experts");
   }
+  build_decoder(config, decoder, model);
 }
 
 // As Qwen: not in mlp_only_layers, and every decoder_sparse_step-th.
@@ -42,8 +43,7 @@ void build_mixtral(const Fields& config, ModelSpec& model) {
               config.count({"num_experts_per_tok"}, 2), decoder.mlp.width);
   std::uint64_t window = config.count({"sliding_window"}, 0);
   if (window != 0) decoder.masks.assign(decoder.layers, {MaskKind::window, window});
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_qwen2_moe(const Fields& config, ModelSpec& model) {
@@ -64,17 +64,15 @@ void build_qwen2_moe(const Fields& config, ModelSpec& model) {
     decoder.masks = read_masks(config, decoder.layers, window,
                                [first](std::uint64_t layer) { return layer >= first; });
   }
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_qwen3_moe(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(
       config,
       {.hidden = 2048, .layers = 24, .heads = 32, .kv_heads = 4, .ffn = 6144, .vocab = 151936});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
-  decoder.attention.q_norm = decoder.attention.k_norm = decoder.attention.head_dim;
+  read_biases(config, "attention_bias", false, decoder.attention);
+  per_head_norms(decoder);
   set_experts(decoder, config.layers({"num_experts", "num_local_experts"}, 128),
               config.count({"num_experts_per_tok"}, 8),
               config.size({"moe_intermediate_size"}, 768));
@@ -83,61 +81,50 @@ void build_qwen3_moe(const Fields& config, ModelSpec& model) {
   if (config.flag({"use_sliding_window"}, false) && window != 0) {
     decoder.masks.assign(decoder.layers, {MaskKind::window, window});
   }
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_olmoe(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(
       config, {.hidden = 2048, .layers = 16, .heads = 16, .ffn = 2048, .vocab = 50304});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
-  decoder.attention.q_norm = decoder.attention.heads * decoder.attention.head_dim;
-  decoder.attention.k_norm = decoder.attention.kv_heads * decoder.attention.head_dim;
+  read_biases(config, "attention_bias", false, decoder.attention);
+  full_norms(decoder);
   set_experts(decoder, config.layers({"num_experts"}, 64), config.count({"num_experts_per_tok"}, 8),
               decoder.mlp.width);
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_flex_olmo(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.vocab = 100352});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.plan = NormPlan::post;
-  decoder.attention.q_norm = decoder.attention.heads * decoder.attention.head_dim;
-  decoder.attention.k_norm = decoder.attention.kv_heads * decoder.attention.head_dim;
+  full_norms(decoder);
   set_experts(decoder, config.layers({"num_experts"}, 7), config.count({"num_experts_per_tok"}, 5),
               decoder.mlp.width);
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_granite_moe(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   set_experts(decoder, config.layers({"num_local_experts"}, 8),
               config.count({"num_experts_per_tok"}, 2), decoder.mlp.width);
   if (model.type == "granitemoeshared") {
     decoder.experts.shared_width = config.count({"shared_intermediate_size"}, 0);
   }
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_phimoe(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.kv_heads = 8, .ffn = 6400, .vocab = 32064});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   decoder.norm = NormKind::layer;
   decoder.head_bias = config.flag({"lm_head_bias"}, false);
   set_experts(decoder, config.layers({"num_local_experts"}, 16),
               config.count({"num_experts_per_tok"}, 2), decoder.mlp.width);
   std::uint64_t window = config.count({"sliding_window"}, 0);
   if (window != 0) decoder.masks.assign(decoder.layers, {MaskKind::window, window});
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 // Its layer norms have a weight and no bias: counted as RMS norms.
@@ -164,8 +151,7 @@ void build_dbrx(const Fields& config, ModelSpec& model) {
   decoder.experts.router = "router.layer";
   set_experts(decoder, ffn.layers({"moe_num_experts"}, 4), ffn.count({"moe_top_k"}, 1),
               decoder.mlp.width);
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_gpt_oss(const Fields& config, ModelSpec& model) {
@@ -176,8 +162,7 @@ void build_gpt_oss(const Fields& config, ModelSpec& model) {
                                           .head_dim = 64,
                                           .ffn = 2880,
                                           .vocab = 201088});
-  bool bias = config.flag({"attention_bias"}, true);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", true, decoder.attention);
   decoder.attention.sinks = decoder.attention.heads;
   set_experts(decoder, config.layers({"num_local_experts", "num_experts"}, 128),
               config.count({"num_experts_per_tok", "experts_per_token"}, 4), decoder.mlp.width);
@@ -186,8 +171,7 @@ void build_gpt_oss(const Fields& config, ModelSpec& model) {
   Mask window{MaskKind::window, config.count({"sliding_window"}, 128)};
   decoder.masks = read_masks(config, decoder.layers, window,
                              [](std::uint64_t layer) { return (layer + 1) % 2 != 0; });
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_glm4_moe(const Fields& config, ModelSpec& model) {
@@ -195,7 +179,7 @@ void build_glm4_moe(const Fields& config, ModelSpec& model) {
       config, {.layers = 46, .heads = 96, .kv_heads = 8, .ffn = 10944, .vocab = 151552});
   set_biases(decoder.attention, config.flag({"attention_bias"}, false), false);
   if (config.flag({"use_qk_norm"}, false)) {
-    decoder.attention.q_norm = decoder.attention.k_norm = decoder.attention.head_dim;
+    per_head_norms(decoder);
   }
   std::uint64_t width = config.size({"moe_intermediate_size"}, 1408);
   set_experts(decoder, config.layers({"n_routed_experts"}, 128),
@@ -203,16 +187,14 @@ void build_glm4_moe(const Fields& config, ModelSpec& model) {
   decoder.experts.shared_width = width * config.layers({"n_shared_experts"}, 1);
   decoder.experts.correction_bias = true;
   set_dense_first(config, decoder, 1);
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_dots1(const Fields& config, ModelSpec& model) {
   Decoder decoder =
       read_decoder(config, {.hidden = 4608, .layers = 62, .ffn = 10944, .vocab = 152064});
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
-  decoder.attention.q_norm = decoder.attention.k_norm = decoder.attention.head_dim;
+  read_biases(config, "attention_bias", false, decoder.attention);
+  per_head_norms(decoder);
   std::uint64_t width = config.size({"moe_intermediate_size"}, 1408);
   set_experts(decoder, config.layers({"n_routed_experts"}, 0),
               config.count({"num_experts_per_tok"}, 0), width);
@@ -223,8 +205,7 @@ void build_dots1(const Fields& config, ModelSpec& model) {
   Mask window{MaskKind::window, config.count({"sliding_window"}, 4096)};
   decoder.masks = read_masks(config, decoder.layers, window,
                              [first](std::uint64_t layer) { return layer >= first; });
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_minimax_m2(const Fields& config, ModelSpec& model) {
@@ -235,13 +216,11 @@ void build_minimax_m2(const Fields& config, ModelSpec& model) {
                                           .head_dim = 128,
                                           .ffn = 1536,
                                           .vocab = 200064});
-  decoder.attention.q_norm = decoder.attention.heads * decoder.attention.head_dim;
-  decoder.attention.k_norm = decoder.attention.kv_heads * decoder.attention.head_dim;
+  full_norms(decoder);
   set_experts(decoder, config.layers({"num_local_experts"}, 256),
               config.count({"num_experts_per_tok"}, 8), decoder.mlp.width);
   decoder.experts.correction_bias = true;
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 void build_ernie_moe(const Fields& config, ModelSpec& model) {
@@ -252,8 +231,7 @@ void build_ernie_moe(const Fields& config, ModelSpec& model) {
                                           .ffn = 12288,
                                           .vocab = 103424,
                                           .tied = true});
-  bool bias = config.flag({"use_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  bool bias = read_biases(config, "use_bias", false, decoder.attention);
   decoder.mlp.bias = bias;
   std::uint64_t width = config.size({"moe_intermediate_size"}, 1536);
   set_experts(decoder, config.layers({"moe_num_experts"}, 64), config.count({"moe_k"}, 6), width);
@@ -268,8 +246,7 @@ void build_ernie_moe(const Fields& config, ModelSpec& model) {
   for (std::uint64_t i = 0; i < decoder.layers; ++i) {
     decoder.is_moe[i] = (i + 1) % step == 0 && i >= first && i <= end;
   }
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 // HF sends every token through all routed experts and scales the results; what is needed is top-k.
@@ -282,8 +259,7 @@ void build_llama4(const Fields& config, ModelSpec& model) {
                                           .ffn = 8192,
                                           .vocab = 202048});
   decoder.mlp_prefix = "feed_forward.";
-  bool bias = config.flag({"attention_bias"}, false);
-  set_biases(decoder.attention, bias, bias);
+  read_biases(config, "attention_bias", false, decoder.attention);
   std::uint64_t width = decoder.mlp.width;
   set_experts(decoder, config.layers({"num_local_experts"}, 16),
               config.count({"num_experts_per_tok"}, 1), width);
@@ -304,8 +280,7 @@ void build_llama4(const Fields& config, ModelSpec& model) {
   decoder.masks = read_masks(config, decoder.layers, chunked, [&](std::uint64_t layer) {
     return layer < rope.size() ? rope[layer] != 0 : (layer + 1) % interval != 0;
   });
-  check_active(config, decoder);
-  build_decoder(config, decoder, model);
+  build_moe(config, decoder, model);
 }
 
 }  // namespace

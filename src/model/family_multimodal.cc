@@ -189,14 +189,8 @@ void build_gemma3_seeing(const Fields& config, ModelSpec& model) {
 
 // Pixtral's tower: RMS norms, gated MLP, no biases, positions by rotation.
 Tower read_pixtral_tower(const Fields& config, ModelSpec& model) {
-  Tower tower;
-  tower.hidden = config.size({"hidden_size"}, 1024);
-  tower.layers = config.layers({"num_hidden_layers"}, 24);
-  tower.heads = config.size({"num_attention_heads"}, 16);
-  config.head_width(tower.hidden, tower.heads);
-  tower.ffn = config.size({"intermediate_size"}, 4096);
   PatchGrid grid = read_patch_grid(config, 1540, 14);
-  tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
+  Tower tower = read_tower(config, grid, {1024, 24, 16, 4096});
   tower.patch_bias = tower.qkv_bias = tower.out_bias = tower.mlp_bias = false;
   tower.norm = NormKind::rms;
   tower.norm_before = true;
@@ -310,15 +304,9 @@ void build_mistral3(const Fields& config, ModelSpec& model) {
 void build_llama4_seeing(const Fields& config, ModelSpec& model) {
   if (has_vision(config, model)) {
     Fields vision = config.section({"vision_config"});
-    Tower tower;
-    tower.prefix = "vision_model.";
-    tower.hidden = vision.size({"hidden_size"}, 768);
-    tower.layers = vision.layers({"num_hidden_layers"}, 34);
-    tower.heads = vision.size({"num_attention_heads"}, 16);
-    vision.head_width(tower.hidden, tower.heads);
-    tower.ffn = vision.size({"intermediate_size"}, 5632);
     PatchGrid grid = read_patch_grid(vision, 448, 14);
-    tower.patch_inputs = vision.size({"num_channels"}, 3) * grid.patch * grid.patch;
+    Tower tower = read_tower(vision, grid, {768, 34, 16, 5632});
+    tower.prefix = "vision_model.";
     tower.patch_bias = false;
     tower.class_tokens = 1;
     tower.positions = grid.patches() + 1;

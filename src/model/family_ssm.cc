@@ -18,6 +18,17 @@ Decoder read_frame(const Fields& config, std::uint64_t hidden, std::uint64_t voc
   return decoder;
 }
 
+template <typename Block>
+void add_layers(const Fields& config, const Decoder& decoder, ModelSpec& model, const Block& block,
+                void add_mixer(LayerKind&, const Block&, const Place&)) {
+  LayerKind layer;
+  add_norm(layer, "norm", NormKind::rms, decoder.hidden);
+  add_mixer(layer, block, {.prefix = "mixer."});
+  add_decoder_frame(
+      config, decoder,
+      uniform_stage("backbone.layers.", Stream::text, std::move(layer), decoder.layers), model);
+}
+
 void build_mamba(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_frame(config, 768, 50280, true, 32);
   MambaBlock block;
@@ -30,12 +41,7 @@ void build_mamba(const Fields& config, ModelSpec& model) {
   block.rank = automatic ? (decoder.hidden + 15) / 16 : config.size({"time_step_rank"}, 1);
   block.bias = config.flag({"use_bias"}, false);
   block.conv_bias = config.flag({"use_conv_bias"}, true);
-  LayerKind layer;
-  add_norm(layer, "norm", NormKind::rms, decoder.hidden);
-  add_mamba(layer, block, {.prefix = "mixer."});
-  add_decoder_frame(
-      config, decoder,
-      uniform_stage("backbone.layers.", Stream::text, std::move(layer), decoder.layers), model);
+  add_layers(config, decoder, model, block, add_mamba);
 }
 
 void build_mamba2(const Fields& config, ModelSpec& model) {
@@ -50,12 +56,7 @@ void build_mamba2(const Fields& config, ModelSpec& model) {
   block.chunk = config.size({"chunk_size"}, 256);
   block.bias = block.out_bias = config.flag({"use_bias"}, false);
   block.conv_bias = config.flag({"use_conv_bias"}, true);
-  LayerKind layer;
-  add_norm(layer, "norm", NormKind::rms, decoder.hidden);
-  add_mamba2(layer, block, {.prefix = "mixer."});
-  add_decoder_frame(
-      config, decoder,
-      uniform_stage("backbone.layers.", Stream::text, std::move(layer), decoder.layers), model);
+  add_layers(config, decoder, model, block, add_mamba2);
 }
 
 // RWKV-4 (arXiv 2305.13048): the recurrence is elementwise, a few numbers a channel.

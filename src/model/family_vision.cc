@@ -14,16 +14,10 @@ void add_picture_head(ModelSpec& model, std::string_view name, std::uint64_t in,
 }
 
 void build_vit(const Fields& config, ModelSpec& model) {
-  Tower tower;
-  tower.prefix = "vit.";
-  tower.hidden = config.size({"hidden_size"}, 768);
-  tower.layers = config.layers({"num_hidden_layers"}, 12);
-  tower.heads = config.size({"num_attention_heads"}, 12);
-  config.head_width(tower.hidden, tower.heads);
-  tower.ffn = config.size({"intermediate_size"}, 3072);
-  tower.qkv_bias = config.flag({"qkv_bias"}, true);
   PatchGrid grid = read_patch_grid(config, 224, 16);
-  tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
+  Tower tower = read_tower(config, grid);
+  tower.prefix = "vit.";
+  tower.qkv_bias = config.flag({"qkv_bias"}, true);
   tower.class_tokens = 1;
   tower.positions = grid.patches() + 1;
   model.hidden = tower.hidden;

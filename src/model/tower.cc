@@ -107,15 +107,20 @@ PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64
   return grid;
 }
 
-Tower read_clip_tower(const Fields& config, ModelSpec& model) {
+Tower read_tower(const Fields& config, const PatchGrid& grid, const TowerDefaults& defaults) {
   Tower tower;
-  tower.hidden = config.size({"hidden_size"}, 768);
-  tower.layers = config.layers({"num_hidden_layers"}, 12);
-  tower.heads = config.size({"num_attention_heads"}, 12);
+  tower.hidden = config.size({"hidden_size"}, defaults.hidden);
+  tower.layers = config.layers({"num_hidden_layers"}, defaults.layers);
+  tower.heads = config.size({"num_attention_heads"}, defaults.heads);
   config.head_width(tower.hidden, tower.heads);
-  tower.ffn = config.size({"intermediate_size"}, 3072);
-  PatchGrid grid = read_patch_grid(config, 224, 32);
+  tower.ffn = config.size({"intermediate_size"}, defaults.ffn);
   tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
+  return tower;
+}
+
+Tower read_clip_tower(const Fields& config, ModelSpec& model) {
+  PatchGrid grid = read_patch_grid(config, 224, 32);
+  Tower tower = read_tower(config, grid);
   tower.patch_bias = false;
   tower.class_tokens = 1;
   tower.positions = grid.patches() + 1;
@@ -125,14 +130,8 @@ Tower read_clip_tower(const Fields& config, ModelSpec& model) {
 }
 
 Tower read_siglip_tower(const Fields& config, ModelSpec& model) {
-  Tower tower;
-  tower.hidden = config.size({"hidden_size"}, 768);
-  tower.layers = config.layers({"num_hidden_layers"}, 12);
-  tower.heads = config.size({"num_attention_heads"}, 12);
-  config.head_width(tower.hidden, tower.heads);
-  tower.ffn = config.size({"intermediate_size"}, 3072);
   PatchGrid grid = read_patch_grid(config, 224, 16);
-  tower.patch_inputs = config.size({"num_channels"}, 3) * grid.patch * grid.patch;
+  Tower tower = read_tower(config, grid);
   tower.positions = grid.patches();
   tower.pooling_head = config.flag({"vision_use_head"}, true);
   model.image = ImageShape{.usual = {1, grid.side, grid.side}};

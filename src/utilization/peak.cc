@@ -90,23 +90,10 @@ ChosenPeak choose(const PeakQuestion& question, std::string_view type, const Tf3
 }  // namespace
 
 std::string_view name_of(PeakReason reason) {
-  switch (reason) {
-    case PeakReason::own_unit:
-      return "own_unit";
-    case PeakReason::wider_unit:
-      return "wider_unit";
-    case PeakReason::tf32_allowed:
-      return "tf32_allowed";
-    case PeakReason::given:
-      return "given";
-    case PeakReason::no_device:
-      return "no_device";
-    case PeakReason::no_type:
-      return "no_type";
-    case PeakReason::no_unit:
-      return "no_unit";
-  }
-  MFU_ASSERT(false);
+  constexpr std::string_view kNames[] = {"own_unit",  "wider_unit", "tf32_allowed", "given",
+                                         "no_device", "no_type",    "no_unit"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(PeakReason::no_unit) + 1);
+  return kNames[static_cast<std::size_t>(reason)];
 }
 
 ChosenPeak choose_peak(const PeakQuestion& question, std::string_view type, const Tf32& tf32) {

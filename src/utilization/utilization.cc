@@ -11,17 +11,9 @@ Rating rating_of(Fraction mfu) {
 }
 
 std::string_view name_of(Rating rating) {
-  switch (rating) {
-    case Rating::good:
-      return "good";
-    case Rating::fair:
-      return "fair";
-    case Rating::low:
-      return "low";
-    case Rating::very_low:
-      return "very low";
-  }
-  MFU_ASSERT(false);
+  constexpr std::string_view kNames[] = {"good", "fair", "low", "very low"};
+  static_assert(std::size(kNames) == static_cast<std::size_t>(Rating::very_low) + 1);
+  return kNames[static_cast<std::size_t>(rating)];
 }
 
 namespace {

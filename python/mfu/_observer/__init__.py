@@ -160,17 +160,7 @@ def _guarded(name, install, loaded):
 class Totals:
     """Counts of the process so far; subtract two for what lies between."""
 
-    FIELDS = (
-        "hardware_flop",
-        "model_flop",
-        "recomputed_flop",
-        "calls",
-        "uncounted_calls",
-        "tokens",
-        "token_rows",
-        "samples",
-        "steps",
-    )
+    FIELDS = "hardware_flop model_flop recomputed_flop calls uncounted_calls tokens token_rows samples steps".split()
 
     def __init__(self, values, rows):
         self.values, self.rows = values, rows

@@ -27,102 +27,53 @@ NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 
 
-class Totals(Structure):
-    _fields_ = [
-        (name, c_uint64)
-        for name in (
-            "hardware_flop_low",
-            "hardware_flop_high",
-            "model_flop_low",
-            "model_flop_high",
-            "recomputed_flop_low",
-            "recomputed_flop_high",
-            "calls",
-            "uncounted_calls",
-            "tokens",
-            "token_rows",
-            "samples",
-            "steps",
-        )
-    ]
-
-
-class Row(Structure):
-    _fields_ = [(name, c_char_p) for name in ("name", "type", "reason")] + [
-        (name, c_uint64)
-        for name in (
-            "calls",
-            "hardware_flop_low",
-            "hardware_flop_high",
-            "model_flop_low",
-            "model_flop_high",
-            "recomputed_flop_low",
-            "recomputed_flop_high",
-            "bytes",
-        )
-    ]
-
-
-class Phase(Structure):
-    _fields_ = [("phase", c_char_p), ("model", c_char_p)] + [
-        (name, c_uint64)
-        for name in (
-            "model_number",
-            "passes",
-            "tokens",
-            "padded_tokens",
-            "samples",
-            "time_ns",
-            "model_flop_low",
-            "model_flop_high",
-            "hardware_flop_low",
-            "hardware_flop_high",
-        )
-    ]
-
-
-class Thread(Structure):
-    _fields_ = [(name, c_uint64) for name in ("hardware_flop", "model_flop", "recomputed_flop", "calls")]
-
-
-class Change(Structure):
-    _fields_ = [("operator_id", c_uint64), ("hardware_flop", c_uint64)]
-
-
-class GraphRow(Structure):
-    _fields_ = [
-        ("operator_id", c_uint32),
-        ("type_id", c_uint32),
-        ("calls", c_uint64),
-        ("hardware_flop", c_uint64),
-        ("model_flop", c_uint64),
-        ("recomputed_flop", c_uint64),
-        ("leading", c_int64),
-        ("device", c_int64),
-    ]
-
-
+FLOP = "hardware_flop_low hardware_flop_high model_flop_low model_flop_high recomputed_flop_low recomputed_flop_high"
 THREAD_STATE = 194
 
 
+def fields(kind, names):
+    return [(name, kind) for name in names.split()]
+
+
+class Totals(Structure):
+    _fields_ = fields(c_uint64, f"{FLOP} calls uncounted_calls tokens token_rows samples steps")
+
+
+class Row(Structure):
+    _fields_ = fields(c_char_p, "name type reason") + fields(c_uint64, f"calls {FLOP} bytes")
+
+
+class Phase(Structure):
+    _fields_ = fields(c_char_p, "phase model") + fields(
+        c_uint64,
+        "model_number passes tokens padded_tokens samples time_ns"
+        " model_flop_low model_flop_high hardware_flop_low hardware_flop_high",
+    )
+
+
+class Thread(Structure):
+    _fields_ = fields(c_uint64, "hardware_flop model_flop recomputed_flop calls")
+
+
+class Change(Structure):
+    _fields_ = fields(c_uint64, "operator_id hardware_flop")
+
+
+class GraphRow(Structure):
+    _fields_ = (
+        fields(c_uint32, "operator_id type_id")
+        + fields(c_uint64, "calls hardware_flop model_flop recomputed_flop")
+        + fields(c_int64, "leading device")
+    )
+
+
 class Argument(Structure):
-    _fields_ = [
-        ("kind", c_int),
-        ("type", c_char_p),
-        ("integers", POINTER(c_int64)),
-        ("integers_count", c_size_t),
-        ("number", c_double),
-    ]
+    _fields_ = [("kind", c_int), ("type", c_char_p), ("integers", POINTER(c_int64)), ("integers_count", c_size_t),
+                ("number", c_double)]
 
 
 class Cost(Structure):
-    _fields_ = [
-        ("hardware_flop", c_uint64),
-        ("model_flop", c_uint64),
-        ("name", c_char_p),
-        ("type", c_char_p),
-        ("reason", c_char_p),
-    ]
+    _fields_ = fields(c_uint64, "hardware_flop model_flop") + fields(c_char_p, "name type reason")
 
 
 # Called from inside an operator, with the interpreter's lock given back: it is taken again.
