@@ -312,7 +312,7 @@ TEST(Ledger, an_unknown_device_leaves_the_peak_out_and_says_what_to_pass) {
   EXPECT_FALSE(rank.mfu.has_value());
   EXPECT_EQ(rank.model_flop, FlopCount(8192));
   ASSERT_FALSE(rank.notes.empty());
-  EXPECT_EQ(rank.notes.front().code, "device_not_known");
+  EXPECT_EQ(rank.notes.front(), Note("device_not_known", {{"device", "AMD Radeon Graphics"}}));
 }
 
 TEST(Ledger, the_wait_of_a_collective_is_what_it_took_longer_than_the_last_rank) {

@@ -64,6 +64,12 @@ constexpr Form kForms[] = {
     {"gsk_", 30, "a Groq API key"},
     {"r8_", 30, "a Replicate token"},
     {"wandb_v1_", 20, "a Weights & Biases key"},
+    {"hvs.", 20, "a Vault token"},
+    {"xai-", 40, "an xAI key"},
+    {"pplx-", 40, "a Perplexity key"},
+    {"shpat_", 30, "a Shopify token"},
+    {"dckr_pat_", 20, "a Docker token"},
+    {"AGE-SECRET-KEY-1", 40, "an age key"},
 };
 
 // What the search does at a byte: nearly all of them are passed over with one look at a table.
@@ -132,6 +138,18 @@ std::optional<Secret> url_password_at(std::string_view text, std::size_t at) {
   return Secret{user + colon + 1, password.size(), "a password in a URL"};
 }
 
+// https://hooks.slack.com/services/…: whoever has the address may post.
+std::optional<Secret> webhook_at(std::string_view text, std::size_t at) {
+  for (std::string_view address :
+       {"://hooks.slack.com/services/", "://discord.com/api/webhooks/"}) {
+    if (!text.substr(at).starts_with(address)) continue;
+    std::size_t from = at + address.size();
+    std::size_t to = std::min(text.find_first_of(" \t\n\r\"'<>", from), text.size());
+    if (to > from && text[from] != kHidden[0]) return Secret{from, to - from, "a webhook"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Secret> private_key_at(std::string_view text, std::size_t at) {
   constexpr std::string_view kBegin = "-----BEGIN ", kKey = "PRIVATE KEY-----";
   if (!text.substr(at).starts_with(kBegin)) return std::nullopt;
@@ -166,8 +184,8 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& wor
 enum class Name { plain, token, credential, password };
 
 Name name_kind(std::string_view name) {
-  static constexpr std::array<std::string_view, 8> kPasswords = {
-      "password", "passwd", "passphrase", "passcode", "pwd", "secret", "secrets", "userpwd"};
+  static constexpr std::array<std::string_view, 9> kPasswords = {
+      "password", "passwd", "passphrase", "passcode", "pwd", "pw", "secret", "secrets", "userpwd"};
   static constexpr std::array<std::string_view, 16> kKeys = {
       "api",   "access",       "secret",  "private", "account", "encryption", "signing", "auth",
       "wandb", "subscription", "license", "shared",  "storage", "service",    "master",  "ssh"};
@@ -202,7 +220,7 @@ Name name_kind(std::string_view name) {
   }
   if (last == "cookie" || last == "sas" || last == "sig") return Name::token;
   if (last == "signature" && before == "amz") return Name::token;
-  if (last == "auth" || last == "bearer") return Name::token;
+  if (last == "auth" || last == "bearer" || last == "jwt") return Name::token;
   return last == "token" && !is_one_of(before, kSpecial) ? Name::token : Name::plain;
 }
 
@@ -228,10 +246,11 @@ bool is_path(std::string_view value) {
 // Whether words_of() is worth asking: nearly all names end in none of these.
 bool may_name_secret(std::string_view name) {
   while (!name.empty() && !is_alnum(name.back())) name.remove_suffix(1);
-  static constexpr std::array<std::string_view, 20> kEndings = {
+  static constexpr std::array<std::string_view, 22> kEndings = {
       "token",      "key",         "password",      "passwd",   "pwd",  "secret", "secrets",
       "credential", "credentials", "authorization", "cookie",   "sas",  "sig",    "signature",
-      "auth",       "bearer",      "passphrase",    "passcode", "pass", "id"};
+      "auth",       "bearer",      "passphrase",    "passcode", "pass", "id",     "pw",
+      "jwt"};
   return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
     if (name.size() < ending.size()) return false;
     std::string_view tail = name.substr(name.size() - ending.size());
@@ -295,6 +314,7 @@ std::optional<Secret> secret_at(std::string_view text, std::size_t at) {
   if (c == '=') return named_at(text, at);
   if (c == ':') {
     std::optional<Secret> found = url_password_at(text, at);
+    if (!found) found = webhook_at(text, at);
     return found ? found : named_at(text, at);
   }
   if (c == '-') {
@@ -315,6 +335,7 @@ bool takes_secret(const std::vector<std::string>& command, std::size_t at) {
   if (word == "login" && value.size() >= 32 && std::all_of(value.begin(), value.end(), is_hex)) {
     return true;  // wandb login KEY
   }
+  if (at > 0 && command[at - 1].ends_with("sshpass") && word == "-p") return true;
   bool fetches = std::any_of(
       command.begin(), command.begin() + static_cast<std::ptrdiff_t>(at),
       [](const std::string& each) { return each.ends_with("curl") || each.ends_with("wget"); });

@@ -17,12 +17,13 @@ std::string made_up(std::string_view start, std::size_t size) {
 
 TEST(Secrets, known_forms_are_hidden_wherever_they_stand) {
   for (auto [start, size] : std::vector<std::pair<std::string_view, std::size_t>>{
-           {"hf_", 34},       {"sk-", 48},     {"sk-proj-", 60}, {"sk-ant-api03-", 90},
-           {"ghp_", 36},      {"gho_", 36},    {"ghs_", 36},     {"github_pat_", 60},
-           {"glpat-", 20},    {"xoxb-", 40},   {"AIza", 35},     {"ya29.", 60},
-           {"npm_", 36},      {"nvapi-", 60},  {"gsk_", 52},     {"r8_", 37},
-           {"pypi-AgEI", 60}, {"dop_v1_", 64}, {"sk_live_", 24}, {"wandb_v1_", 40},
-           {"SG.", 22},       {"api_org_", 34}}) {
+           {"hf_", 34},       {"sk-", 48},      {"sk-proj-", 60},  {"sk-ant-api03-", 90},
+           {"ghp_", 36},      {"gho_", 36},     {"ghs_", 36},      {"github_pat_", 60},
+           {"glpat-", 20},    {"xoxb-", 40},    {"AIza", 35},      {"ya29.", 60},
+           {"npm_", 36},      {"nvapi-", 60},   {"gsk_", 52},      {"r8_", 37},
+           {"pypi-AgEI", 60}, {"dop_v1_", 64},  {"sk_live_", 24},  {"wandb_v1_", 40},
+           {"SG.", 22},       {"api_org_", 34}, {"hvs.", 90},      {"xai-", 80},
+           {"pplx-", 48},     {"shpat_", 32},   {"dckr_pat_", 27}, {"AGE-SECRET-KEY-1", 58}}) {
     std::string secret = made_up(start, size);
     for (std::string around :
          {"{}", "x={}", "at {}, then", "\"{}\"", "({})", "a/{}/b", "{}\n", "{}."}) {
@@ -65,6 +66,16 @@ TEST(Secrets, passwords_in_urls) {
         "s3://bucket/key:with@at", "tcp://10.0.0.1:29500", "https://me:$PASSWORD@example.com"}) {
     EXPECT_EQ(without_secrets(plain), plain);
   }
+}
+
+TEST(Secrets, addresses_that_let_anyone_post) {
+  EXPECT_EQ(without_secrets("https://hooks.slack.com/services/T012/B345/" + made_up("", 24)),
+            "https://hooks.slack.com/services/[hidden]");
+  EXPECT_EQ(without_secrets("{\"url\":\"https://discord.com/api/webhooks/12/" + made_up("", 68) +
+                            "\",\"x\":1}"),
+            "{\"url\":\"https://discord.com/api/webhooks/[hidden]\",\"x\":1}");
+  EXPECT_EQ(without_secrets("https://x.com/services/T012"), "https://x.com/services/T012");
+  EXPECT_EQ(without_secrets("https://hooks.slack.com/"), "https://hooks.slack.com/");
 }
 
 TEST(Secrets, values_behind_names_of_secrets) {
@@ -166,6 +177,10 @@ TEST(Secrets, command_lines_hide_the_word_behind_an_option) {
             (Words{"bash", "-c", "WANDB_API_KEY=[hidden] python t.py"}));
   EXPECT_EQ(without_secrets(Words{"wandb", "login", std::string(40, 'b') + "2"}),
             (Words{"wandb", "login", "[hidden]"}));
+  EXPECT_EQ(without_secrets(Words{"sshpass", "-p", "word", "ssh", "-p", "22"}),
+            (Words{"sshpass", "-p", "[hidden]", "ssh", "-p", "22"}));
+  EXPECT_EQ(without_secrets(Words{"x", "--pw", "word", "--jwt", made_up("", 20)}),
+            (Words{"x", "--pw", "[hidden]", "--jwt", "[hidden]"}));
   EXPECT_EQ(without_secrets(Words{"curl", "-u", "me:pass", "h"}),
             (Words{"curl", "-u", "[hidden]", "h"}));
   for (Words plain :

@@ -85,7 +85,10 @@ TEST(Detect, a_driver_that_lies_is_not_believed) {
   EXPECT_FALSE(garbage.first().device.has_value());
   FakeDrivers unknown("unknown");
   EXPECT_FALSE(unknown.first().device.has_value());
-  EXPECT_EQ(unknown.first().notes.at(0).code, "no_peak_because");
+  const Note& why = unknown.first().notes.at(0);
+  EXPECT_EQ(why.code, "no_peak_because");
+  EXPECT_NE(std::get<std::string>(why.values.at(0).second).find(unknown.first().driver_name),
+            std::string::npos);
 }
 
 TEST(Detect, amd_smi_names_partitions_and_its_word_counts_before_rocm_smi) {

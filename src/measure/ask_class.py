@@ -206,30 +206,13 @@ def watch(model, recorder):
         module.register_forward_hook(leave, always_call=True)
 
 
-LEARNT = (
-    "logits",
-    "pred",
-    "sample",
-    "boxes",
-    "reconstruct",
-    "spectrogram",
-    "waveform",
-    "scores",
-    "start",
-    "end",
-    "depth",
-    "mask",
-)
-PASSED_ON = (
-    "past_key_values",
-    "hidden_states",
-    "attentions",
-    "cross_attentions",
-    "encoder_",
-    "decoder_hidden",
-    "vision_model_output",
-    "text_model_output",
-)
+LEARNT = """
+    logits pred sample boxes reconstruct spectrogram waveform scores start end depth mask
+""".split()
+PASSED_ON = tuple("""
+    past_key_values hidden_states attentions cross_attentions encoder_ decoder_hidden vision_model_output
+    text_model_output
+""".split())
 CACHES = ("past_key_values", "cache_params", "state", "past_buckets_states")
 
 

@@ -9,16 +9,10 @@ import itertools
 import re
 
 TEXT = ("input_ids", "decoder_input_ids")
-MAIN = (
-    "input_ids",
-    "pixel_values",
-    "pixel_values_videos",
-    "input_features",
-    "input_values",
-    "past_values",
-    "audio_values",
-    "decoder_input_ids",
-)
+MAIN = """
+    input_ids pixel_values pixel_values_videos input_features input_values past_values audio_values
+    decoder_input_ids
+""".split()
 MOST_TRIED = 24
 
 

@@ -218,57 +218,15 @@ def modes(torch, recorder, values):
     return Operators(), Marks()
 
 
-UNVALUED = {
-    "aten::detach",
-    "aten::view",
-    "aten::t",
-    "aten::transpose",
-    "aten::expand",
-    "aten::_unsafe_view",
-    "aten::permute",
-    "aten::slice",
-    "aten::unsqueeze",
-    "aten::select",
-    "aten::squeeze",
-    "aten::alias",
-    "aten::split",
-    "aten::split_with_sizes",
-    "aten::unbind",
-    "aten::native_layer_norm",
-    "aten::_softmax",
-    "aten::native_dropout",
-    "aten::silu",
-    "aten::gelu",
-    "aten::embedding",
-}
-PRODUCTS = (
-    "mm",
-    "conv",
-    "attention",
-    "linear",
-    "matmul",
-    "mv",
-    "dot",
-    "solve",
-    "rnn",
-    "lstm",
-    "gru",
-    "einsum",
-    "bilinear",
-    "cdist",
-    "addbmm",
-    "addr",
-    "ger",
-    "outer",
-    "fft",
-    "grid_sampler",
-    "lu",
-    "cholesky",
-    "inv",
-    "svd",
-    "qr",
-    "eig",
-)
+UNVALUED = set("""
+    aten::detach aten::view aten::t aten::transpose aten::expand aten::_unsafe_view aten::permute aten::slice
+    aten::unsqueeze aten::select aten::squeeze aten::alias aten::split aten::split_with_sizes aten::unbind
+    aten::native_layer_norm aten::_softmax aten::native_dropout aten::silu aten::gelu aten::embedding
+""".split())
+PRODUCTS = """
+    mm conv attention linear matmul mv dot solve rnn lstm gru einsum bilinear cdist addbmm addr ger outer fft
+    grid_sampler lu cholesky inv svd qr eig
+""".split()
 COSTS = {}
 
 

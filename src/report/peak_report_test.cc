@@ -56,8 +56,8 @@ TEST(PeakReport, a_device_nobody_knows_has_no_peak_and_says_so) {
 TEST(PeakReport, an_unverified_row_carries_a_note) {
   Machine machine = machine_with(1e12);
   machine.devices[0].device->peaks[0].confidence = Confidence::unverified;
-  EXPECT_EQ(report_devices({*machine.devices[0].device}).devices[0].notes.back().code,
-            "types_unverified");
+  EXPECT_EQ(report_devices({*machine.devices[0].device}).devices[0].notes.back(),
+            Note("types_unverified", {{"dtypes", "bf16"}}));
 }
 
 }  // namespace

@@ -404,7 +404,9 @@ TEST(RunCoverage, is_false_where_products_were_not_seen) {
   RunReport report = with_facts({{"unseen", "Mine\tprogram\t8 × 4"}});
   EXPECT_EQ(report.complete, std::optional(false));
   ASSERT_EQ(report.contradictions.size(), 1u);
-  EXPECT_EQ(report.contradictions[0].code, "products_unseen");
+  EXPECT_EQ(
+      report.contradictions[0],
+      Note("products_unseen", {{"function", "Mine"}, {"module", "program"}, {"shape", "8 × 4"}}));
 }
 
 // 5 steps of 2 GFLOP: `first` of each on one place, the rest on the other.

@@ -44,7 +44,9 @@ TEST(Utilization, above_the_peak_is_named_and_not_clamped) {
   Utilization used = utilization_of(input).value();
   EXPECT_DOUBLE_EQ(used.mfu.value, 2);
   ASSERT_EQ(used.contradictions.size(), 1u);
-  EXPECT_EQ(used.contradictions[0].code, "above_peak");
+  EXPECT_EQ(
+      used.contradictions[0],
+      Note("above_peak", {{"what", "MFU"}, {"fraction", 2.0}, {"suspect", "devices_or_peak"}}));
 }
 
 TEST(Utilization, no_time_no_devices_and_no_peak_are_refused) {

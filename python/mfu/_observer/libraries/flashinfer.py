@@ -16,45 +16,18 @@ from .lengths import by_values, differences
 from .wrapping import Aside, Like, Work, version_of
 
 # Results [.., m, n] of [.., m, k] × …: all there is to know is k.
-GEMMS = (
-    "mm_fp8",
-    "bmm_fp8",
-    "mm_fp4",
-    "mm_bf16",
-    "bmm_bf16",
-    "mm_mxfp8",
-    "bmm_mxfp8",
-    "gemm_fp8_nt_groupwise",
-    "gemm_fp8_nt_blockscaled",
-    "group_gemm_fp8_nt_groupwise",
-    "group_deepgemm_fp8_nt_groupwise",
-    "tgv_gemm_sm100",
-    "mm_M1_16_K7168_N256",
-)
-OTHERS = (
-    "trtllm_batch_decode_with_kv_cache",
-    "trtllm_batch_context_with_kv_cache",
-    "trtllm_batch_decode_with_kv_cache_mla",
-    "trtllm_ragged_attention_deepseek",
-    "xqa",
-    "xqa_mla",
-    "cudnn_batch_prefill_with_kv_cache",
-    "cudnn_batch_decode_with_kv_cache",
-    "fmha_v2_prefill_deepseek",
-    "trtllm_fp4_block_scale_moe",
-    "trtllm_fp4_block_scale_routed_moe",
-    "trtllm_fp8_block_scale_moe",
-    "trtllm_fp8_block_scale_routed_moe",
-    "trtllm_fp8_per_tensor_scale_moe",
-    "trtllm_bf16_moe",
-    "trtllm_mxint4_block_scale_moe",
-    "batch_deepgemm_fp8_nt_groupwise",
-    "group_gemm_mxfp4_nt_groupwise",
-    "group_gemm_nvfp4_nt_groupwise",
-    "grouped_gemm_nt_masked",
-    "gated_delta_rule_decode",
-    "chunk_gated_delta_rule",
-)
+GEMMS = """
+    mm_fp8 bmm_fp8 mm_fp4 mm_bf16 bmm_bf16 mm_mxfp8 bmm_mxfp8 gemm_fp8_nt_groupwise gemm_fp8_nt_blockscaled
+    group_gemm_fp8_nt_groupwise group_deepgemm_fp8_nt_groupwise tgv_gemm_sm100 mm_M1_16_K7168_N256
+""".split()
+OTHERS = """
+    trtllm_batch_decode_with_kv_cache trtllm_batch_context_with_kv_cache trtllm_batch_decode_with_kv_cache_mla
+    trtllm_ragged_attention_deepseek xqa xqa_mla cudnn_batch_prefill_with_kv_cache cudnn_batch_decode_with_kv_cache
+    fmha_v2_prefill_deepseek trtllm_fp4_block_scale_moe trtllm_fp4_block_scale_routed_moe trtllm_fp8_block_scale_moe
+    trtllm_fp8_block_scale_routed_moe trtllm_fp8_per_tensor_scale_moe trtllm_bf16_moe trtllm_mxint4_block_scale_moe
+    batch_deepgemm_fp8_nt_groupwise group_gemm_mxfp4_nt_groupwise group_gemm_nvfp4_nt_groupwise
+    grouped_gemm_nt_masked gated_delta_rule_decode chunk_gated_delta_rule
+""".split()
 
 
 def gemm(function):
@@ -113,24 +86,10 @@ class Plan:
         self.kind, self.given = kind, {name: given.get(name) for name in PLANNED}
 
 
-PLANNED = (
-    "qo_indptr",
-    "kv_indptr",
-    "paged_kv_indptr",
-    "paged_kv_last_page_len",
-    "indptr",
-    "last_page_len",
-    "kv_len_arr",
-    "page_size",
-    "causal",
-    "window_left",
-    "custom_mask",
-    "packed_custom_mask",
-    "num_qo_heads",
-    "num_heads",
-    "head_dim_ckv",
-    "head_dim_kpe",
-)
+PLANNED = """
+    qo_indptr kv_indptr paged_kv_indptr paged_kv_last_page_len indptr last_page_len kv_len_arr page_size causal
+    window_left custom_mask packed_custom_mask num_qo_heads num_heads head_dim_ckv head_dim_kpe
+""".split()
 
 
 def _lengths(indptr, last, page):
