@@ -367,8 +367,9 @@ std::vector<Secret> find_secrets(std::string_view text) {
   Look before = pass;
   for (std::size_t at = 0; at < text.size();) {
     Look look = look_of(text[at]);
-    // A key may stand behind an underscore: model_hf_…
-    bool inside = (before == word || before == start) && text[at - 1] != '_';
+    // A key may stand behind an underscore or a dash: model_hf_…, trace-hf_…
+    bool joined = at > 0 && (text[at - 1] == '_' || (text[at - 1] == '-' && text[at] != '-'));
+    bool inside = (before == word || before == start) && !joined;
     before = look;
     std::optional<Secret> secret;
     if (look == separator || (look == start && !inside)) secret = secret_at(text, at);

@@ -35,9 +35,11 @@ TEST(Secrets, known_forms_are_hidden_wherever_they_stand) {
   }
 }
 
-TEST(Secrets, a_key_behind_an_underscore_is_one) {
+TEST(Secrets, a_key_behind_an_underscore_or_a_dash_is_one) {
   std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
   EXPECT_EQ(without_secrets("kernel_" + key), "kernel_[hidden]");
+  EXPECT_EQ(without_secrets("trace-" + key + ".json"), "trace-[hidden]");
+  EXPECT_EQ(without_secrets("qwen-sk-learn-2-instruct"), "qwen-sk-learn-2-instruct");
   EXPECT_EQ(without_secrets("triton_poi_fused_hf_attention_0"), "triton_poi_fused_hf_attention_0");
 }
 
