@@ -113,7 +113,7 @@ void mfu_observer_models(void (*seen)(uint32_t model));
 // call that runs now.
 void mfu_observer_calls(int (*same)(void));
 // The answer to `seen`: the class (NULL: keep the name) and its mode: 1 in training mode, plus 2 if
-// it has parameters and none of them is trained.
+// it has parameters and none of them is trained, plus 4 if this module had the number before.
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
 // `owns` is called when a pass has made its logits and something else runs. It answers whether the
 // outermost module that runs in this thread is that model, or owns the embedding table whose
@@ -191,7 +191,8 @@ void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uin
                              uint64_t second);
 
 // An optimizer took a step, or a scaler made it skip one. `leads` says whether this ends the step.
-void mfu_observer_optimizer_step(int leads);
+// Returns what mfu_observer_stopping() does then.
+int mfu_observer_optimizer_step(int leads);
 // An optimizer exists. From now on gradients that the program computes itself (autograd.grad) do
 // not count as an update by hand, so they end no step.
 void mfu_observer_optimizer_made(void);
@@ -199,6 +200,8 @@ void mfu_observer_optimizer_made(void);
 void mfu_observer_mark_step(int64_t index);
 // Adds time that was spent saving state.
 void mfu_observer_add_checkpoint_ns(uint64_t duration_ns);
+// The calling thread saves state: +1 at the beginning, -1 at the end.
+void mfu_observer_saving(int change);
 
 // Passes on what the launcher asked for, such as "steps=3 after=5 ranks=0,1 stacks=1 stop=20"; each
 // part is optional. Traces go to `directory`. Call it before the first step.

@@ -121,7 +121,7 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
   ShareOfRun share_of(explained, report);
   std::vector<Finding> merged;
   bool straggler = has_code(report.findings, "straggler");
-  bool sleeps = has_code(report.findings, "host_sleeps");
+  bool sleeps = has_code(report.findings, "host_sleeps") || has_code(report.findings, "host_waits");
   for (const Finding& each : explained.findings) {
     // A slow rank is the reason why the others wait, and a sleeping thread is the reason why
     // nothing runs.

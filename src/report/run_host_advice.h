@@ -3,12 +3,14 @@
 
 #include <chrono>
 
+#include "mfu/record.h"
 #include "mfu/run.h"
 
 namespace mfu {
 
 // Adds to `findings`, best first. `step_time` is the time of the steps that the shares refer to,
 // summed over all ranks.
-void add_host_findings(RunReport& report, std::chrono::nanoseconds step_time);
+void add_host_findings(const RunRecord& record, std::chrono::nanoseconds step_time,
+                       RunReport& report);
 
 }  // namespace mfu

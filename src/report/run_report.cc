@@ -441,7 +441,7 @@ RunReport report_run(const RunRecord& record, const RunQuestion& question) {
                        question.device.device->peak(Precision::tf32) != nullptr;
   report.step_time = kept.duration;
   report.findings = findings_of_run(record, question, report, tf32_possible);
-  if (!report.asynchronous) add_host_findings(report, kept.duration);
+  if (!report.asynchronous) add_host_findings(record, kept.duration, report);
   if (!report.asynchronous) add_generation_findings(report, kept.duration);
   return report;
 }

@@ -120,6 +120,8 @@ std::string host_text(const RunReport& report) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", kNames[i],
                         run_percent(report.host[i]->value));
   }
+  bool waits = report.host_idle && report.host_idle->value >= 0.01;
+  if (waits && !text.empty()) text += ", waiting " + run_percent(report.host_idle->value);
   return text;
 }
 

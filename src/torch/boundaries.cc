@@ -12,6 +12,7 @@
 #include "torch/device_time.h"
 #include "torch/devices.h"
 #include "torch/host_time.h"
+#include "torch/host_wait.h"
 #include "torch/late_lengths.h"
 #include "torch/passes.h"
 #include "torch/window.h"
@@ -56,7 +57,7 @@ Range range_of(std::string_view name) {
 }
 
 constinit std::atomic<std::uint64_t> last_end_ns{0};
-constinit std::atomic<std::uint64_t> host_parts[2] = {};  // communication, checkpoint: at that time
+constinit std::atomic<std::uint64_t> communication_booked{0};  // at that time
 
 void end_step(const StepEnd& end) {
   end_device_step();
@@ -75,10 +76,8 @@ void end_step(const StepEnd& end) {
                                : region->header.phase_ns[static_cast<std::size_t>(phase)].load();
     };
     std::uint64_t communication = part(RegionPhase::communication);
-    std::uint64_t checkpoint = part(RegionPhase::checkpoint);
     book_host({.step_ns = now - before,
-               .communication_ns = communication - host_parts[0].exchange(communication),
-               .checkpoint_ns = checkpoint - host_parts[1].exchange(checkpoint),
+               .communication_ns = communication - communication_booked.exchange(communication),
                .on_device = is_asynchronous(thread.device)});
   } else {
     watch_host();
@@ -177,6 +176,19 @@ void end_range(const at::RecordFunction&, at::ObserverContext* observed) {
   }
 }
 
+constinit std::atomic<bool> update_held{false};  // seen, and not yet a step
+
+void end_updated() {
+  static std::atomic<bool> said{false};
+  if (!said.exchange(true)) {
+    Recorder::process().fact(
+        "note",
+        "no optimizer of torch.optim stepped: steps are told by what happens to parameters after a "
+        "backward (changed in place, or their gradients set to none)");
+  }
+  end_step({});
+}
+
 }  // namespace
 
 void watch_ranges(const std::string& step_marker) {
@@ -199,18 +211,26 @@ void optimizer_stepped(bool leads) noexcept {
   if (again && trains) return;
   if (!trains && passes_begun() == 1) return;  // nothing was computed yet: it makes its state
   end_step({});
+  if (optimizer_start_ns != 0) optimizer_start_ns = now_ns();  // what ends a step is not its work
 }
 
 void update_seen() noexcept {
   if (has_glue.load(std::memory_order_relaxed) || !marker().empty()) return;
-  static std::atomic<bool> said{false};
-  if (!said.exchange(true)) {
-    Recorder::process().fact(
-        "note",
-        "no optimizer of torch.optim stepped: steps are told by what happens to parameters after a "
-        "backward (changed in place, or their gradients set to none)");
+  // An optimizer of torch.optim that has not stepped yet may be about to: SAM moves the weights and
+  // looks again before it does. So the first update waits for another one, or for the end.
+  static std::atomic<bool> first{true};
+  if (first.exchange(false) && has_optimizer()) {
+    update_held.store(true);
+    return;
   }
-  end_step({});
+  if (update_held.exchange(false)) end_updated();
+  end_updated();
+}
+
+void finish_updates(bool updated) noexcept {
+  if (has_glue.load(std::memory_order_relaxed) || !marker().empty()) return;
+  if (update_held.exchange(false)) end_updated();
+  if (updated) end_updated();
 }
 
 void mark_step(std::int64_t index) noexcept {
@@ -228,6 +248,7 @@ void forget_ranges() noexcept {
   collectives.store(0);
   last_end_ns.store(0);
   forget_host();
+  forget_blocked();
   forget_device_time();
   forget_lengths();
   loop_thread = pthread_self();

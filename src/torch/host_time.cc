@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "record/recorder.h"
+#include "torch/host_wait.h"
 
 namespace mfu::observer {
 namespace {
@@ -20,6 +21,8 @@ namespace {
 constexpr std::size_t kHelpers = 16;  // threads other than the loop's that are looked at
 constexpr std::uint64_t kLongStepNs = 4'000'000;     // steps from this length on look at them
 constexpr std::uint64_t kLookAgainNs = 500'000'000;  // for threads that came since
+constexpr std::uint64_t kWaitsNs = 50'000'000, kWaitsPart = 10;  // so long, one part in so many
+constexpr std::uint64_t kMuchLeft = 64;                          // one part in so many of a step
 
 // The scheduler's account of one thread.
 struct Account {
@@ -28,16 +31,35 @@ struct Account {
   std::uint64_t waited_ns = 0;  // ready to run, not running
 };
 
+// The loop's own account of itself.
+struct Use {
+  std::uint64_t wall_ns = 0, waited_ns = 0, cpu_ns = 0;
+};
+
+// What the loop does that has a name, such as waiting for a batch or saving.
+struct Stretch {
+  Use begun, sum;
+  std::uint32_t depth = 0;
+};
+
 struct Host {
   Account loop;
   std::array<Account, kHelpers> helpers;
   std::size_t helper_count = 0;
   std::uint64_t looked_ns = 0;
-  std::uint64_t thread_ns = 0, process_ns = 0;  // processor time at the last step's end
-  std::uint64_t loading_ns = 0, loading_waited_ns = 0;
-  std::uint64_t loading_start_ns = 0, loading_start_waited_ns = 0, loading_start_thread_ns = 0;
-  std::uint64_t loading_thread_ns = 0;
+  std::uint64_t thread_ns = 0;               // processor time at the last step's end
+  std::uint64_t process_ns = 0, own_ns = 0;  // of all threads when last asked; its own since then
+  // More than the last steps had room for: what came between two clocks that were read one after
+  // the other. It is of the next one.
+  std::uint64_t waited_over_ns = 0, own_over_ns = 0;
+  Stretch loading, saving;
   long loop_thread = 0;
+  Blocked seen;                    // when blocked time was booked last
+  std::uint64_t blocked_ns = 0;    // that was not, since nobody has looked yet
+  std::uint64_t watched_ns = 0;    // when the watch began
+  std::uint64_t elsewhere_ns = 0;  // blocked, and neither by a timer nor by a file
+  bool waits_told = false;
+  std::uint64_t blocked_known_ns = 0;  // for threads and ranks
 };
 
 Host host;
@@ -154,6 +176,70 @@ bool is_loop() {
   return host.loop_thread != 0 && host.loop_thread == thread_number();
 }
 
+Use use_now() {
+  return {clock_of(CLOCK_MONOTONIC), waited(host.loop), clock_of(CLOCK_THREAD_CPUTIME_ID)};
+}
+
+void begin_stretch(Stretch& stretch) {
+  if (!is_loop() || stretch.depth++ != 0) return;
+  look_away(true);
+  stretch.begun = use_now();
+}
+
+// What it came to.
+Use end_stretch(Stretch& stretch) {
+  if (!is_loop() || stretch.depth == 0 || --stretch.depth != 0) return {};
+  look_away(false);
+  Use now = use_now(),
+      use{now.wall_ns - stretch.begun.wall_ns, now.waited_ns - stretch.begun.waited_ns,
+          now.cpu_ns - stretch.begun.cpu_ns};
+  stretch.sum.wall_ns += use.wall_ns;
+  stretch.sum.waited_ns += use.waited_ns;
+  stretch.sum.cpu_ns += use.cpu_ns;
+  return use;
+}
+
+std::uint64_t less(std::uint64_t a, std::uint64_t b) {
+  return a > b ? a - b : 0;
+}
+
+// What is not booked is not known, unless it was seen: then a note says that it is waiting.
+void tell_waits(std::uint64_t waited_ns) {
+  host.elsewhere_ns += waited_ns;
+  if (host.waits_told || host.elsewhere_ns < kWaitsNs) return;
+  if (host.elsewhere_ns * kWaitsPart < clock_of(CLOCK_MONOTONIC) - host.watched_ns) return;
+  host.waits_told = true;
+  Recorder::process().fact("main_thread", "waits");
+}
+
+// Blocked time goes to what the thread was seen to be blocked in. What nobody knows is booked to
+// nothing.
+void book_blocked(std::uint64_t blocked_ns, std::uint64_t known_ns, bool on_device) {
+  Recorder& recorder = Recorder::process();
+  host.blocked_ns += blocked_ns;
+  host.blocked_known_ns += known_ns;
+  Blocked now = blocked();
+  double sleep = static_cast<double>(now.sleep_ns - host.seen.sleep_ns);
+  double file = static_cast<double>(now.file_ns - host.seen.file_ns);
+  std::uint64_t elsewhere = now.other_ns - host.seen.other_ns;
+  bool looked = sleep + file > 0 || elsewhere != 0;
+  if (!looked && !on_device) return;
+  double other = static_cast<double>(less(elsewhere, host.blocked_known_ns));
+  double all = sleep + file + other, left = static_cast<double>(host.blocked_ns);
+  auto slept = static_cast<std::uint64_t>(all > 0 ? left * sleep / all : 0);
+  auto in_files = static_cast<std::uint64_t>(all > 0 ? left * file / all : 0);
+  recorder.add_host(HostLine::sleep, slept);
+  recorder.add_host(HostLine::io, in_files);
+  std::uint64_t rest = less(host.blocked_ns, slept + in_files);
+  if (on_device) {
+    recorder.add_host(HostLine::device_wait, rest);
+  } else if (all > 0) {
+    tell_waits(rest);
+  }
+  host.seen = now;
+  host.blocked_ns = host.blocked_known_ns = 0;
+}
+
 }  // namespace
 
 void watch_host() noexcept {
@@ -163,26 +249,27 @@ void watch_host() noexcept {
   host.loop.waited_ns = waited(host.loop);
   host.thread_ns = clock_of(CLOCK_THREAD_CPUTIME_ID);
   host.process_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+  host.watched_ns = clock_of(CLOCK_MONOTONIC);
+  watch_blocked(host.loop_thread);
+  host.seen = blocked();
 }
 
 void begin_loading() noexcept {
-  if (!is_loop()) return;
-  host.loading_start_ns = clock_of(CLOCK_MONOTONIC);
-  host.loading_start_waited_ns = waited(host.loop);
-  host.loading_start_thread_ns = clock_of(CLOCK_THREAD_CPUTIME_ID);
+  begin_stretch(host.loading);
 }
 
 void end_loading() noexcept {
-  if (!is_loop() || host.loading_start_ns == 0) return;
-  std::uint64_t loading_ns = clock_of(CLOCK_MONOTONIC) - host.loading_start_ns;
-  std::uint64_t cpu_ns = clock_of(CLOCK_THREAD_CPUTIME_ID) - host.loading_start_thread_ns;
-  host.loading_ns += loading_ns;
-  std::uint64_t kept_ns = waited(host.loop) - host.loading_start_waited_ns;
-  host.loading_waited_ns += kept_ns;
-  host.loading_thread_ns += cpu_ns;
-  all_loading_ns += loading_ns - std::min(loading_ns, kept_ns);  // other processes had the cores
-  all_loading_cpu_ns += cpu_ns;
-  host.loading_start_ns = 0;
+  Use use = end_stretch(host.loading);
+  all_loading_ns += less(use.wall_ns, use.waited_ns);  // other processes had the cores
+  all_loading_cpu_ns += use.cpu_ns;
+}
+
+void begin_saving() noexcept {
+  begin_stretch(host.saving);
+}
+
+void end_saving() noexcept {
+  end_stretch(host.saving);
 }
 
 void book_host(const StepHost& step) noexcept {
@@ -192,22 +279,37 @@ void book_host(const StepHost& step) noexcept {
     return;
   }
   Recorder& recorder = Recorder::process();
-  std::uint64_t thread = clock_of(CLOCK_THREAD_CPUTIME_ID), now_waited = waited(host.loop);
-  std::uint64_t left = step.step_ns;
-  std::uint64_t preempted = take(left, now_waited - host.loop.waited_ns);
-  std::uint64_t loading = host.loading_ns - std::min(host.loading_ns, host.loading_waited_ns);
-  loading = take(left, loading);
+  std::uint64_t thread = clock_of(CLOCK_THREAD_CPUTIME_ID), left = step.step_ns;
+  const Use &loading = host.loading.sum, &saving = host.saving.sum;
   std::uint64_t own = thread - host.thread_ns;
-  std::uint64_t compute = take(left, own - std::min(own, host.loading_thread_ns));
-  std::uint64_t io = take(left, step.checkpoint_ns);
-  take(left, step.communication_ns);  // for other ranks: `communication` says how long
-  std::uint64_t process = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+  std::uint64_t own_ns = less(own, loading.cpu_ns + saving.cpu_ns) + host.own_over_ns;
+  std::uint64_t compute = take(left, own_ns);
+  host.own_over_ns = own_ns - compute;
+  host.own_ns += own;
+  std::uint64_t loaded = take(left, less(loading.wall_ns, loading.waited_ns));
+  std::uint64_t saved = take(left, less(saving.wall_ns, saving.waited_ns));
+  // Where nothing is left there is nothing to ask for. What was not asked for is there the next time.
+  std::uint64_t preempted = 0;
+  if (left > step.step_ns / kMuchLeft) {
+    std::uint64_t now_waited = waited(host.loop);
+    std::uint64_t waited_ns = now_waited - host.loop.waited_ns + host.waited_over_ns;
+    preempted = take(left, waited_ns);
+    host.waited_over_ns = waited_ns - preempted;
+    host.loop.waited_ns = now_waited;
+  }
+  // For other ranks: `communication` says how long.
+  std::uint64_t known = take(left, step.communication_ns);
   if (step.step_ns >= kLongStepNs) {
     // The loop waits for its own threads. They compute for it, or other processes keep them from
     // that.
-    std::uint64_t others = process - host.process_ns;
-    compute += take(left, others - std::min(others, own));
-    preempted += take(left, helpers_waited());
+    std::uint64_t process = clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    std::uint64_t others = take(left, less(process - host.process_ns, host.own_ns));
+    std::uint64_t kept = take(left, helpers_waited());
+    host.process_ns = process;
+    host.own_ns = 0;
+    compute += others;
+    preempted += kept;
+    known += others + kept;
     std::uint64_t now = clock_of(CLOCK_MONOTONIC);
     if (now - host.looked_ns > kLookAgainNs) {
       host.looked_ns = now;
@@ -215,18 +317,15 @@ void book_host(const StepHost& step) noexcept {
     }
   }
   recorder.add_host(HostLine::compute, compute);
-  recorder.add_host(HostLine::loader, loading);
-  recorder.add_host(HostLine::io, io);
+  recorder.add_host(HostLine::loader, loaded);
+  recorder.add_host(HostLine::io, saved);
   recorder.add_host(HostLine::preempted, preempted);
-  recorder.add_host(step.on_device ? HostLine::device_wait : HostLine::sleep, left);
+  if (left > step.step_ns / kMuchLeft) book_blocked(left, known, step.on_device);
   host.thread_ns = thread;
-  host.process_ns = process;
-  host.loop.waited_ns = now_waited;
-  host.loading_ns = host.loading_waited_ns = host.loading_thread_ns = 0;
+  host.loading.sum = host.saving.sum = {};
 }
 
 HostUse HostUse::operator-(const HostUse& before) const {
-  auto less = [](std::uint64_t a, std::uint64_t b) { return a > b ? a - b : 0; };
   return {less(wall_ns, before.wall_ns),
           less(cpu_ns, before.cpu_ns),
           less(loading_ns, before.loading_ns),

@@ -1,6 +1,7 @@
-// Where the training loop's thread spends its time: computing, blocked, or ready to run while other
-// processes hold the cores. At the end of each step it reads two clocks and one file that stays
-// open, which takes about 1 µs. Other threads are looked at only in steps of several milliseconds.
+// Where the training loop's thread spends its time: computing, blocked (host_wait.h says in what),
+// or ready to run while other processes hold the cores. At the end of each step it reads a clock,
+// and where the step was longer than that says, a file that stays open. Other threads are looked at
+// only in steps of several milliseconds.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +13,13 @@ void watch_host() noexcept;
 // The loop begins to wait for its next batch.
 void begin_loading() noexcept;
 void end_loading() noexcept;
+// It begins to write a checkpoint.
+void begin_saving() noexcept;
+void end_saving() noexcept;
 // Gives the recorder what the step came to. `on_device`: the program computes on a device other
 // than the processor, so a blocked thread is most likely waiting for it.
 struct StepHost {
-  std::uint64_t step_ns = 0, communication_ns = 0, checkpoint_ns = 0;
+  std::uint64_t step_ns = 0, communication_ns = 0;
   bool on_device = false;
 };
 void book_host(const StepHost& step) noexcept;

@@ -119,6 +119,18 @@ bool is_gone(const Model& model) {
 
 }  // namespace
 
+at::Tensor cast_from(const at::Tensor& weight) {
+  at::Tensor base = base_of(weight);
+  if (base.is_inference() || base.is_leaf()) return {};
+  const auto& made = base.grad_fn();
+  if (!made || made->num_outputs() != 1) return {};
+  auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(made->next_edge(0).function.get());
+  if (leaf == nullptr) return {};
+  const at::Tensor& parameter = leaf->variable;
+  bool cast = parameter.scalar_type() != base.scalar_type() && parameter.sizes() == base.sizes();
+  return cast && parameter.has_storage() ? parameter : at::Tensor();
+}
+
 Model* Models::known(const FirstWeight& weight) {
   Model* gone = nullptr;
   std::int64_t sizes[2] = {};
@@ -170,7 +182,11 @@ Found Models::find(const FirstWeight& weight) {
   if (Model* model = known(weight)) {
     bool replaced = is_gone(*model);
     bool another = replaced && is_parameter(weight.parameter);
-    if (another) *model = {.backwards = model->backwards};
+    if (another) {
+      bool trained = model->trained || model->was_trained;
+      std::uint64_t batch = model->trained_batch;
+      *model = {.backwards = model->backwards, .trained_batch = batch, .was_trained = trained};
+    }
     if (replaced) keep(*model, weight);
     return {.model = static_cast<std::uint32_t>(model - models_.data()), .is_new = another};
   }

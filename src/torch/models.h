@@ -22,6 +22,9 @@ struct FirstWeight {
   const at::Tensor* parameter = nullptr;  // itself or a view of it; null if it is not available
 };
 
+// The parameter that autocast made this weight from; undefined where it did not.
+at::Tensor cast_from(const at::Tensor& weight);
+
 // A parameter of a model that is watched, to see whether a step changed it.
 struct Watch {
   c10::weak_intrusive_ptr<c10::TensorImpl> parameter{c10::intrusive_ptr<c10::TensorImpl>()};
@@ -46,14 +49,16 @@ struct Model {
   std::uint32_t functional = 0;  // backwards that gave the gradients to the program instead
   std::uint64_t trained_batch = 0;
   std::uint64_t validated_step = 0;  // 1 + the step after which it was last validated
-  // The epoch in which its sequences were counted as samples, for plain and for recorded passes.
-  std::uint64_t counted_epoch[2] = {};
+  // The epoch in which its sequences were counted as samples, for plain and for recorded passes,
+  // and for each in evaluation mode.
+  std::uint64_t counted_epoch[2][2] = {};
   std::uint32_t separate = 0;  // how often its first weight came again in another call
   std::uint32_t outside = 0;   // how often that happened while no module ran
   bool loops = false;          // one call of it uses its first weight more than once
   bool trained = false, evaluates = false;
-  bool frozen = false;  // no parameter is trained, so its passes are no validation
-  bool named = false;   // a module runs it; what computes outside modules has no name
+  bool was_trained = false;  // the model that had this number before was trained
+  bool frozen = false;       // no parameter is trained, so its passes are no validation
+  bool named = false;        // a module runs it; what computes outside modules has no name
   // What its previous pass brought and met.
   std::uint64_t before_id = 0, before_each = 0, before_samples = 0;
   PassPhase before = PassPhase::other;

@@ -292,7 +292,10 @@ void mfu_observer_calls(int (*same)(void)) {
 }
 void mfu_observer_name_model(uint32_t model, const char* name, int training) {
   if (name != nullptr && model != kThisPass) Recorder::process().name_model(model, name);
-  set_model_mode(model, (training & 1) != 0, (training & 2) != 0, name != nullptr);
+  set_model_mode(model, {.training = (training & 1) != 0,
+                         .frozen = (training & 2) != 0,
+                         .named = name != nullptr,
+                         .same = (training & 4) != 0});
 }
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table)) {
   set_owner_asked(owns);
@@ -424,8 +427,9 @@ void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uin
   thread.quiet = quiet;
 }
 
-void mfu_observer_optimizer_step(int leads) {
+int mfu_observer_optimizer_step(int leads) {
   optimizer_stepped(leads != 0);
+  return mfu_observer_stopping();
 }
 void mfu_observer_optimizer_made(void) {
   optimizer_made();
@@ -436,11 +440,18 @@ void mfu_observer_mark_step(int64_t index) {
 void mfu_observer_add_checkpoint_ns(uint64_t duration_ns) {
   Recorder::process().add_phase(mfu::RegionPhase::checkpoint, duration_ns);
 }
+void mfu_observer_saving(int change) {
+  if (change > 0) {
+    begin_saving();
+  } else {
+    end_saving();
+  }
+}
 void mfu_observer_last_step(void) {
   finish_device_steps();
   finish_lengths();
   finish_masks();
-  if ((mode.load(std::memory_order_relaxed) & kCounting) != 0 && was_updated()) update_seen();
+  if ((mode.load(std::memory_order_relaxed) & kCounting) != 0) finish_updates(was_updated());
 }
 void mfu_observer_explain(const char* directory, const char* asked) {
   ask_window(directory != nullptr ? directory : "", asked != nullptr ? asked : "");

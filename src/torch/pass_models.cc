@@ -100,16 +100,24 @@ bool is_weight(const Thread& thread, const Call& call) noexcept {
   return owned;
 }
 
-void set_model_mode(std::uint32_t model, bool training, bool frozen, bool named) noexcept {
-  if (model == kThisPass) {
+void set_model_mode(std::uint32_t number, const ModelMode& told) noexcept {
+  if (number == kThisPass) {
     this_thread.open.amid = false;
     return;
   }
-  Lock lock;
-  if (model >= kOtherModel) return;
-  passes().models[model].evaluates = !training;
-  passes().models[model].frozen = frozen;
-  if (named) passes().models[model].named = true;
+  if (number >= kOtherModel) return;
+  bool turns = false;
+  {
+    Lock lock;
+    Model& model = passes().models[number];
+    turns = !told.named && model.evaluates == told.training;
+    model.evaluates = !told.training;
+    model.frozen = told.frozen;
+    model.named = model.named || told.named;
+    model.trained = model.trained || (told.same && model.was_trained);
+  }
+  // Between train() and eval() no pass goes on.
+  if (turns && this_thread.open.id != 0 && this_thread.open.model == number) end_pass(this_thread);
 }
 
 }  // namespace mfu::observer

@@ -39,12 +39,12 @@ namespace {
 // Merges passes that wait for the same answer, oldest first, so that the table never fills.
 void make_room() {
   Entry* oldest[2] = {nullptr, nullptr};
-  for (Entry& each : passes().entries) {
+  for (Entry& each : entries_used()) {
     if (each.open) continue;
     if (oldest[0] == nullptr || each.id < oldest[0]->id) oldest[0] = &each;
   }
   if (oldest[0] == nullptr) return;
-  for (Entry& each : passes().entries) {
+  for (Entry& each : entries_used()) {
     bool alike = !each.open && each.id != oldest[0]->id && each.model == oldest[0]->model &&
                  each.recorded == oldest[0]->recorded && each.thread == oldest[0]->thread &&
                  each.known == oldest[0]->known;
@@ -74,9 +74,15 @@ Passes& passes() {
   return *instance;
 }
 
+std::span<Entry> entries_used() {
+  Passes& all = passes();
+  while (all.used != 0 && all.entries[all.used - 1].id == 0) --all.used;
+  return {all.entries.data(), all.used};
+}
+
 Entry* find_entry(std::uint64_t id) {
   if (id == 0) return nullptr;
-  for (Entry& each : passes().entries) {
+  for (Entry& each : entries_used()) {
     if (each.id == id) return &each;
   }
   return nullptr;
@@ -158,6 +164,11 @@ void book(Entry& entry, PassPhase phase) {
   entry = {};
 }
 
+// A backward alone trains nothing: saliency and attacks want the gradient of the input.
+static bool is_trained(const Model& model) {
+  return model.trained && passes().steps != 0;
+}
+
 static bool is_few(const Entry& entry, const Model& model) {
   return 2 * entry.tokens.samples <= model.trained_batch;
 }
@@ -166,7 +177,8 @@ static bool is_few(const Entry& entry, const Model& model) {
 // too.
 static bool ends_validation(const Entry& entry) {
   const Model& model = passes().models[entry.model];
-  return std::any_of(passes().entries.begin(), passes().entries.end(), [&](const Entry& each) {
+  std::span<Entry> used = entries_used();
+  return std::any_of(used.begin(), used.end(), [&](const Entry& each) {
     return each.id != 0 && !each.open && !each.recorded && each.model == entry.model &&
            each.step == entry.step && each.evaluates && !is_few(each, model);
   });
@@ -176,7 +188,7 @@ PassPhase phase_of(const Entry& entry) {
   if (entry.known != PassPhase::other) return entry.known;
   if (is_part_of_step(entry)) return PassPhase::train;
   Model& model = passes().models[entry.model];
-  if (!model.trained || !entry.evaluates || model.frozen) return PassPhase::forward;
+  if (!is_trained(model) || !entry.evaluates || model.frozen) return PassPhase::forward;
   // A policy that acts: a few at a time, without data set and loss.
   bool acts = !entry.met_loss && !entry.fetched && is_few(entry, model);
   if (acts && model.validated_step != entry.step + 1 && !ends_validation(entry)) {
@@ -198,10 +210,12 @@ void book_consumed(Entry& entry) {
 }
 
 Entry& free_entry() {
+  Passes& all = passes();
   for (int tries = 0; tries < 2; ++tries) {
-    for (Entry& each : passes().entries) {
+    for (Entry& each : entries_used()) {
       if (each.id == 0) return each;
     }
+    if (all.used < kWaiting) return all.entries[all.used++];
     make_room();
   }
   Entry& first = passes().entries[0];  // all are open: there are as many threads as entries
@@ -228,7 +242,7 @@ static void tell_encoder(const Entry& prompt) {
   bool across = prompt.cross_keys != 0;
   for (;;) {
     Entry* encoder = nullptr;
-    for (Entry& other : passes().entries) {
+    for (Entry& other : entries_used()) {
       bool before = other.id != 0 && other.id < next && other.thread == prompt.thread;
       if (before && (encoder == nullptr || other.id > encoder->id)) encoder = &other;
     }
@@ -288,11 +302,11 @@ void remember(const Entry& entry) {
 }
 
 void settle_plain(std::uint64_t newest, bool everything) {
-  for (Entry& each : passes().entries) {
+  for (Entry& each : entries_used()) {
     if (each.id == 0 || each.open || each.recorded || each.id >= newest) continue;
     // An encoder is recognised by the prompt after it, and the prompt by what follows it.
     bool late = newest - each.id > kLateness;
-    bool trained = passes().models[each.model].trained && late;
+    bool trained = is_trained(passes().models[each.model]) && late;
     if (each.known != PassPhase::other || trained || everything) {
       book(each, phase_of(each));
     }

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "record/recorder.h"
@@ -54,6 +55,7 @@ struct Entry {
 
 struct Passes {
   std::array<Entry, kWaiting> entries;
+  std::size_t used = 0;  // those behind are free: as a rule one or two wait
   Models models;
   std::uint64_t next_id = 1, steps = 0;
   std::uint32_t trained_model = 0;  // the model whose pass a backward last used
@@ -66,6 +68,7 @@ struct Passes {
 
 // The caller of all these functions holds the lock.
 Passes& passes();
+std::span<Entry> entries_used();
 Entry* find_entry(std::uint64_t id);
 Entry& free_entry();
 // Takes what the thread counted since the last call.

@@ -135,7 +135,8 @@ void name_pass(OpenPass& open, const FirstWeight& weight, Pass pass) {
   open.loops = model.loops;
   // Models that share the last number are told apart by their weight.
   bool same = found.model != kOtherModel || model.storage == weight.storage;
-  std::uint64_t& counted = model.counted_epoch[pass == Pass::recorded ? 1 : 0];
+  std::uint64_t& counted =
+      model.counted_epoch[pass == Pass::recorded ? 1 : 0][model.evaluates ? 1 : 0];
   open.first = !same || counted != now;
   if (found.model == kOtherModel) model.storage = weight.storage;
   counted = now;
@@ -191,6 +192,13 @@ void register_thread(Thread& thread) noexcept {
 
 void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexcept {
   FirstWeight weight{call.weight, call.offset, call.parameter};
+  // Whether a pass runs under autocast or not, its model is known by the same parameter.
+  at::Tensor parameter;
+  bool may_be_cast = pass == Pass::recorded && call.parameter != nullptr;
+  if (may_be_cast && call.parameter->defined()) parameter = cast_from(*call.parameter);
+  if (parameter.defined()) {
+    weight = {parameter.storage().unsafeGetStorageImpl(), parameter.storage_offset(), &parameter};
+  }
   // not inside an optimizer's closure
   bool steps = pass == Pass::recorded && thread.optimizing == 0;
   if (steps && weight.storage != nullptr && step_before(weight)) update_seen();
@@ -301,7 +309,7 @@ void find_consumed(Thread& thread) noexcept {
   if (!node) return;
   std::uint64_t number = node->sequence_nr(), owner = node->thread_id();
   Lock lock;
-  for (Entry& each : passes().entries) {
+  for (Entry& each : entries_used()) {
     bool holds = each.id != 0 && each.recorded && !each.consumed && each.thread == owner &&
                  number >= each.first_node && number < each.last_node;
     if (!holds) continue;
@@ -337,9 +345,9 @@ void settle_passes(Thread& thread, bool everything) noexcept {
       book_training_locked(*each);
     }
   }
-  ++passes().steps;
+  if (!everything) ++passes().steps;
   settle_plain(~0ull, everything);
-  for (Entry& each : passes().entries) {
+  for (Entry& each : entries_used()) {
     if (each.id == 0 || each.open) continue;
     // A model that was not trained in the step in which it ran is a reference or a reward model.
     std::uint64_t patience = each.recorded ? kStepsToWait : 0;
@@ -355,7 +363,7 @@ Waiting waiting(const Thread& thread) noexcept {
     if (first) sum.samples += tokens.samples;
     sum.token_rows = std::max(sum.token_rows, tokens.rows);
   };
-  for (const Entry& each : passes().entries) {
+  for (const Entry& each : entries_used()) {
     if (each.id == 0 || each.open) continue;
     add(each.tokens, brings_samples(each, each.recorded ? PassPhase::train : phase_of(each)));
   }
@@ -401,6 +409,11 @@ void optimizer_made() noexcept {
   passes().models.by_hand = false;
 }
 
+bool has_optimizer() noexcept {
+  Lock lock;
+  return !passes().models.by_hand;
+}
+
 void gradients_dropped() noexcept {
   Lock lock;
   if (passes().updates) passes().models.drop_gradients();
@@ -415,7 +428,7 @@ void forget_passes(Thread& thread) noexcept {
   Lock::held.store(false);
   forget_idle();
   forget_masks();
-  for (Entry& each : passes().entries) each = {};
+  for (Entry& each : entries_used()) each = {};
   waiting_passes.store(0);
   passes().threads = {&thread};
   thread.open = thread.suspended = {};

@@ -72,8 +72,13 @@ CallSeen see_call(const OpenPass& open) noexcept;
 void remember_call() noexcept;
 // Whether the operand of a batched product is a weight: that of an ensemble, stacked or under vmap.
 bool is_weight(const Thread& thread, const Call& call) noexcept;
-// `named`: a module's forward runs. `frozen`: none of its parameters is trained.
-void set_model_mode(std::uint32_t model, bool training, bool frozen, bool named) noexcept;
+struct ModelMode {
+  bool training = false;
+  bool frozen = false;  // none of its parameters is trained
+  bool named = false;   // a module's forward runs
+  bool same = false;    // that had this number before
+};
+void set_model_mode(std::uint32_t number, const ModelMode& told) noexcept;
 // The first product of a pass that began with a table.
 void watch_product(const OpenPass& open, const at::Tensor& weight) noexcept;
 
@@ -91,6 +96,7 @@ std::uint64_t passes_begun() noexcept;
 bool was_updated() noexcept;
 // There is an optimizer of torch.optim, so gradients without it are no steps.
 void optimizer_made() noexcept;
+bool has_optimizer() noexcept;
 // An optimizer of torch.optim drops the gradients.
 void gradients_dropped() noexcept;
 

@@ -86,6 +86,8 @@ def _install(torch, loaded):
         ("torch.optim.optimizer", boundaries.install_optimizer),
         ("torch.amp.grad_scaler", boundaries.install_scaler),
         ("torch.serialization", boundaries.install_save),
+        ("safetensors.torch", boundaries.install_file_save),
+        ("torch.distributed.checkpoint.state_dict_saver", boundaries.install_shard_save),
         ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
         ("torch._inductor.output_code", _later("compiled", "install_graphs")),
         ("torch._inductor.codecache", _later("compiled", "install_graphs")),

@@ -33,6 +33,7 @@ class Leader:
 _leader = Leader()
 _stepped = 0  # by the hook, so that a scaler can tell whether it skipped
 _facts_told = False
+_LENGTHS = f"{__package__}.libraries.lengths"
 
 
 def _tell_facts(library, optimizer):
@@ -78,16 +79,17 @@ def _step(library, optimizer):
         if not _facts_told:
             _tell_facts(library, optimizer)
             tripwire.first_step(optimizer, library)
-        late = sys.modules.get(f"{__package__}.libraries.lengths")
+        late = sys.modules.get(_LENGTHS)
         if late is not None:
             late.settle()
     except Exception:  # noqa: BLE001: an optimizer of another shape than torch's; its step counts all the same
         pass
     try:
-        library.optimizer_step(1 if _leader.leads(optimizer) else 0)
+        stops = library.optimizer_step(1 if _leader.leads(optimizer) else 0)
     except Exception:  # noqa: BLE001: a step that cannot be marked must not stop training
-        pass
-    windows.leave_if_stopping(library)
+        return
+    if stops:
+        windows.leave_if_stopping(library)
 
 
 def _inside_a_step(optimizer, caller):
@@ -105,7 +107,9 @@ def _inside_a_step(optimizer, caller):
 
 def install_optimizer(module, library):
     def stepped(optimizer, args, kwargs):
-        if not _inside_a_step(optimizer, sys._getframe(1)):
+        # Torch's own classes do not call each other's step().
+        own = type(optimizer).__module__.startswith("torch.optim.")
+        if own or not _inside_a_step(optimizer, sys._getframe(1)):
             _step(library, optimizer)
 
     skip_in_dynamo(stepped)
@@ -136,22 +140,37 @@ def install_scaler(module, library):
     scaler._maybe_opt_step = watched
 
 
+def _saving(save, library):
+    @functools.wraps(save)
+    def watched(*args, **kwargs):
+        start = time.perf_counter_ns()
+        library.saving(1)
+        try:
+            return save(*args, **kwargs)
+        finally:
+            library.saving(-1)
+            library.add_checkpoint_ns(time.perf_counter_ns() - start)
+
+    return watched
+
+
 def install_save(module, library):
     import torch
 
     save = module.save
-
-    @functools.wraps(save)
-    def watched(*args, **kwargs):
-        start = time.perf_counter_ns()
-        try:
-            return save(*args, **kwargs)
-        finally:
-            library.add_checkpoint_ns(time.perf_counter_ns() - start)
-
-    module.save = watched
+    module.save = _saving(save, library)
     if getattr(torch, "save", None) is save:
-        torch.save = watched
+        torch.save = module.save
+
+
+def install_file_save(module, library):
+    """safetensors.torch, which transformers and diffusers save with."""
+    module.save_file = _saving(module.save_file, library)
+
+
+def install_shard_save(module, library):
+    """torch.distributed.checkpoint.state_dict_saver."""
+    module.save = _saving(module.save, library)
 
 
 def install_ranks(module, library):

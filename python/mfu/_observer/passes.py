@@ -174,7 +174,8 @@ def install_modules(module, library):
 
 
 def _name(library, number, found):
-    name = type(found).__name__
+    name, known = type(found).__name__, _models.get(number)
+    same = known is not None and known() is found  # its weight is another tensor now, as under autocast
     if _names.get(number, name) != name:  # in the place of a model of another class, which is gone
         number = library.split_model(number)
     for other, reference in list(_models.items()):
@@ -182,7 +183,7 @@ def _name(library, number, found):
             library.join_models(number, other)
             break
     _models[number], _names[number] = weakref.ref(found), name
-    library.name_model(number, name.encode(), _mode(found))
+    library.name_model(number, name.encode(), _mode(found) + 4 * same)
 
 
 def _tell_modes(library):

@@ -46,6 +46,36 @@ for _ in range(3):
     optimizer.step()
     optimizer.zero_grad()
 """
+# As SAM does: weights are moved and looked at again before the optimizer steps.
+MOVED_BEFORE = """
+model = nn.Linear(6, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(4):
+    x = torch.randn(4, 6)
+    model(x).sum().backward()
+    with torch.no_grad():
+        moves = [0.1 * p.grad for p in model.parameters()]
+        for p, move in zip(model.parameters(), moves):
+            p += move
+    model.zero_grad()
+    model(x).sum().backward()
+    with torch.no_grad():
+        for p, move in zip(model.parameters(), moves):
+            p -= move
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+# There is an optimizer, and nobody steps it.
+IDLE_OPTIMIZER = """
+model = nn.Linear(6, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(4):
+    model(torch.randn(4, 6)).sum().backward()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.1 * p.grad
+    optimizer.zero_grad()
+"""
 CAST_BY_HAND = """
 model = nn.Linear(6, 2)
 for _ in range(3):
@@ -87,8 +117,11 @@ for _ in range(5):
 """
 
 
-@pytest.mark.parametrize("program, steps", [(DATA, 5), (TABLE, 4), (CAST, 3), (CAST_BY_HAND, 3), (MOVED, 3),
-                                            (ENSEMBLE, 5)],
-                         ids=["data", "table", "cast", "cast_by_hand", "moved", "ensemble"])
+PROGRAMS = {"data": (DATA, 5), "table": (TABLE, 4), "cast": (CAST, 3), "cast_by_hand": (CAST_BY_HAND, 3),
+            "moved": (MOVED, 3), "ensemble": (ENSEMBLE, 5), "moved_before": (MOVED_BEFORE, 4),
+            "idle_optimizer": (IDLE_OPTIMIZER, 4)}
+
+
+@pytest.mark.parametrize("program, steps", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_step_is_seen_once(program, steps):
     assert run_program(BEGIN + program + END).split()[-1] == str(steps)

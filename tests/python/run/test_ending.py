@@ -149,6 +149,69 @@ def test_a_step_that_sleeps_is_told_that_it_sleeps(tmp_path):
     assert report["suggestions"][0]["cause"] == "host"
 
 
+# What stops the loop for 40 ms of each step, and the line of `host` that says so.
+BLOCKS = f"""
+import os, sys, threading, time
+sys.path.insert(0, {str(HERE)!r})
+import programs, torch
+torch.set_num_threads(1)
+got, put = os.pipe()
+asked, lock = threading.Semaphore(0), threading.Semaphore(0)
+def others():
+    while True:
+        asked.acquire()
+        time.sleep(0.04)
+        os.write(put, b"x")
+        lock.release()
+threading.Thread(target=others, daemon=True).start()
+state = dict((str(i), torch.zeros(1 << 20)) for i in range(16))
+def write():
+    with open("file", "wb") as file:
+        file.write(b"x" * (16 << 20))
+        file.flush()
+        os.fsync(file.fileno())
+save = lambda: torch.save(state, "state.pt")
+stop = dict(pipe=lambda: os.read(got, 1), lock=lock.acquire, save=save, file=write)[sys.argv[1]]
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for _ in range(25):
+    model(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    asked.release()
+    stop()
+"""
+
+
+@pytest.mark.parametrize(("what", "line"), [("pipe", "idle"), ("lock", "idle"), ("save", "io")])
+def test_what_blocks_the_main_thread_is_told_apart(tmp_path, what, line):
+    launch(tmp_path, sys.executable, "-c", BLOCKS, what, cwd=tmp_path).communicate(timeout=240)
+    report = summary(tmp_path)
+    host = report["host"]
+    assert abs(sum(host.values()) - 1) < 1e-9
+    blocked = {name: host[f"{name}_fraction"] for name in ("io", "sleep", "idle")}
+    assert blocked.pop(line) > 10 * max(blocked.values())
+    if line == "idle" and host["idle_fraction"] > 0.5:
+        assert [each["code"] for each in report["findings"]][0] == "host_waits"
+
+
+def test_a_file_that_is_waited_for_is_told(tmp_path):
+    data = b"x" * (16 << 20)
+
+    def write():
+        with open(tmp_path / "file", "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+
+    wall, cpu = time.monotonic(), time.process_time()
+    write()
+    if time.monotonic() - wall - (time.process_time() - cpu) < 0.005:
+        pytest.skip("a disk that must be waited for is not at hand")
+    launch(tmp_path, sys.executable, "-c", BLOCKS, "file", cwd=tmp_path).communicate(timeout=240)
+    host = summary(tmp_path)["host"]
+    assert host["io_fraction"] > 2 * host["sleep_fraction"] and host["io_fraction"] > 0
+
+
 BUSY = """
 import os, torch
 torch.set_num_threads(1)

@@ -1,0 +1,81 @@
+"""Which model a pass is of, where its weights are other tensors than its parameters."""
+
+import pytest
+from test_manners import run_program
+
+BEGIN = """
+import torch
+from torch import nn
+from mfu import _observer
+_observer.start(region_folder="")
+torch.manual_seed(0)
+
+class Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        ctx.save_for_backward(x, w)
+        return x @ w.t()
+
+    @staticmethod
+    def backward(ctx, g):
+        x, w = ctx.saved_tensors
+        return g @ w.to(g.dtype), g.t() @ x.to(g.dtype)
+
+class ByFunction(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x):
+        return Product.apply(x, self.weight)
+
+def train(model, x):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        model.train()
+        for _ in range(3):
+            with torch.autocast("cpu", torch.bfloat16):
+                y = model(x)
+            y.float().sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        model.eval()
+        evaluate(model, x)
+"""
+END = """
+for (phase, number), row in sorted(_observer.phases(settle=True).items()):
+    if row["passes"]:
+        print(phase, row["model"], row["passes"], row["samples"], sep=":", end=" ")
+"""
+PLAIN = """
+def evaluate(model, x):
+    with torch.no_grad():
+        model(x)
+        model(x)
+"""
+# Nothing comes back to these, though autograd keeps them.
+WITH_GRAD = """
+def evaluate(model, x):
+    model(x)
+    model(x)
+"""
+LAYER, IMAGES = "train(nn.Linear(8, 4), torch.randn(5, 8))", "train(nn.Conv2d(3, 4, 3), torch.randn(5, 3, 6, 6))"
+FUNCTION = "train(ByFunction(), torch.randn(5, 8))"
+
+
+@pytest.fixture(params=[PLAIN, WITH_GRAD], ids=["plain", "with_grad"])
+def evaluate(request):
+    return request.param
+
+
+@pytest.mark.parametrize("program, name", [(LAYER, "Linear"), (IMAGES, "Conv2d")], ids=["layer", "images"])
+def test_a_model_trained_under_autocast_and_validated_without_it_is_one(program, name, evaluate):
+    said = run_program(BEGIN + evaluate + program + END).splitlines()[-1].split()
+    assert said == [f"train:{name}:6:30", f"validation:{name}:4:20"]
+
+
+def test_a_custom_function_casts_where_autograd_does_not_see_it():
+    said = run_program(BEGIN + PLAIN + FUNCTION + END).splitlines()[-1].split()
+    passes = [(each.split(":")[0], int(each.split(":")[2])) for each in said]
+    assert sum(count for phase, count in passes if phase == "train") == 6
+    assert sum(count for phase, count in passes if phase == "validation") == 4 and len(dict(passes)) == 2
