@@ -126,7 +126,7 @@ def test_of_several_killed_ranks_the_first_is_named(tmp_path):
     launch(tmp_path, sys.executable, str(tmp_path / "ranks.py")).communicate(timeout=240)
     report = summary(tmp_path)
     assert report["partial"] and report["ended"]["how"] == "lost" and report["ended"]["rank"] == 1
-    notes = [note for note in report["notes"] if "last words" in note]
+    notes = [note for note in report["notes"] if "ended without saying so" in note]
     assert [note.split()[1] for note in notes] == ["1", "0"]
 
 
