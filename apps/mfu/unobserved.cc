@@ -185,8 +185,10 @@ void Unobserved::look() {
     }
     if (read_proc(pid, "maps").find("/libtorch_cpu.so") == std::string::npos) continue;
     // A forked worker inherits torch from an observed process. It gets counters once it computes.
-    if (spoke.contains(parent) && read_proc(pid, "cmdline") == read_proc(parent, "cmdline"))
-      continue;
+    std::string command = read_proc(pid, "cmdline");
+    if (spoke.contains(parent) && command == read_proc(parent, "cmdline")) continue;
+    // Inductor's workers compile, and try kernels: nothing of that is the program's work.
+    if (command.find("/torch/_inductor/") != std::string::npos) continue;
     Process process{why_not(pid, inject_folder_), inner_pid_of(pid), now, now};
     with_torch_.emplace(std::pair{pid, start_of(pid)}, std::move(process));
   }

@@ -261,7 +261,8 @@ void tell_generation(Entry& entry) {
   std::uint64_t each = entry.tokens.each, keys = entry.keys;
   bool follows = model.before_id != 0 && model.before_samples == entry.tokens.samples;
   bool cached = keys > each && each != 0 && entry.queries == each;
-  if (entry.tokens.rows == 0) return;
+  // What meets labels is no generation, though learned keys (prefix tuning) look like a cache.
+  if (entry.tokens.rows == 0 || entry.met_loss) return;
   if (entry.packed.sequences != 0 && entry.packed.decode_rows != 0) {
     entry.known = PassPhase::decode;  // book_parts() separates its prompts
   } else if (entry.packed.sequences != 0 && keys > each) {

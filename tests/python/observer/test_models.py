@@ -79,3 +79,35 @@ def test_a_custom_function_casts_where_autograd_does_not_see_it():
     passes = [(each.split(":")[0], int(each.split(":")[2])) for each in said]
     assert sum(count for phase, count in passes if phase == "train") == 6
     assert sum(count for phase, count in passes if phase == "validation") == 4 and len(dict(passes)) == 2
+
+
+PREFIX = """
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.mix, self.head = nn.Embedding(40, 8), nn.Linear(8, 24), nn.Linear(8, 40)
+        self.prefix = nn.Parameter(torch.randn(2, 1, 2, 3, 4))  # keys and values of three tokens that are learned
+
+    def forward(self, ids):
+        batch, length = ids.shape
+        query, key, value = self.mix(self.table(ids)).view(batch, length, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        prefix = self.prefix.expand(-1, batch, -1, -1, -1)
+        key, value = (torch.cat(each, 2) for each in ((prefix[0], key), (prefix[1], value)))
+        mixed = nn.functional.scaled_dot_product_attention(query, key, value)
+        return self.head(mixed.transpose(1, 2).reshape(batch, length, 8))
+
+model, ids = Model(), torch.randint(40, (2, 6))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for training in (True, True, False):
+    model.train(training)
+    with torch.set_grad_enabled(training):
+        loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+    if training:
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_learned_keys_are_no_cache_where_a_loss_is_met():
+    said = run_program(BEGIN + PREFIX + END).splitlines()[-1].split()
+    assert said == ["train:Model:2:4", "validation:Model:1:2"]

@@ -141,6 +141,17 @@ def test_workers_by_fork_are_no_riddle(tmp_path):
     assert report["hardware_flop"] == FLOP and not not_observed(report)
 
 
+def test_inductors_workers_are_not_missed(tmp_path, bare):
+    """They have torch and another PYTHONPATH, and compute nothing of the program's."""
+    worker = tmp_path / "torch" / "_inductor" / "compile_worker" / "__main__.py"
+    worker.parent.mkdir(parents=True)
+    worker.write_text("import torch, time\ntime.sleep(2.5)\n")
+    call = f"subprocess.run([sys.executable, {str(worker)!r}], env=dict(os.environ, PYTHONPATH=''))"
+    report = run(tmp_path, bare, "-c", f"import os, subprocess, sys{STEP}{call}")
+    assert report["hardware_flop"] == FLOP and not not_observed(report)
+    assert report["coverage"]["complete"] is True
+
+
 def test_outside_of_mfu_run_the_package_does_nothing(tmp_path):
     """Also while a run of the same user goes on beside it."""
     beside = subprocess.Popen(
