@@ -362,6 +362,8 @@ void add_notes(const RunRecord& record, const RunQuestion& question, const std::
     note({"no_torch", {}});
   } else if (!report.flop) {
     note({"nothing_observed", {}});
+  } else if (ranks.empty() && report.flop->hardware_flop == FlopCount(0)) {
+    note({"nothing_computed", {}});
   } else if (ranks.empty()) {
     note({report.mfu || report.reached ? "passes_instead_of_steps" : "no_step_seen", {}});
   }

@@ -65,6 +65,13 @@ def test_a_program_that_fails_before_it_computes_is_told_so_and_nothing_else(tmp
     assert not any("--step-marker" in note or "first 0" in note for note in report["notes"])
 
 
+def test_a_program_that_computes_nothing_is_told_so_and_nothing_of_steps(tmp_path):
+    launch(tmp_path, sys.executable, "-c", "import torch; torch.zeros(3)").communicate(timeout=120)
+    report = summary(tmp_path)
+    assert report["ended"]["status"] == 0 and any("before it computed" in note for note in report["notes"])
+    assert not any("--step-marker" in note for note in report["notes"])
+
+
 KILLED = f"""
 import os, signal, sys, time
 sys.path.insert(0, {str(HERE)!r})
