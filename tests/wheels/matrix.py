@@ -110,6 +110,9 @@ def ready(python, machine, folder):
     if not (root / "usr").is_dir():
         root.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cp", "-a", kept, root], check=True)
+    bundle = Path("etc/ssl/certs/ca-certificates.crt")  # Debian's pip reads it at every start; a root of another
+    if not (root / bundle).exists():                    # architecture is unpacked, and nothing in it was set up
+        shutil.copy2(Path("/", bundle), root / bundle)
     there = [name for name in COMPILERS if (root / "usr/bin" / name).exists()]
     if there:
         raise RuntimeError(f"there is a compiler in {root}: {there}")
