@@ -93,6 +93,17 @@ std::uint64_t waited(const Account& account) {
   return std::strtoull(end, nullptr, 10);
 }
 
+// Threads of the observer itself: nothing waits for them.
+bool is_ours(long thread) {
+  char path[64], name[16] = {};
+  std::snprintf(path, sizeof path, "/proc/self/task/%ld/comm", thread);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  ssize_t size = read(file, name, sizeof name - 1);
+  close(file);
+  return size > 4 && std::strncmp(name, "mfu-", 4) == 0;
+}
+
 void look_for_helpers() {
   DIR* folder = opendir("/proc/self/task");
   if (folder == nullptr) return;
@@ -102,7 +113,7 @@ void look_for_helpers() {
     auto end = host.helpers.begin() + static_cast<std::ptrdiff_t>(host.helper_count);
     bool known = std::any_of(host.helpers.begin(), end,
                              [&](const Account& each) { return each.thread == thread; });
-    if (known) continue;
+    if (known || is_ours(thread)) continue;
     Account& account = host.helpers[host.helper_count++];
     open_account(account, thread);
     account.waited_ns = waited(account);
