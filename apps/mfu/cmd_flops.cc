@@ -239,11 +239,8 @@ Result<int> run(Context& context, const NeedOptions& options) {
   return status;
 }
 
-}  // namespace
-
-Command flops_command() {
-  auto options = std::make_shared<NeedOptions>();
-  CommandText text{
+CommandText need_text() {
+  return {
       "flops",
       "What does this model need?",
       "Counts the FLOPs, parameters and bytes of one step exactly, by part, from a config.json or "
@@ -274,6 +271,12 @@ Command flops_command() {
        {"mfu flops --layers 80 --hidden 8192 --heads 64 --kv-heads 8 --ffn 28672 --vocab 128256 "
         "--json",
         "a shape, for a script"}}};
+}
+
+}  // namespace
+
+Command flops_command() {
+  auto options = std::make_shared<NeedOptions>();
   auto add = [options](CLI::App& app) {
     options->model.add_to(app, true);
     options->step.add_to(app);
@@ -316,7 +319,7 @@ Command flops_command() {
       });
     }
   };
-  return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
+  return {need_text(), add, [options](Context& context) { return run(context, *options); }};
 }
 
 }  // namespace mfu::app

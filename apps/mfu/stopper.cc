@@ -28,13 +28,13 @@ std::vector<pid_t> processes_of(pid_t command) {
   std::multimap<pid_t, pid_t> children;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    pid_t pid = static_cast<pid_t>(std::atol(entry.path().filename().c_str()));
+    pid_t pid = static_cast<pid_t>(std::strtol(entry.path().filename().c_str(), nullptr, 10));
     if (pid <= 0) continue;
     std::ifstream file(entry.path() / "stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
     std::size_t end = text.rfind(')');  // the process name may hold blanks
     if (end == std::string::npos || end + 4 > text.size()) continue;
-    children.emplace(static_cast<pid_t>(std::atol(text.c_str() + end + 4)), pid);
+    children.emplace(static_cast<pid_t>(std::strtol(text.c_str() + end + 4, nullptr, 10)), pid);
   }
   std::vector<pid_t> all{command};
   for (std::size_t i = 0; i < all.size(); ++i) {

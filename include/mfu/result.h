@@ -84,9 +84,10 @@ using NoteValues = std::vector<std::pair<std::string, NoteValue>>;
 // A fact worth telling: a code that scripts may rely on, and the values that belong to it.
 // words_of() in mfu/sink.h makes a sentence of it for people.
 struct Note {
+  Note() = default;
   Note(std::string code_, NoteValues values_)  // NOLINT: two strings would be one too many
       : code(std::move(code_)), values(std::move(values_)) {}
-  // A text from elsewhere, kept word for word: from a trace's reader or from a process of the run.
+  // A text from elsewhere, kept word for word: from the reader or from a process of a run.
   static Note said(std::string text) { return {"said", {{"text", std::move(text)}}}; }
   bool operator==(const Note&) const = default;
 

@@ -58,7 +58,7 @@ struct TraceCoverage {
   // Places that seem to hold a credential: `a token in "env.HF_TOKEN"`. Metadata and the parts of
   // events that are kept are searched.
   std::vector<std::string> secrets;
-  std::vector<std::string> notes;  // one line each, for people
+  std::vector<Note> notes;  // what was odd about the file
 };
 
 struct ReadProgress {

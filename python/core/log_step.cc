@@ -35,9 +35,9 @@ enum Argument : std::uint8_t {
   a_images,
   a_counted_flop,
   a_lengths,
-  a_step_seconds,
-  kArguments
+  a_step_seconds
 };
+constexpr std::size_t kArguments = a_step_seconds + 1;
 // The only table of log_step's arguments. mfu/_monitor.py asks for it, and a test compares it with
 // the signature that people read. The first kPositional may be given by position.
 struct ArgumentRow {
@@ -313,7 +313,7 @@ bool log_slowly(const Bound& bound, PyObject* const* values, Py_ssize_t count, P
   if (!made.is_valid()) return false;
   if (made.is_none()) return true;
   Odd odd = odd_step(nb::borrow<nb::dict>(made), bound.shape);
-  if (odd.late.size() != 0) return await(bound, odd);
+  if (!odd.late.empty()) return await(bound, odd);
   bound.monitor->monitor->log_step(odd.info);
   return true;
 }

@@ -43,18 +43,13 @@ class SourceMaker {
       }
     } else if (PyBool_Check(value.ptr())) {
       put(key, value.ptr() == Py_True ? "true" : "false", false);
-    } else if (PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr())) {
-      put(key, words_of(value), false);
-    } else if (nb::isinstance<nb::str>(value)) {
-      put(key, words_of(value), true);
     } else if (nb::hasattr(value, "__fspath__")) {
       put(key, words_of(nb::steal(PyOS_FSPath(value.ptr()))), true);
     } else if (is_mapping(value) || PyList_Check(value.ptr()) || PyTuple_Check(value.ptr())) {
       problems_.push_back(source_.name + ": '" + key + "' takes one value");
-    } else if (nb::hasattr(value, "__index__") || nb::hasattr(value, "__float__")) {
-      put(key, words_of(value), false);
     } else {
-      put(key, words_of(value), true);
+      bool number = nb::hasattr(value, "__index__") || nb::hasattr(value, "__float__");
+      put(key, words_of(value), !number);
     }
   }
 
@@ -89,7 +84,7 @@ void add_config(ConfigSource& source, nb::handle config, std::vector<std::string
     source.name = words_of(nb::steal(PyOS_FSPath(config.ptr())));
     Result<ConfigSource> file = open_monitor_config(source.name);
     if (file.has_value()) {
-      source.text = std::move(file->text);
+      source.text = std::move(file).value().text;
     } else {
       problems.push_back(file.error().message + "; settings are left at their defaults");
     }

@@ -214,7 +214,7 @@ void add_notes(const TraceOutline& trace, const RankPart& part, Peaks& peaks,
                              {"reason", gap->reason}}});
     }
   }
-  for (const std::string& note : trace.notes) rank.notes.push_back(Note::said(note));
+  rank.notes.insert(rank.notes.end(), trace.notes.begin(), trace.notes.end());
 }
 
 LedgerLine line_of(const PartLaneSpan& span, Peaks& peaks) {
@@ -357,9 +357,7 @@ Result<Attribution> attribute(std::span<const TraceOutline* const> traces, const
                             traces.empty() ? "no trace" : traces.front()->path));
   }
   RankWaits matching = waits_of(traces);
-  for (std::string& note : matching.notes) {
-    whole.so_far().notes.push_back(Note::said(std::move(note)));
-  }
+  for (Note& note : matching.notes) whole.so_far().notes.push_back(std::move(note));
   for (std::size_t i = 0; i < traces.size(); ++i) {
     std::vector<RankPart> parts = MFU_TRY(ranks_of(i));
     for (RankPart& part : parts) {

@@ -216,7 +216,7 @@ class OptimizerRanges {
 void add_operator(HostUse::Operators& sum, std::int64_t own_ns, std::int64_t overhead_ns) {
   ++sum.count;
   sum.own_ns = saturating_sum(sum.own_ns, own_ns);
-  sum.overhead_ns += overhead_ns;
+  sum.overhead_ns = saturating_sum(sum.overhead_ns, overhead_ns);
 }
 
 HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
@@ -242,15 +242,19 @@ HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
     std::uint32_t name = trace.host.name[span.event];
     if (in_optimizer) {
       add_operator(use.optimizer, ns, overhead_ns);
-      use.optimizer_held_up_ns += settled.held_up_ns[i];
+      use.optimizer_held_up_ns = saturating_sum(use.optimizer_held_up_ns, settled.held_up_ns[i]);
       use.optimizer_tensors = std::max(use.optimizer_tensors, ++by_name[name]);
     }
     if (span.level == Level::communication) continue;
     add_operator(use.all, ns, overhead_ns);
-    if (span.level == Level::recomputation) use.recomputed_ns += ns;
+    if (span.level == Level::recomputation) {
+      use.recomputed_ns = saturating_sum(use.recomputed_ns, ns);
+    }
     if (in_optimizer) continue;
     add_operator(use.others, ns, overhead_ns);
-    if (span.level == Level::other) use.other_work_ns += ns - overhead_ns;
+    if (span.level == Level::other) {
+      use.other_work_ns = saturating_sum(use.other_work_ns, ns - overhead_ns);
+    }
     std::string_view text = trace.text(name);
     if (text == "aten::item" || text == "aten::is_nonzero") ++use.items;
   }

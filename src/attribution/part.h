@@ -131,7 +131,8 @@ struct TraceOutline {
   bool truncated = false;
   bool compiled = false;   // code of torch.compile runs in it
   bool optimizer = false;  // an optimizer's step is marked in it
-  std::vector<std::string> notes, secrets;
+  std::vector<Note> notes;
+  std::vector<std::string> secrets;
   Communication communication;
   std::vector<std::uint32_t> communicating;  // the rank that each event ran on
   std::size_t ranks = 0;

@@ -29,6 +29,28 @@ void maybe_real(A& archive, P& value) {
   archive.maybe(value, [](auto& a, auto& number) { a.real(number); });
 }
 
+// The values of a trace's notes are whole numbers and texts.
+template <typename A, typename P>
+void notes(A& archive, P& values) {
+  archive.each(values, [](auto& a, auto& note) {
+    a.text(note.code);
+    a.each(note.values, [](auto& b, auto& named) {
+      auto* number = std::get_if<std::int64_t>(&named.second);
+      bool whole = number != nullptr;
+      b.text(named.first);
+      b.flag(whole);
+      if constexpr (A::kReads) {
+        if (!whole) named.second = std::string();
+      }
+      if (whole) {
+        b.number(std::get<std::int64_t>(named.second));
+      } else {
+        b.text(std::get<std::string>(named.second));
+      }
+    });
+  });
+}
+
 template <typename A, typename P>
 void key(A& archive, P& value) {
   archive.choice(value.type, kElementTypeCount);
@@ -85,7 +107,7 @@ void outline(A& archive, P& value) {
   archive.flag(value.truncated);
   archive.flag(value.compiled);
   archive.flag(value.optimizer);
-  texts(archive, value.notes);
+  notes(archive, value.notes);
   texts(archive, value.secrets);
   communication(archive, value.communication);
   archive.each(value.communicating, [](auto& a, auto& rank) { a.small(rank); });

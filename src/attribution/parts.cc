@@ -100,8 +100,7 @@ Result<Parts> gather(const std::vector<std::string>& paths, const AttributionOpt
     bool part = error.code == ErrorCode::malformed && is_part_file(files[i].path);
     if (!part && !is_stranger(files[i], error)) return fail(error.code, error.message);
     if (!first) first = error;
-    std::vector<std::string>& list = part ? whole->refused : whole->left_out;
-    list.push_back(part ? error.message : error.message + "; left out");
+    (part ? whole->refused : whole->left_out).push_back(error.message);
   }
   if (whole->traces.empty()) return fail(first->code, first->message);
   return Parts(std::move(whole));
@@ -129,7 +128,9 @@ Result<Attribution> attribute(const Parts& parts, const AttributionOptions& opti
   std::vector<std::size_t> order = order_by_rank(ranks);
   // Files in folders that are no traces are reported with the first trace that was given.
   TraceOutline first = content.traces.front().outline;
-  first.notes.insert(first.notes.end(), content.left_out.begin(), content.left_out.end());
+  for (const std::string& why : content.left_out) {
+    first.notes.push_back({"file_left_out", {{"why", why}}});
+  }
   std::vector<const TraceOutline*> outlines;
   for (std::size_t place : order) {
     outlines.push_back(place == 0 ? &first : &content.traces[place].outline);

@@ -16,7 +16,7 @@ struct RankWaits {
   std::vector<std::int64_t> blamed_ns;  // by rank: how long others waited because it came last
   // By trace and event: how many ns at its start were spent waiting. Empty if it was not matched.
   std::vector<std::vector<std::optional<std::int64_t>>> waits;
-  std::vector<std::string> notes;
+  std::vector<Note> notes;
 };
 
 RankWaits waits_of(std::span<const TraceOutline* const> traces);

@@ -25,7 +25,7 @@ SinkThread::SinkThread(SinkFeeder feeder, const Clock& clock, std::chrono::milli
 
 SinkThread::~SinkThread() {
   stop();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 // Whether the thread has a processor or waits for one. On a busy machine that takes a while.
@@ -125,7 +125,11 @@ void SinkThread::stop() {
 
 bool SinkThread::ended(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
-  return done_.wait_until(lock, deadline, [&] { return ended_; });
+  if (!done_.wait_until(lock, deadline, [&] { return ended_; })) return false;
+  lock.unlock();
+  // Here, because nobody destroys this where another sink hangs.
+  if (thread_.joinable()) thread_.join();
+  return true;
 }
 
 void SinkThread::leave() {

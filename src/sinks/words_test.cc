@@ -94,7 +94,7 @@ TEST(Words, every_code_has_its_sentence) {
   };
   std::set<std::string> codes;
   for (const auto& [path, text] :
-       sources({"attribution", "report", "utilization", "hardware", "model", "measure"})) {
+       sources({"trace", "attribution", "report", "utilization", "hardware", "model", "measure"})) {
     // What else looks so: names of families, fields and files.
     bool notes = text.find("notes.") != std::string::npos ||
                  text.find("Note") != std::string::npos || text.find("fixes") != std::string::npos;

@@ -55,7 +55,8 @@ std::string seen(const std::string& bytes, unsigned threads) {
   std::string all = fmt::format("{} {} {} {} {} {} {}\n", coverage.events, coverage.skipped_events,
                                 coverage.repaired_events, coverage.json_bytes,
                                 coverage.truncated.value_or("whole"), coverage.truncated_at_byte,
-                                fmt::join(coverage.notes, "; "));
+                                coverage.notes.size());
+  for (const Note& note : coverage.notes) all += note.code;
   for (std::uint32_t id = 0; id < trace->text_count(); ++id) all += trace->text(id);
   const DeviceEvents& device = trace->device;
   add(all, device.start_ns);

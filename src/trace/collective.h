@@ -65,7 +65,7 @@ struct RankClock {
 struct CollectiveMatch {
   std::vector<MatchedCollective> collectives;  // by start on the first rank that has them
   std::vector<RankClock> clocks;               // one per trace
-  std::vector<std::string> notes;              // what could not be matched, and why
+  std::vector<Note> notes;                     // what could not be matched, and why
 };
 
 // Matches the k-th collective of a kind in one rank with the k-th in the others: by process group

@@ -118,7 +118,7 @@ struct Member {
 
 // Each row is one collective: the traces that have it, in order.
 std::vector<std::vector<Member>> align(Communications traces, const Lists& lists,
-                                       const std::string& what, std::vector<std::string>& notes) {
+                                       const std::string& what, std::vector<Note>& notes) {
   const List* reference = lists.data();
   for (const List& list : lists) {
     if (list.places.size() > reference->places.size()) reference = &list;
@@ -129,9 +129,11 @@ std::vector<std::vector<Member>> align(Communications traces, const Lists& lists
     if (list.places.size() != reference->places.size()) {
       std::optional<std::int64_t> by_size = best_shift(traces, *reference, list);
       if (!by_size) {
-        notes.push_back(
-            fmt::format("{}: trace {} has {} where another has {}, and no sizes to match them by",
-                        what, list.trace, list.places.size(), reference->places.size()));
+        notes.push_back({"collectives_unmatched",
+                         {{"what", what},
+                          {"trace", static_cast<std::int64_t>(list.trace)},
+                          {"calls", static_cast<std::int64_t>(list.places.size())},
+                          {"most", static_cast<std::int64_t>(reference->places.size())}}});
         continue;
       }
       shift = *by_size;

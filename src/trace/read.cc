@@ -94,17 +94,15 @@ void note_oddities(Trace& trace, const DocumentCounts& counts, std::uint64_t fus
   coverage.skipped_events += counts.malformed;
   coverage.repaired_events = counts.repaired;
   coverage.texts_dropped = trace.texts->dropped();
-  auto note = [&](std::uint64_t count, std::string_view what) {
-    if (count > 0) coverage.notes.push_back(fmt::format("{} {}", count, what));
-  };
-  note(coverage.skipped_events,
-       "events could not be used (no time, an impossible one, or not JSON)");
-  note(coverage.repaired_events, "events hold a name with a bare quote; read as it was meant");
-  note(coverage.texts_dropped, "names are beyond what is kept and read \"(name not kept)\"");
-  note(coverage.before_launch, "device events start before the call that launched them");
-  note(fused_all_reduces,
-       "kernels are all-reduces over symmetric memory or fused ones; counted as compute");
-  note(trace.clips.size(), "device events overrun the next one on their stream; clipped");
+  for (auto [code, count] : {std::pair("events_unusable", coverage.skipped_events),
+                             std::pair("events_repaired", coverage.repaired_events),
+                             std::pair("names_not_kept", coverage.texts_dropped),
+                             std::pair("events_before_launch", coverage.before_launch),
+                             std::pair("fused_all_reduces", fused_all_reduces),
+                             std::pair("events_clipped", std::uint64_t{trace.clips.size()})}) {
+    if (count == 0) continue;
+    coverage.notes.push_back({code, {{"count", static_cast<std::int64_t>(count)}}});
+  }
 }
 
 Result<void> judge(const DocumentReader& document, const ByteSource& source, Trace& trace,
@@ -135,7 +133,7 @@ Result<void> judge(const DocumentReader& document, const ByteSource& source, Tra
     coverage.truncated_at_byte = coverage.json_bytes;
   }
   if (end == DocumentEnd::open_list) {
-    coverage.notes.emplace_back("the list of events is not closed: it may have been cut off");
+    coverage.notes.push_back({"list_not_closed", {}});
   }
   if (document.counts().events == 0) {
     return fail(

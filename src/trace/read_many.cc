@@ -172,7 +172,7 @@ Result<std::vector<Trace>> read_trace_files(const std::vector<std::string>& path
                results[i] = read_trace(files[i].path, own);
              });
   std::vector<Trace> traces;
-  std::vector<std::string> left_out;
+  std::vector<Note> left_out;
   std::optional<Error> first;
   for (std::size_t i = 0; i < results.size(); ++i) {
     if (results[i].has_value()) {
@@ -182,10 +182,10 @@ Result<std::vector<Trace>> read_trace_files(const std::vector<std::string>& path
     const Error& error = results[i].error();
     if (!is_stranger(files[i], error)) return fail(error.code, error.message);
     if (!first) first = error;
-    left_out.push_back(error.message + "; left out");
+    left_out.push_back({"file_left_out", {{"why", error.message}}});
   }
   if (traces.empty()) return fail(first->code, first->message);
-  for (std::string& note : left_out) traces[0].coverage.notes.push_back(std::move(note));
+  for (Note& note : left_out) traces[0].coverage.notes.push_back(std::move(note));
   std::vector<std::optional<std::int64_t>> ranks;
   for (const Trace& trace : traces) ranks.push_back(trace.info.rank);
   std::vector<Trace> ordered;

@@ -407,8 +407,10 @@ TEST(Reader, reads_directories_in_rank_order_and_leaves_strangers_out) {
     EXPECT_LT((*traces)[i - 1].info.rank, (*traces)[i].info.rank);
   bool noted = false;
   for (const Trace& trace : *traces) {
-    for (const std::string& note : trace.coverage.notes)
-      noted |= note.find("left out") != std::string::npos;
+    for (const Note& note : trace.coverage.notes)
+      noted |=
+          note.code == "file_left_out" &&
+          std::get<std::string>(note.values.at(0).second).find("config.json") != std::string::npos;
   }
   EXPECT_TRUE(noted);
   EXPECT_FALSE(read_trace_files({"/nonexistent-folder/x"}).has_value());

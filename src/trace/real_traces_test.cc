@@ -203,7 +203,7 @@ TEST(RealTraces, eight_ranks_are_matched_and_their_waits_found) {
   for (std::size_t i = 0; i < 8; ++i)
     EXPECT_EQ((*traces)[i].info.rank, static_cast<std::int64_t>(i));
   CollectiveMatch match = match_collectives(*traces);
-  EXPECT_TRUE(match.notes.empty()) << match.notes.front();
+  EXPECT_TRUE(match.notes.empty()) << match.notes.front().code;
   EXPECT_EQ(match.collectives.size(), 8u);
   std::int64_t wait = 0, transfer = 0;
   for (const MatchedCollective& collective : match.collectives) {

@@ -70,10 +70,7 @@ void hide_secrets_in_texts(Trace& trace) {
     }
   }
   for (const std::string& found : trace.coverage.secrets) {
-    trace.coverage.notes.push_back(
-        fmt::format("the file carries what looks like {}: take it out before you share the file, "
-                    "and replace the credential if you have shared it",
-                    found));
+    trace.coverage.notes.push_back({"carries_credential", {{"what", found}}});
   }
 }
 

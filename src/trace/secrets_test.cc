@@ -25,7 +25,9 @@ TEST(TraceSecrets, says_where_a_credential_is_and_keeps_it_nowhere) {
   EXPECT_EQ(trace.coverage.secrets, expected);
   EXPECT_EQ(trace.text(trace.host.name[0]), "load " + std::string(key.size(), '*'));
   for (const auto& [name, value] : trace.info.other) EXPECT_NE(value, "1234abcd");
-  for (const std::string& note : trace.coverage.notes) EXPECT_EQ(note.find(key), std::string::npos);
+  for (const Note& note : trace.coverage.notes) {
+    EXPECT_EQ(std::get<std::string>(note.values[0].second).find(key), std::string::npos);
+  }
 }
 
 TEST(TraceSecrets, finds_a_credential_in_the_command_line_of_a_process) {

@@ -79,8 +79,8 @@ void leave_out_strays(Trace& trace, const Unlinked& unlinked) {
                            host.collective, host.backward);
   trace.coverage.skipped_events += strays;
   if (strays == 0) return;
-  trace.coverage.notes.push_back(std::to_string(strays) +
-                                 " events lie days away from all others and were left out");
+  trace.coverage.notes.push_back(
+      {"events_days_away", {{"count", static_cast<std::int64_t>(strays)}}});
 }
 
 }  // namespace mfu
