@@ -299,7 +299,7 @@ void book_host(const StepHost& step) noexcept {
   host.own_ns += own;
   std::uint64_t loaded = take(left, less(loading.wall_ns, loading.waited_ns));
   std::uint64_t saved = take(left, less(saving.wall_ns, saving.waited_ns));
-  // Where nothing is left there is nothing to ask for. What was not asked for is there the next time.
+  // Where nothing is left there is nothing to ask for. What was not asked for is there next time.
   std::uint64_t preempted = 0;
   if (left > step.step_ns / kMuchLeft) {
     std::uint64_t now_waited = waited(host.loop);
