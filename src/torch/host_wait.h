@@ -1,5 +1,5 @@
-// What the training loop's thread is blocked in, looked at from a thread beside it: a timer, a
-// file or something else. How long it is blocked the scheduler says exactly (host_time.cc); this says
+// What the training loop's thread is blocked in, looked at from a thread beside it: a timer, a file
+// or something else. How long it is blocked the scheduler says exactly (host_time.cc); this says
 // for what. While the thread computes it is looked at 12 times a second, while it is blocked 200
 // times.
 #pragma once
