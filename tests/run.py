@@ -44,7 +44,8 @@ class Tally:
 def unit_tests(preset, wanted):
     """GoogleTest binaries of one build: (name, problem or None) for each test in them."""
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="print_stacktrace=1",
-                       TSAN_OPTIONS="halt_on_error=1 die_after_fork=0")
+                       TSAN_OPTIONS="halt_on_error=1 die_after_fork=0 "
+                       f"suppressions={ROOT / 'tests' / 'tsan_suppressions.txt'}")
     for binary in expected("unit", preset):
         # OpenBLAS and oneDNN leave threads whose thread-local storage the LeakSanitizer of g++ 12 misreads.
         environment["LSAN_OPTIONS"] = f"use_tls={int(binary.name != 'mfu_hardware_test')}"

@@ -11,7 +11,7 @@ namespace mfu {
 namespace {
 
 constexpr std::string_view kHidden = "[hidden]";
-constexpr std::size_t npos = std::string_view::npos;
+constexpr std::size_t kNpos = std::string_view::npos;
 
 constexpr bool is_digit(char c) {
   return c >= '0' && c <= '9';
@@ -115,7 +115,7 @@ std::optional<Secret> form_at(std::string_view text, std::size_t at) {
 std::optional<Secret> web_token_at(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with("eyJ")) return std::nullopt;
   std::size_t end = end_of_word(text, at), first = text.find('.', at);
-  if (first == npos || first >= end || !text.substr(first + 1).starts_with("eyJ")) {
+  if (first == kNpos || first >= end || !text.substr(first + 1).starts_with("eyJ")) {
     return std::nullopt;
   }
   if (text.find('.', first + 1) >= end) return std::nullopt;
@@ -127,9 +127,9 @@ std::optional<Secret> url_password_at(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with("://")) return std::nullopt;
   std::size_t user = at + 3;
   std::size_t end = text.find_first_of("/ \t\n\r\"'<>?#", user);
-  std::string_view authority = text.substr(user, end == npos ? npos : end - user);
+  std::string_view authority = text.substr(user, end == kNpos ? kNpos : end - user);
   std::size_t host = authority.rfind('@'), colon = authority.find(':');
-  if (host == npos || colon == npos || colon + 1 >= host) return std::nullopt;
+  if (host == kNpos || colon == kNpos || colon + 1 >= host) return std::nullopt;
   std::string_view password = authority.substr(colon + 1, host - colon - 1);
   if (password[0] == '$' || password == kHidden) return std::nullopt;
   if (!find_secrets(authority.substr(0, colon)).empty()) {
@@ -154,12 +154,12 @@ std::optional<Secret> private_key_at(std::string_view text, std::size_t at) {
   constexpr std::string_view kBegin = "-----BEGIN ", kKey = "PRIVATE KEY-----";
   if (!text.substr(at).starts_with(kBegin)) return std::nullopt;
   std::size_t title = text.substr(at, 64).find(kKey);
-  if (title == npos) return std::nullopt;
+  if (title == kNpos) return std::nullopt;
   std::string_view type = text.substr(at + kBegin.size(), title - kBegin.size());  // "RSA "
   auto is_title = [](char c) { return is_upper(c) || c == ' '; };
   if (!std::all_of(type.begin(), type.end(), is_title)) return std::nullopt;
   std::size_t begin = at + title + kKey.size(), end = text.find("-----END", begin);
-  std::size_t size = (end == npos ? text.size() : end) - begin;
+  std::size_t size = (end == kNpos ? text.size() : end) - begin;
   return size > 0 ? std::optional(Secret{begin, size, "a private key"}) : std::nullopt;
 }
 
@@ -229,9 +229,9 @@ bool is_placeholder(std::string_view value) {
       "true",   "false", "none",  "null",     "yes", "no",     "on",     "off",
       "str",    "int",   "bytes", "bool",     "any", "string", "object", "self",
       "bearer", "basic", "token", "optional", "env", "-"};
-  if (value.empty() || value.find(kHidden.substr(0, kHidden.size() - 1)) != npos) return true;
-  if (value.find_first_not_of(value[0]) == npos) return true;  // ****, xxxx
-  if (std::string_view("$<{%(").find(value[0]) != npos) return true;
+  if (value.empty() || value.find(kHidden.substr(0, kHidden.size() - 1)) != kNpos) return true;
+  if (value.find_first_not_of(value[0]) == kNpos) return true;  // ****, xxxx
+  if (std::string_view("$<{%(").find(value[0]) != kNpos) return true;
   return is_one_of(to_lower(value), kWords);
 }
 
@@ -277,7 +277,7 @@ std::optional<Secret> named_at(std::string_view text, std::size_t at) {
   }
   std::size_t to =
       quote != 0 ? text.find(quote, from) : text.find_first_of(" \t\r\n\"'&;,)}]", from);
-  std::string_view value = text.substr(from, to == npos ? npos : to - from);
+  std::string_view value = text.substr(from, to == kNpos ? kNpos : to - from);
   std::optional<std::string_view> kind = secret_behind(name, value);
   return kind ? std::optional(Secret{from, value.size(), *kind}) : std::nullopt;
 }
@@ -288,7 +288,7 @@ std::optional<Secret> bearer_at(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with(kWord)) return std::nullopt;
   std::size_t from = at + kWord.size(), to = end_of_word(text, from);
   std::string_view value = text.substr(from, to - from);
-  if (value.size() < 16 || value.find_first_of("0123456789") == npos) return std::nullopt;
+  if (value.size() < 16 || value.find_first_of("0123456789") == kNpos) return std::nullopt;
   return Secret{from, value.size(), "a bearer token"};
 }
 
@@ -302,7 +302,7 @@ std::optional<Secret> option_at(std::string_view text, std::size_t at) {
   char quote = from < text.size() && (text[from] == '"' || text[from] == '\'') ? text[from] : 0;
   if (quote != 0) ++from;
   std::size_t to = quote != 0 ? text.find(quote, from) : text.find_first_of(" \t\r\n\"';|&", from);
-  std::string_view value = text.substr(from, to == npos ? npos : to - from);
+  std::string_view value = text.substr(from, to == kNpos ? kNpos : to - from);
   if (value.starts_with('-')) return std::nullopt;  // another option
   std::optional<std::string_view> kind = secret_behind(name, value);
   return kind ? std::optional(Secret{from, value.size(), *kind}) : std::nullopt;
@@ -329,7 +329,7 @@ std::optional<Secret> secret_at(std::string_view text, std::size_t at) {
 // The word behind this one is a value: "--api-key KEY".
 bool takes_secret(const std::vector<std::string>& command, std::size_t at) {
   const std::string &word = command[at], &value = command[at + 1];
-  bool option = word.starts_with('-') && word.find('=') == npos;
+  bool option = word.starts_with('-') && word.find('=') == kNpos;
   if (option && !value.starts_with('-') && secret_behind(word, value)) return true;
   auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
   if (word == "login" && value.size() >= 32 && std::all_of(value.begin(), value.end(), is_hex)) {
@@ -339,7 +339,7 @@ bool takes_secret(const std::vector<std::string>& command, std::size_t at) {
   bool fetches = std::any_of(
       command.begin(), command.begin() + static_cast<std::ptrdiff_t>(at),
       [](const std::string& each) { return each.ends_with("curl") || each.ends_with("wget"); });
-  return fetches && (word == "-u" || word == "--user") && value.find(':') != npos;
+  return fetches && (word == "-u" || word == "--user") && value.find(':') != kNpos;
 }
 
 }  // namespace
@@ -356,8 +356,8 @@ std::optional<std::string_view> secret_behind(std::string_view name, std::string
     default:
       break;
   }
-  bool digit = value.find_first_of("0123456789") != npos;
-  bool number = value.find_first_not_of("0123456789.,-+e") == npos;
+  bool digit = value.find_first_of("0123456789") != kNpos;
+  bool number = value.find_first_not_of("0123456789.,-+e") == kNpos;
   bool random = !number && !is_path(value) && (value.size() >= 20 || (value.size() >= 8 && digit));
   return random ? std::optional<std::string_view>("a token") : std::nullopt;
 }
