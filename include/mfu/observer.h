@@ -19,9 +19,7 @@
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
-
-#define MFU_OBSERVER_ABI 3
-
+#define MFU_OBSERVER_ABI 4
 // The MFU_OBSERVER_ABI that the library was built with. A caller checks that it equals its own.
 int mfu_observer_abi(void);
 // The version of torch that it was built for, such as "2.13.0".
@@ -149,6 +147,9 @@ void mfu_observer_settle_lengths(void);
 int mfu_observer_may_ask(int64_t device);
 // Whether the calling thread is recomputing now.
 int mfu_observer_runs_again(void);
+// Who wrote a tensor's memory (src/torch/writes.h). 0: did an operator read what nobody wrote?
+void mfu_observer_watch_writes(int change);
+int mfu_observer_writer_of(uint64_t storage);
 // Adds the counts of a compiled graph that ran while this thread was paused, and ends the pause.
 // The id of a name stays the same until the process ends.
 struct mfu_observer_graph_row {
@@ -243,7 +244,6 @@ struct mfu_observer_cost {
 };
 int mfu_observer_cost_of(const char* name, const struct mfu_observer_argument* arguments,
                          size_t count, struct mfu_observer_cost* cost);
-
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -56,11 +56,36 @@ void add_unseen(const RunRecord& record, RunReport& report) {
   }
 }
 
-// True if matrices were trained and not one product was counted in a step. Nobody can say how that
-// was computed.
-bool in_doubt(const RunRecord& record) {
-  return std::any_of(record.processes.begin(), record.processes.end(),
-                     [](const auto& process) { return process.fact("doubt") != nullptr; });
+// "opaque": a function whose result no operator wrote, although it was given what is multiplied.
+// Function, module.
+bool add_opaque(const RunRecord& record, RunReport& report) {
+  bool any = false;
+  for (const ProcessRecord& process : record.processes) {
+    for (const Fact& fact : process.facts) {
+      if (fact.key != "opaque") continue;
+      any = true;
+      std::vector<std::string> fields = fields_of(fact.value);
+      fields.resize(2);
+      Note note{"function_opaque", {{"function", fields[0]}, {"module", fields[1]}}};
+      auto& all = report.notes;
+      if (std::find(all.begin(), all.end(), note) == all.end()) all.push_back(std::move(note));
+    }
+  }
+  return any;
+}
+
+// "doubt": why nobody can say what was computed.
+bool add_doubts(const RunRecord& record, RunReport& report) {
+  bool any = false;
+  for (const ProcessRecord& process : record.processes) {
+    const std::string* doubt = process.fact("doubt");
+    if (doubt == nullptr) continue;
+    any = true;
+    Note note{"coverage_doubt", {{"why", *doubt}}};
+    auto& all = report.notes;
+    if (std::find(all.begin(), all.end(), note) == all.end()) all.push_back(std::move(note));
+  }
+  return any;
 }
 
 }  // namespace
@@ -68,13 +93,16 @@ bool in_doubt(const RunRecord& record) {
 void add_coverage(const RunRecord& record, RunReport& report) {
   add_libraries(record, report);
   add_unseen(record, report);
+  bool doubted = add_opaque(record, report);
+  doubted = add_doubts(record, report) || doubted;
   if (!report.uncounted.empty() || !report.contradictions.empty() || !record.unobserved.empty()) {
     report.complete = false;
     return;
   }
   bool known = std::all_of(report.libraries.begin(), report.libraries.end(),
                            [](const RunLibrary& each) { return each.counted; });
-  if (known && report.flop && !in_doubt(record)) report.complete = true;
+  bool counted = report.flop && report.counted_calls != 0;
+  if (known && counted && !doubted) report.complete = true;
 }
 
 }  // namespace mfu

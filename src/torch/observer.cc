@@ -29,6 +29,7 @@
 #include "torch/passes.h"
 #include "torch/register.h"
 #include "torch/window.h"
+#include "torch/writes.h"
 
 namespace mfu::observer {
 namespace {
@@ -360,6 +361,13 @@ int mfu_observer_runs_again(void) {
   if (torch::autograd::get_current_graph_task_id() == -1) return 0;
   if (thread.recorder == nullptr) bind_thread(thread);
   return thread.autograd->get_grad_mode() && runs_again() ? 1 : 0;
+}
+
+void mfu_observer_watch_writes(int change) {
+  watch_writes(change);
+}
+int mfu_observer_writer_of(uint64_t storage) {
+  return storage == 0 ? int{read_unwritten()} : static_cast<int>(writer_of(storage));
 }
 
 uint32_t mfu_observer_operator_id(const char* name) {

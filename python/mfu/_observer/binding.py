@@ -22,7 +22,7 @@ from ctypes import (
 )
 from pathlib import Path
 
-ABI = 3
+ABI = 4
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 
@@ -119,6 +119,8 @@ SIGNATURES = {
     "may_ask": (c_int, [c_int64]),
     "settle_lengths": (None, []),
     "runs_again": (c_int, []),
+    "watch_writes": (None, [c_int]),
+    "writer_of": (c_int, [c_uint64]),
     "capture_begin": (None, [c_int]),
     "capture_end": (c_size_t, [c_void_p, c_size_t]),
     "replay": (None, [c_void_p, c_size_t]),

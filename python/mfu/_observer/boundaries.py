@@ -6,7 +6,7 @@ import sys
 import time
 import weakref
 
-from . import tripwire, windows
+from . import imports, tripwire, windows
 
 
 class Leader:
@@ -119,6 +119,7 @@ def install_optimizer(module, library):
     @functools.wraps(made)
     def watched(self, *args, **kwargs):
         library.optimizer_made()
+        imports.look(whole=True)  # training is about to begin
         return made(self, *args, **kwargs)
 
     module.Optimizer.__init__ = watched

@@ -13,7 +13,8 @@ import sys
 _waiting = {}  # module's name -> callbacks
 _around = {}
 _at_imports = []  # called at each import that is looked up
-_by_hand = set()  # of those waited for: put into sys.modules without an import
+_found = set()  # in sys.modules, and not by an import
+_by_hand = {}  # of those waited for: how many names each had when it was seen in sys.modules without an import
 
 
 class _Loader:
@@ -41,6 +42,7 @@ class _Loader:
         finally:
             if change is not None:
                 change(-1)
+        _found.discard(self._name)
         _imported(self._name, module)
 
 
@@ -50,9 +52,7 @@ class _Finder:
     def find_spec(self, name, path=None, target=None):
         for each in _at_imports:
             each()
-        if _by_hand:
-            for other in tuple(_by_hand):
-                look_for(other)
+        look()
         if name not in _waiting and name not in _around:
             return None
         for finder in list(sys.meta_path):
@@ -73,6 +73,7 @@ _finder = _Finder()
 
 def _imported(name, module):
     _around.pop(name, None)
+    _by_hand.pop(name, None)
     for callback in _waiting.pop(name, ()):
         callback(module)
     if not _waiting and not _around and not _at_imports and _finder in sys.meta_path:
@@ -82,6 +83,7 @@ def _imported(name, module):
 def when_imported(name, callback):
     module = sys.modules.get(name)
     if module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False):
+        _found.add(name)
         callback(module)
         return
     _waiting.setdefault(name, []).append(callback)
@@ -93,17 +95,38 @@ def is_initializing(name):
 
 
 def when_present(name):
-    """Looks for a module that its package puts into sys.modules itself: at each import that finds something else."""
+    """Looks for a module that somebody puts into sys.modules himself, which no finder sees: whenever look() is called,
+    and at each import that finds something else."""
     if name in _waiting:
-        _by_hand.add(name)
+        _by_hand[name] = -1
 
 
-def look_for(name):
+def look(whole=False):
+    """Modules that were put into sys.modules meanwhile. `whole`: whoever did it is done with them; else they may still
+    be filled, and one that grew since the last look waits for the next."""
+    if not sys.modules.keys().isdisjoint(_by_hand.keys()):
+        for name in [each for each in _by_hand if each in sys.modules]:
+            look_for(name, whole)
+
+
+def look_for(name, whole=True, seen=False):
+    """`seen`: the import that brought it was seen."""
     module = sys.modules.get(name)
-    if module is None or name not in _waiting or all(each.startswith("_") for each in vars(module)):
+    if module is None or name not in _waiting or is_initializing(name):
         return
-    _by_hand.discard(name)
+    names = getattr(module, "__dict__", {})
+    if all(each.startswith("_") for each in names) or not whole and _by_hand.get(name) != len(names):
+        if name in _by_hand:
+            _by_hand[name] = len(names)
+        return
+    if not seen:
+        _found.add(name)
     _imported(name, module)
+
+
+def was_found(name):
+    """Whether it was found in sys.modules, and not seen while it was imported."""
+    return name in _found
 
 
 def at_imports(function):

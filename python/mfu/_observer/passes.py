@@ -7,7 +7,7 @@ import sys
 import weakref
 
 from . import binding as types
-from . import tripwire
+from . import imports, opaque, tripwire
 from .boundaries import skip_in_dynamo
 
 _models = {}  # the library's number: a weak reference to the outermost module
@@ -25,14 +25,20 @@ def install_functions(module, library):
 
     @functools.wraps(apply)
     def marked(cls, *args, **kwargs):
-        plain = tripwire.wants_functions() and tripwire.keeps_plainly()
+        seen, plain = _begin_look(library) if tripwire.wants_functions() else (None, False)
         enter(1)
         try:
             result = apply(cls, *args, **kwargs)
+        except BaseException:
+            if seen is not None:
+                seen.leave()
+            raise
         finally:
             enter(-1)
-        if plain:
+        if seen is not None or plain:
             try:
+                if seen is not None:
+                    opaque.end(seen, cls, result, args)
                 tripwire.applied(result, plain)
             except Exception:  # noqa: BLE001: never into the program
                 pass
@@ -40,6 +46,14 @@ def install_functions(module, library):
 
     skip_in_dynamo(marked)
     function.apply = classmethod(marked)
+
+
+def _begin_look(library):
+    """(what is seen of a Function, whether what it keeps may be asked for)"""
+    try:
+        return opaque.begin(library), tripwire.keeps_plainly()
+    except Exception:  # noqa: BLE001: never into the program
+        return None, False
 
 
 def _generating(kind, part):
@@ -120,6 +134,7 @@ def install_modules(module, library):
 
     def seen(number):
         try:
+            imports.look(whole=True)
             found = _outermost(kind)
             if found is not None:
                 if number == _THIS_PASS:

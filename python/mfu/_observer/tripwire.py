@@ -13,17 +13,21 @@ is no product: not for lookups, elementwise weights, norms, gathered or quantize
 gradients of
 their own. What cannot be shown is not said.
 
+The forward of a Function is looked at in opaque.py.
+
 On a device the verdict is read when it has arrived; nobody waits for it.
 """
 
 import weakref
+
+from . import imports, opaque
 
 WALKS = (0, 1, 2, 8, 64, 512)  # backward passes that are looked at
 MOST_NODES = 20_000
 MOST_LOOKS = 6  # nodes of one kind
 MOST_SAID = 8
 
-_state = {"backwards": 0, "capturing": 0}
+_state = {"backwards": 0, "capturing": 0, "applied": 0}
 _looks = {}
 _said = set()
 _verdicts = []  # on their way from a device
@@ -48,7 +52,14 @@ def capturing(change):
 
 def wants_functions():
     """Whether Functions that are applied now may be looked at."""
-    return _state["backwards"] <= WALKS[2]
+    return _state["backwards"] in WALKS
+
+
+def function_begins():
+    """Something is about to be applied. True: it may be looked at."""
+    imports.look(whole=True)  # what it calls is watched from now on
+    _state["applied"] += 1
+    return not _state["capturing"] and len(_said) < MOST_SAID
 
 
 def keeps_plainly():
@@ -62,6 +73,11 @@ def keeps_plainly():
         return False
 
 
+def has_run():
+    """Whether a Function was applied, or a backward ran."""
+    return bool(_state["applied"] or _state["backwards"])
+
+
 def applied(result, plain):
     """A Function was applied: its node is marked where its saved tensors may be asked for."""
     if not plain:
@@ -73,18 +89,23 @@ def applied(result, plain):
 
 
 def first_step(optimizer, library):
-    """Matrices with gradients, and not one counted product: nobody can say how they were made."""
+    """Matrices with gradients, and not one counted product, or gradients in memory that is not torch's: nobody can say
+    how they were made."""
     from . import binding as types
 
     totals = types.Totals()
     library.read_totals(totals)
-    if totals.hardware_flop_low or totals.hardware_flop_high:
-        return
+    counted = totals.hardware_flop_low or totals.hardware_flop_high
     for group in optimizer.param_groups:
         for each in group["params"]:
             gradient = getattr(each, "grad", None)
-            if gradient is not None and gradient.dim() >= 2 and not gradient.is_sparse and gradient.is_floating_point():
+            if gradient is None or gradient.dim() < 2 or gradient.is_sparse or not gradient.is_floating_point():
+                continue
+            if not counted:
                 library.fact(b"doubt", b"matrices were trained, and no product was counted")
+                return
+            if opaque.is_outside(gradient):
+                library.fact(b"doubt", b"gradients of matrices were made outside of torch")
                 return
 
 
@@ -108,7 +129,7 @@ def before_backward(outputs, library):
 
 def _look(node, library):
     key = node.name()
-    if _looks.get(key, 0) >= MOST_LOOKS or key in _said:
+    if _looks.get(key, 0) >= MOST_LOOKS or _names(node) in _said:
         return
     _looks[key] = _looks.get(key, 0) + 1
     held = {}
@@ -118,16 +139,18 @@ def _look(node, library):
 
     def before(gradients):
         try:
-            held["calls"], held["kept"] = _calls(library), _kept(current())
+            held["seen"], held["kept"] = opaque.Seen(library), _kept(current())
         except Exception:  # noqa: BLE001: never into the program
             held.clear()
 
     def after(inputs, outputs):
         try:
-            if held and _calls(library) == held["calls"] is not None:
-                _try(current(), inputs, outputs, held["kept"], library)
+            if held and held["seen"].known():
+                _try(current(), inputs, outputs, held["kept"], held["seen"])
         except Exception:  # noqa: BLE001
             pass
+        if held:
+            held["seen"].leave()
         held.clear()
         for handle in handles:
             handle.remove()
@@ -144,19 +167,6 @@ def _asker(node):
         import torch
 
         return getattr(torch._C, "_current_autograd_node", None)
-
-
-def _calls(library):
-    """Counted and named calls of all threads so far: another may do this node's work. None: nothing counts now."""
-    from . import binding as types
-
-    if not library.counting():
-        return None
-    totals = types.Totals()
-    library.read_totals(totals)
-    thread = types.Thread()
-    library.read_thread(thread)
-    return totals.calls, totals.uncounted_calls, thread.calls
 
 
 def _kept(node):
@@ -197,26 +207,65 @@ def _matrices(node):
     return found
 
 
-def _try(node, inputs, outputs, kept, library):
+def _try(node, inputs, outputs, kept, seen):
     import torch
 
+    library = seen.library
     gradients = [each for each in outputs if _is_plain(each)]
     results = [each for each in inputs if _is_plain(each)]
-    if not gradients or not results:
+    nothing, flop = seen.nothing(), seen.flop()
+    if not gradients or not results or not nothing and not flop or seen.named():
         return
     library.pause(1)
     try:
         with torch.no_grad():
-            matrices = _matrices(node)
+            matrices, proved = _matrices(node), []
             for given in gradients:
                 g = given.reshape(-1, given.shape[-1])
                 for result in results:
                     r = result.reshape(-1, result.shape[-1])
                     verdict = _is_product(g, r, matrices, kept)
                     if verdict is not None:
-                        return _tell(node, verdict, library)
+                        proved.append(verdict)
+            if nothing:
+                for each in proved:
+                    _tell(node, each, library)
+                for each in results:
+                    trained = any(each.shape == other.shape for other in matrices)
+                    if trained and _may_be_product(each, gradients, results, kept) and seen.is_hidden(
+                        each, (*gradients, *kept)
+                    ):
+                        opaque.doubt(_names(node), library)
+            # Two products of one size, and operators were counted for one.
+            elif len(proved) == 2 and flop == proved[0][2] == proved[1][2]:
+                apart = torch.stack([each[0] for each in proved]).amax()
+                _tell(node, (apart, *proved[0][1:]), library)
     finally:
         library.pause(-1)
+
+
+def _may_be_product(result, gradients, others, kept):
+    """Whether a matrix's gradient [n, k] can be Gᵀ × X: G has n columns, and something with k columns is there. Where a
+    node shows nothing that it kept, only the layout of linear layers is taken for it; a lookup has G's columns last."""
+    if result.dim() != 2 or any(opaque.fits_elementwise(result, given) for given in gradients):
+        return False
+    widths = {each.shape[-1] for each in (*others, *kept) if each.shape != result.shape}
+    n, k = result.shape
+    for given in gradients:
+        if given.shape[-1] == n and (k in widths or not widths and n != k):
+            return True
+        if given.shape[-1] == k and n in widths:
+            return True
+    return False
+
+
+def _names(node):
+    """Of the Function behind a node, and of its module."""
+    kind, name = type(node), node.name()
+    module = getattr(getattr(kind, "_forward_cls", None), "__module__", None) or (
+        "C++" if "::" in name else kind.__module__
+    )
+    return name[: -len("Backward")] if name.endswith("Backward") else name, str(module)
 
 
 def _is_plain(tensor):
@@ -228,22 +277,27 @@ def _is_plain(tensor):
 
 
 def _is_product(g, r, matrices, kept):
-    """(agreement as a tensor, sizes) of the first equation whose sizes fit; None: none does."""
+    """(agreement as a tensor, sizes, FLOPs) of the first equation whose sizes fit; None: none does."""
     for matrix in matrices + [each.reshape(-1, each.shape[-1]) for each in kept]:
         if matrix.device != g.device or min(matrix.shape) < 2:
             continue
         for w in (matrix, matrix.t()):
             # [tokens, n] × [n, k]
             if w.shape[0] == g.shape[1] and w.shape[1] == r.shape[1] and g.shape[0] == r.shape[0] and g.shape[0] >= 1:
-                return _agreement(g, w, r), f"{g.shape[0]} × {w.shape[0]} × {w.shape[1]}"
+                return _agreement(g, w, r), *_sizes(g.shape[0], *w.shape)
     for x in kept:
         x = x.reshape(-1, x.shape[-1])
         if x.device != g.device or x.shape[0] != g.shape[0] or g.shape[0] < 2:
             continue
         for result in (r, r.t()):
             if result.shape == (g.shape[1], x.shape[1]) and min(result.shape) >= 2:
-                return _agreement(g.t(), x, result), f"{g.shape[1]} × {g.shape[0]} × {x.shape[1]}"
+                return _agreement(g.t(), x, result), *_sizes(g.shape[1], g.shape[0], x.shape[1])
     return None
+
+
+def _sizes(m, k, n):
+    """As words, in an order that products of one layer share, and FLOPs."""
+    return f"{m} × {k} × {n}", 2 * m * k * n
 
 
 def _agreement(a, b, product):
@@ -269,13 +323,12 @@ def _agreement(a, b, product):
 
 
 def _tell(node, verdict, library):
-    apart, sizes = verdict
-    kind = type(node)
-    name = node.name()
-    module = getattr(getattr(kind, "_forward_cls", None), "__module__", None) or (
-        "C++" if "::" in name else kind.__module__
-    )
-    entry = (name, name[: -len("Backward")] if name.endswith("Backward") else name, str(module), sizes)
+    told(_names(node), verdict[1], verdict[0], library)
+
+
+def told(names, sizes, apart, library):
+    """A product of the named Function where `apart` is small."""
+    entry = (*names, sizes)
     if apart.device.type == "cpu":
         _judge(entry, float(apart), library)
         return
@@ -297,7 +350,6 @@ def _hear(library):
 
 
 def _judge(entry, apart, library):
-    key, name, module, sizes = entry
-    if apart < 0.1 and key not in _said:
-        _said.add(key)
-        library.fact(b"unseen", f"{name}\t{module}\t{sizes}".encode())
+    if apart < 0.1 and entry[:2] not in _said:
+        _said.add(entry[:2])
+        library.fact(b"unseen", "\t".join(entry).encode())

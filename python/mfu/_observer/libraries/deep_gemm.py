@@ -8,7 +8,7 @@ how a and b lie; sizes do not depend on it.
 
 from .formulas import product, shape_of, type_of, wider
 from .lengths import by_values
-from .wrapping import Aside, Like, Work, version_of
+from .wrapping import Aside, Like, Work
 
 PACKED = ("torch.int8", "torch.uint8", "torch.float4_e2m1fn_x2")  # two 4-bit numbers an element
 
@@ -132,7 +132,7 @@ def formula_of(name):
 
 
 def install(module, book):
-    if not book.reads(version_of("deep_gemm", "deep-gemm"), (1, 0), (2, 8)):
+    if not book.reads(("deep_gemm", "deep-gemm"), (1, 0), (2, 8)):
         return
     for name in dir(module):
         function = getattr(module, name)

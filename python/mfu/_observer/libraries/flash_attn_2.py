@@ -10,7 +10,7 @@ window_size_right are a boolean and two integers beside each other.
 
 from .formulas import attention, pairs, shape_of, wider
 from .lengths import Side, by_sides
-from .wrapping import Aside, Like, Work, version_of
+from .wrapping import Aside, Like, Work
 
 
 def _is_integer(value):
@@ -132,7 +132,7 @@ def cached(arguments, result):
 
 
 def install(module, book):
-    if not book.reads(version_of("flash_attn", "flash-attn"), (2, 0), (2, 8)):
+    if not book.reads(("flash_attn", "flash-attn"), (2, 0), (2, 8)):
         return
     found = book.wrap(module, "fwd", dense(0, False))
     found += book.wrap(module, "bwd", dense(1, True))

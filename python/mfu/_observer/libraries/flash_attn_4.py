@@ -9,7 +9,7 @@ name that was not read (`qv`, `gather_kv_indices`, …) may be more work or less
 from .flash_attn_2 import seen_by, worker
 from .formulas import shape_of
 from .lengths import Side, by_sides
-from .wrapping import Aside, version_of
+from .wrapping import Aside
 
 # Given as tensors or functions, these change no number of products.
 HARMLESS = (
@@ -61,7 +61,7 @@ def formula_of(function, backward):
 
 
 def install(module, book):
-    if not book.reads(version_of("flash_attn.cute", "flash-attn-4", "flash-attn-cute"), (0, 0), (4, 9)):
+    if not book.reads(("flash_attn.cute", "flash-attn-4", "flash-attn-cute"), (0, 0), (4, 9)):
         return
     for name, backward in (("_flash_attn_fwd", False), ("_flash_attn_bwd", True)):
         function = getattr(module, name, None)

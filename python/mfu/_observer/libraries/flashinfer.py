@@ -13,7 +13,7 @@ import sys
 from .flash_attn_2 import worker
 from .formulas import pairs, product, shape_of, type_of, wider
 from .lengths import by_values, differences
-from .wrapping import Aside, Like, Work, version_of
+from .wrapping import Aside, Like, Work
 
 # Results [.., m, n] of [.., m, k] × …: all there is to know is k.
 GEMMS = """
@@ -190,7 +190,7 @@ def segments(function):
 
 
 def install(module, book):
-    if not book.reads(version_of("flashinfer", "flashinfer-python"), (0, 1), (0, 6)):
+    if not book.reads(("flashinfer", "flashinfer-python"), (0, 1), (0, 6)):
         return
     owners = [module] + [sys.modules[name] for name in sorted(sys.modules) if name.startswith("flashinfer.")]
     for owner in owners:

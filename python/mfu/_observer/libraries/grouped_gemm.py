@@ -7,7 +7,7 @@ Rows of `a` belong to experts, so many each as batch_sizes says.
 
 from .formulas import matmul, shape_of, wider
 from .lengths import by_values
-from .wrapping import Aside, Like, Work, version_of
+from .wrapping import Aside, Like, Work
 
 
 def gmm(arguments, result):
@@ -24,7 +24,7 @@ def gmm(arguments, result):
 
 
 def install(module, book):
-    if not book.reads(version_of("grouped_gemm", "grouped-gemm", "nv-grouped-gemm"), (0, 0), (1, 1)):
+    if not book.reads(("grouped_gemm", "grouped-gemm", "nv-grouped-gemm"), (0, 0), (1, 1)):
         return
     if not book.wrap(module, "gmm", gmm):
         raise Aside("there is no gmm")

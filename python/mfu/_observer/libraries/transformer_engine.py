@@ -10,7 +10,7 @@ import re
 
 from .formulas import attention, flattened, matmul, pairs, shape_of, wider
 from .lengths import by_lengths
-from .wrapping import Aside, Like, Work, version_of
+from .wrapping import Aside, Like, Work
 
 # Multiply or attend in ways that were not read, by their names (te_general_grouped_gemm_for_grouped_tensor, …).
 OTHERS = re.compile(r"gemm|matmul|attn_(fwd|bwd)|newton_schulz|_mlp")
@@ -121,8 +121,7 @@ def _fused(layout, mask, seen, offsets, operands, backward):
 
 
 def install(module, book):
-    if not book.reads(
-        version_of("transformer_engine", "transformer-engine", "transformer_engine_torch"), (2, 0), (2, 21)
+    if not book.reads(("transformer_engine", "transformer-engine", "transformer_engine_torch"), (2, 0), (2, 21)
     ):
         return
     if not book.wrap(module, "generic_gemm", generic_gemm):

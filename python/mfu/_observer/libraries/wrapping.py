@@ -5,9 +5,12 @@ call is listed as uncounted.
 """
 
 import functools
+import gc
 import re
 import sys
+import types
 
+from .. import opaque
 from ..boundaries import skip_in_dynamo
 
 _told = {}  # library: what was said of it last
@@ -48,12 +51,14 @@ class Later:
         self.tensors, self.work = tensors, work
 
 
-def version_of(*names):
+def version_of(*names, installed=True):
     """Of the first package that says one: `__version__`, else what was installed."""
     for name in names:
         version = getattr(sys.modules.get(name.replace("-", "_")), "__version__", None)
         if isinstance(version, str) and version:
             return version
+    if not installed:
+        return ""
     try:
         from importlib import metadata
     except ImportError:
@@ -74,23 +79,30 @@ def numbers_of(version):
 class Book:
     """What is said of one library, and how its functions are wrapped."""
 
-    def __init__(self, library, name):
-        self.library, self.name, self.version = library, name, ""
+    def __init__(self, library, name, module=None):
+        self.library, self.name, self.module, self.version = library, name, module, ""
+        self.asked, self.aside, self.wrapped = None, False, []
 
-    def reads(self, version, first, last):
-        """Whether that version is one of those that were read, `first` to `last` (major, minor). Else it is left
-        alone.
+    def reads(self, packages, first, last):
+        """Whether the version that one of these packages says is one of those that were read, `first` to `last` (major,
+        minor). Else it is left alone.
 
         An extension without a version is taken for what was read: its arguments are looked at in each call.
         """
-        self.version = version
-        numbers = numbers_of(version)
-        if numbers is None or first <= numbers <= last:
-            self.tell(version, "counted", "")
+        self.asked = packages, first, last
+        self.version = version_of(*packages) or version_of(getattr(self.module, "__name__", ""), installed=False)
+        numbers = numbers_of(self.version)
+        if not self.version or numbers is not None and first <= numbers <= last:
+            self.tell(self.version, "counted", "")
             return True
         span = f"{first[0]}.{first[1]} to {last[0]}.{last[1]}"
-        self.tell(version, "unknown", f"mfu knows {span}: another version may call its matmuls in another way")
+        self.unknown(f"mfu knows {span}: another version may call its matmuls in another way")
         return False
+
+    def version_told(self):
+        """Its package has come: what was wrapped steps aside if the version is one that was not read."""
+        if self.asked is not None and not self.reads(*self.asked):
+            self.aside = True
 
     def tell(self, version, state, why):
         """`state`: counted, or unknown: nobody can say what it computed."""
@@ -139,6 +151,21 @@ class Book:
                 if isinstance(space, dict) and space.get(name) is original:
                     space[name] = wrapped
 
+    def taken(self):
+        """Whether anybody holds a function that was wrapped, other than by a name of a module: that is put right."""
+        by_original = {id(each.__wrapped__): each for each in self.wrapped}
+        ours = [each.__wrapped__ for each in self.wrapped]
+        mine = {id(each) for one in self.wrapped for each in (one, one.__dict__, *(one.__closure__ or ()))} | {id(ours)}
+        spaces = {id(getattr(module, "__dict__", None)) for module in list(sys.modules.values())}
+        held = False
+        for holder in gc.get_referrers(*ours) if ours else ():
+            if id(holder) in spaces:
+                for name, value in list(holder.items()):
+                    holder[name] = by_original.get(id(value), value)
+            elif id(holder) not in mine and not isinstance(holder, types.FrameType):
+                held = True
+        return held
+
     def watched(self, original, formula, operator, cover=True):
         library = self.library
         counting, pause = library.counting, library.pause
@@ -160,7 +187,7 @@ class Book:
 
         def wrapped(*args, **kwargs):
             # A tracer goes on as if this were the function itself; what it cannot trace runs below, after its graph.
-            if is_compiling() or not counting():
+            if is_compiling() or not counting() or self.aside:
                 return original(*args, **kwargs)
             if cover:
                 pause(1)
@@ -169,6 +196,7 @@ class Book:
             finally:
                 if cover:
                     pause(-1)
+            opaque.wrapped_calls[0] += 1
             counted(args, kwargs, result)
             return result
 
@@ -178,6 +206,7 @@ class Book:
         except Exception:  # noqa: BLE001: a builtin may have no name
             pass
         wrapped.__wrapped__, wrapped._mfu_wrapped = original, True
+        self.wrapped.append(wrapped)
         return wrapped
 
 

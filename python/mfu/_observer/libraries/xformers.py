@@ -7,7 +7,7 @@ operator table.
 
 from .flash_attn_2 import worker
 from .formulas import pairs, shape_of
-from .wrapping import Aside, version_of
+from .wrapping import Aside
 
 
 def splitk(arguments, result):
@@ -38,7 +38,7 @@ def splitk(arguments, result):
 
 
 def install(module, book):
-    if not book.reads(version_of("xformers"), (0, 0), (0, 0)):
+    if not book.reads(("xformers",), (0, 0), (0, 0)):
         return
     kind = getattr(module, "FwOp", None)
     apply = vars(kind).get("apply") if isinstance(kind, type) else None
