@@ -199,8 +199,3 @@ def test_a_prometheus_that_scrapes_two_launchers_answers_every_query_of_the_boar
     finally:
         end(*launchers, server)
 
-
-def test_the_manifests_are_whole_yaml():
-    yaml = pytest.importorskip("yaml", reason="PyYAML is not at hand")
-    kinds = [each["kind"] for each in yaml.safe_load_all((DEPLOY / "kubernetes" / "job.yaml").read_text())]
-    assert kinds == ["Job", "Service", "ServiceMonitor"]
