@@ -36,6 +36,12 @@ leaf = torch.randn(8, 8, requires_grad=True)
 query = torch.randn(2, 2, 4, 8, requires_grad=True)
 def step():
     (x @ leaf).sum().backward()
+layer = torch.nn.Linear(8, 8)
+sgd = torch.optim.SGD(layer.parameters(), lr=0.1)
+def whole():
+    layer(x).sum().backward()
+    sgd.step()
+    sgd.zero_grad()
 def attend():
     F.scaled_dot_product_attention(query, q, q, is_causal=True).sum().backward()
 def attend_masked():
@@ -51,6 +57,7 @@ WORK = {
     "softmax": lambda: torch.softmax(z, -1),
     "add": lambda: torch.add(x, b, out=y),
     "mm, backward": step,
+    "whole step of SGD, backward": whole,
     "attention, causal, backward": attend,
     "attention, mask, backward": attend_masked,
 }

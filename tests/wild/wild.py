@@ -2,7 +2,8 @@
 
     python tests/wild/wild.py [NAME…] [--docs] [--kept] [--jobs N]    all, or those with NAME in their name
 
---docs writes docs/wild.md; --kept takes an entry's last result where the entry has not changed since.
+--docs writes docs/wild.md: with names, only their rows. --kept takes an entry's last result where the entry has not
+changed since.
 
 Each entry is a file beside this one. The first line of its docstring says what it is, `NEEDS` what it imports,
 `EXPECT` what the summary must say, `WHY` explains what is particular. It runs twice: under `mfu run`, and under
@@ -161,7 +162,18 @@ def problems(row):
     return wrong
 
 
-def table(rows):
+def rows_of_page(text):
+    """The lines of the table as it is, by what they are of."""
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
+    return {line[2:].split(" | ")[0]: line for line in lines[1:]}
+
+
+def table(rows, before):
+    """The page up to its second part. An entry that did not run now keeps its row of `before`."""
+    by_name = {row["name"]: row for row in rows}
+    known = {path.stem: facts(path)["what"] for path in entries([])}
+    rows = [by_name.get(name, {"before": before.get(what)}) for name, what in known.items()]
+    rows = [row for row in rows if row.get("before", "") is not None]
     done = [row for row in rows if "skipped" not in row]
     lines = [
         "# In the wild", "",
@@ -173,6 +185,9 @@ def table(rows):
         f"{len(done)} entry points ran, {len(rows) - len(done)} did not.", "",
         "| entry point | steps | tokens | passes | FLOPs | counter | difference |", "|---|---|---|---|---|---|---|"]
     for row in rows:
+        if "before" in row:
+            lines.append(row["before"])
+            continue
         if "skipped" in row:
             lines.append(f"| {row['what']} | | | | | | {row['skipped']} |")
             continue
@@ -209,7 +224,8 @@ def main():
     if options.docs:
         page = ROOT / "docs" / "wild.md"
         rest = page.read_text().partition("## Whoever imports first")  # which imports.py writes
-        page.write_text(table(rows) + "".join(("\n", *rest[1:]) if rest[1] else ()))
+        before = rows_of_page(rest[0]) if options.names else {}
+        page.write_text(table(rows, before) + "".join(("\n", *rest[1:]) if rest[1] else ()))
     print(f"{len(rows) - failed} passed, {failed} failed")
     return failed != 0
 
