@@ -1,6 +1,6 @@
 # What an installed package mfu holds, one list for the wheel, for cmake --install and for the package in the build tree.
 set(MFU_PACKAGE_SOURCES __init__.py __main__.py _answers.py _background.py _count.py _errors.py _engines.py _explain.py _explain_steps.py _formula.py _hardware.py _load.py _manners.py _masks.py
-  _modules.py _monitor.py _need.py _observe.py _ranks.py _selftest.py _settings.py _step.py _wandb.py callbacks.py compat.py py.typed)
+  _modules.py _monitor.py _need.py _observe.py _phases.py _ranks.py _selftest.py _settings.py _step.py _wandb.py callbacks.py compat.py py.typed)
 set(MFU_PACKAGE_FOLDERS _inject _observer)
 set(MFU_PACKAGE_ROOT ${CMAKE_CURRENT_LIST_DIR})
 

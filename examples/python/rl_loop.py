@@ -3,10 +3,11 @@
     python examples/python/rl_loop.py [OUTPUT_DIR]
 
 Generation is counted token by token from the threads (mfu/… metrics, every 2 steps here), the learner's steps beside
-it (perf/… metrics).
+it (perf/… metrics). mfu.observe() tells prefill, decode, training and the reference apart (mfu/decode/… and its like).
 """
 
 import copy
+import os
 import queue
 import sys
 import threading
@@ -57,6 +58,7 @@ def learn(learner, reference, answers, optimizer):
 
 def main():
     output_dir = sys.argv[1] if len(sys.argv) > 1 else "outputs"
+    mfu.observe(os.path.join(output_dir, "observed"))
     config = transformers.LlamaConfig(
         hidden_size=128,
         intermediate_size=352,
@@ -90,6 +92,10 @@ def main():
         monitor.flush()
         learned = monitor.last_report()
         monitor.log_step(STEPS, batch=1, seq=1)  # ends the last period
+    for phase in ("prefill", "decode", "train", "forward"):
+        if f"mfu/{phase}/tokens" in learned:
+            tokens, seconds = learned[f"mfu/{phase}/tokens"], learned[f"mfu/{phase}/time"]
+            print(f"{phase}: {tokens:.0f} tokens in {seconds:.3f} s")
     print(f"learner: {learned['perf/tokens_per_second']:.0f} tokens/s, MFU {learned['perf/mfu_percent']:.1f}%")
 
 

@@ -146,6 +146,9 @@ struct MonitorOptions {
   // After that it returns. Steps in the run directory are safe; what such a sink did not take is
   // lost.
   std::chrono::milliseconds close_patience{10'000};
+  // What each phase of this process did so far, from an observer inside it (mfu/observer.h). Asked
+  // by log_step where a period of generation ends, in its thread: it must not wait.
+  std::function<std::vector<PhaseDone>()> phases{};
   // Called once per warning, from the background thread or from the thread that calls open().
   std::function<void(const std::string&)> on_warning{};
 };

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
-#define MFU_OBSERVER_ABI 4
+#define MFU_OBSERVER_ABI 5
 // The MFU_OBSERVER_ABI that the library was built with. A caller checks that it equals its own.
 int mfu_observer_abi(void);
 // The version of torch that it was built for, such as "2.13.0".
@@ -74,6 +74,7 @@ struct mfu_observer_phase {
   uint64_t model_number;
   uint64_t passes, tokens, padded_tokens, samples, time_ns;
   uint64_t model_flop_low, model_flop_high, hardware_flop_low, hardware_flop_high;
+  uint64_t weight_read_bytes, cache_read_bytes, cache_written_bytes;  // 0 if not known
 };
 size_t mfu_observer_read_phases(int settle, struct mfu_observer_phase* phases, size_t capacity);
 
@@ -106,12 +107,11 @@ void mfu_observer_accumulate(int leaves);
 // `seen` is called once for each model that runs a pass, on the thread that runs it. With 0xFFFF it
 // asks whether a module runs the pass that began; only then name_model() is called.
 void mfu_observer_models(void (*seen)(uint32_t model));
-// `same` is called where a model's first weight is used again. It returns 1 if the module's call
-// that it saw last still runs, and 2 if no module runs; otherwise it returns 0 and remembers the
-// call that runs now.
+// `same` is called where a model's first weight is used again. It returns 1 if the call that it saw
+// last still runs, and 2 if no module runs; otherwise 0, and it remembers the call that runs now.
 void mfu_observer_calls(int (*same)(void));
-// The answer to `seen`: the class (NULL: keep the name) and its mode: 1 in training mode, plus 2 if
-// it has parameters and none of them is trained, plus 4 if this module had the number before.
+// The answer to `seen`: the class (NULL: keep the name) and its mode: 1 in training mode, 2 if all
+// its parameters are frozen, 4 if it had the number before, 8 if it is a table (ask again later).
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
 // `owns` is called when a pass has made its logits and something else runs. It answers whether the
 // outermost module that runs in this thread is that model, or owns the embedding table whose

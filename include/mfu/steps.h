@@ -44,6 +44,15 @@ struct UtilizationBasis {
   bool zero_where_unmeasured = false;  // on steps without FLOPs, perf/mfu is 0 instead of absent
 };
 
+// What the passes of one phase (docs/generation.md) did, of all models.
+struct PhaseDone {
+  RunPhase phase = RunPhase::other;
+  std::uint64_t tokens = 0;
+  FlopCount flop{};  // that the model needs
+  std::chrono::nanoseconds time{};
+  std::optional<Bytes> moved{};  // weights and caches
+};
+
 struct StepInput {
   std::uint64_t step = 0;
   std::chrono::nanoseconds time{};  // end of the step, since 1970
@@ -52,10 +61,11 @@ struct StepInput {
   std::uint64_t tokens = 0, samples = 0;  // 0 if not known
   std::optional<MeasuredFlop> flop{};
   std::optional<GenerationUse> generation{};  // if a period of generation ended with this step
+  std::vector<PhaseDone> phases{};            // of that period, if an observer counted them
 };
 
 struct StepMetric {
-  std::string_view name;  // one of step_metric_names()
+  std::string_view name;  // one of step_metric_names() or phase_metric_names()
   double value = 0;
 };
 
@@ -63,7 +73,7 @@ struct StepReport {
   std::uint64_t step = 0;
   std::chrono::nanoseconds time{};
   std::optional<double> epoch{}, loss{}, grad_norm{}, learning_rate{};
-  std::vector<StepMetric> metrics{};  // the known ones, in the order of step_metric_names()
+  std::vector<StepMetric> metrics{};  // the known ones, in the order of their names
   std::optional<FlopCount> flop{};    // of the step
   std::optional<Source> source{};     // of `flop`
   std::optional<Calibration> calibration{};
@@ -80,6 +90,9 @@ StepReport report_step(const StepInput& input, std::shared_ptr<const Utilization
 
 // perf/mfu … perf/samples_per_second, mfu/tokens_per_second … mfu/elapsed_time, mfu/mbu_percentage.
 const std::vector<std::string_view>& step_metric_names();
+// mfu/prefill/tokens, …/flop, …/time, …/mfu_percentage, …/mbu_percentage, and so on for decode,
+// train, forward and validation.
+const std::vector<std::string_view>& phase_metric_names();
 
 // All numbers of a report by name: training/loss and its like, then the metrics.
 std::vector<StepMetric> scalars_of(const StepReport& report);

@@ -166,6 +166,13 @@ void bind_peaks(nb::module_& module) {
           nb::sig("def choose(self, dtype: str, convolution: bool = False) -> tuple[float | None, "
                   "str, str]"),
           "Rate, or None; why; source.")
+      .def_prop_ro(
+          "bandwidth",
+          [](const Peaks& self) -> std::optional<double> {
+            if (!self.device || !self.device->bandwidth) return std::nullopt;
+            return self.device->bandwidth->per_s;
+          },
+          "Bytes a second of its memory, where that is known.")
       .def("utilization", &utilization_of_counted, "counted"_a, "seconds"_a,
            nb::sig("def utilization(self, counted: list[tuple[str, bool, int, int]], seconds: "
                    "float) -> dict | None"),

@@ -7,9 +7,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 
 #include "core.h"
+#include "mfu/observer.h"
 #include "monitor.h"
 
 namespace mfu::python {
@@ -49,6 +51,36 @@ nb::dict dict_of(const Calibration& calibration) {
   return found;
 }
 
+// By phase, of all models.
+std::vector<PhaseDone> observed_phases(std::uintptr_t address) {
+  constexpr std::size_t kMost = 128;
+  std::vector<PhaseDone> sums;
+  if (address == 0) return sums;
+  auto read = reinterpret_cast<decltype(&mfu_observer_read_phases)>(address);
+  std::array<mfu_observer_phase, kMost> rows{};
+  std::size_t count = std::min(read(0, rows.data(), rows.size()), rows.size());
+  constexpr std::pair<std::string_view, RunPhase> kNames[] = {{"train", RunPhase::train},
+                                                              {"validation", RunPhase::validation},
+                                                              {"prefill", RunPhase::prefill},
+                                                              {"decode", RunPhase::decode},
+                                                              {"forward", RunPhase::forward}};
+  for (const auto& [name, phase] : kNames) {
+    PhaseDone sum{.phase = phase};
+    std::uint64_t moved = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+      const mfu_observer_phase& row = rows[i];
+      if (name != row.phase) continue;
+      sum.tokens += row.tokens;
+      sum.flop += FlopCount::from_halves(row.model_flop_high, row.model_flop_low);
+      sum.time += std::chrono::nanoseconds(row.time_ns);
+      moved += row.weight_read_bytes + row.cache_read_bytes + row.cache_written_bytes;
+    }
+    if (moved != 0) sum.moved = Bytes{moved};
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
 // The options of mfu/_monitor.py.
 struct Opened {
   nb::dict options;
@@ -84,6 +116,8 @@ MonitorOptions options_of(Opened& given, LoopMonitor& self) {
   if (given.maybe<bool>("hold_reports").value_or(false)) {
     options.sinks.push_back(std::make_unique<HeldReports>(self.outbox));
   }
+  self.phases->store(given.maybe<std::uintptr_t>("phases_at").value_or(0));
+  options.phases = [reader = self.phases] { return observed_phases(reader->load()); };
   std::shared_ptr<std::atomic<bool>> notice = self.notice;
   options.on_warning = [notice](const std::string&) {
     notice->store(true, std::memory_order_relaxed);
@@ -110,7 +144,11 @@ void bind_tokens(nb::class_<LoopMonitor>& monitor) {
           [](LoopMonitor& self, std::uint64_t sequences, std::uint64_t context) {
             self.monitor->tokens().add_decode(sequences, context);
           },
-          "sequences"_a, "context"_a);
+          "sequences"_a, "context"_a)
+      .def(
+          "read_phases_at",
+          [](LoopMonitor& self, std::uintptr_t address) { self.phases->store(address); },
+          "address"_a, "Where the observer's mfu_observer_read_phases is, loaded since.");
 }
 
 void bind_answers(nb::class_<LoopMonitor>& monitor) {

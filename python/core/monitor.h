@@ -68,6 +68,9 @@ struct LoopMonitor {
   ConfigReading settings;
   std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>();
   std::shared_ptr<std::atomic<bool>> notice = std::make_shared<std::atomic<bool>>(false);
+  // The observer's mfu_observer_read_phases, once it is loaded.
+  std::shared_ptr<std::atomic<std::uintptr_t>> phases =
+      std::make_shared<std::atomic<std::uintptr_t>>(0);
   pid_t process = ::getpid();        // in a forked child no call does anything
   std::deque<AwaitedStep> waiting;   // used while holding the interpreter's lock
   bool asking = false;               // a thread is asking for these

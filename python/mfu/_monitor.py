@@ -12,6 +12,7 @@ from . import _core, _masks
 from ._answers import Answer
 from ._background import Background
 from ._errors import Error, InvalidArgument
+from ._load import phases_at
 from ._manners import let_through, said, short, tell
 from ._need import Lora, ModelLike, _model, _trained
 from ._settings import Config, is_set, model_json
@@ -107,6 +108,7 @@ class Monitor:
             "queue_capacity": queue_capacity,
             "own_device": own_device(),
             "hold_reports": wandb is not False and not self.rank,
+            "phases_at": phases_at(),
         }
         try:
             options["lora"], options["frozen"] = _trained(lora, frozen)

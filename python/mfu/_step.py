@@ -4,6 +4,7 @@ import time
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
 from . import _masks
+from ._load import phases_at
 from ._manners import let_through, said
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Step:
                     self._monitor._warn(f"operators are not counted: {counted.problem}", "count")
                 else:
                     self.__dict__["_counted"] = counted
+                    self._monitor._core.read_phases_at(phases_at())
         except Exception as error:
             let_through(error)
             self._monitor._warn(f"operators are not counted: {said(error)}", "count")

@@ -10,6 +10,9 @@ Accelerate:       meter = mfu.callbacks.AcceleratorMeter(accelerator)
                   for batch in loader:
                       …; optimizer.step(); meter.step()
 
+In a log whose steps generated (GRPO and its like) there are the phases too, apart: mfu/prefill/tokens, …/flop, …/time,
+…/mfu_percentage, …/mbu_percentage, and the same of decode, train, forward and validation (docs/generation.md).
+
 Logged: perf/mfu (a fraction of the peak, of this rank's device), perf/mfu_percent, perf/hfu, perf/step_time,
 perf/steps_per_second, perf/tokens_per_second, perf/flop_per_s, over the steps since the last log. The peaks are those
 of the device torch runs on, by its name, each type against its own; `device=`, `dtype=` (hold all against that
@@ -27,6 +30,7 @@ from typing import Any, Dict, Optional
 from ._count import Counted, peaks_of_this_rank, work_by_type
 from ._errors import Error
 from ._manners import let_through, said
+from ._phases import Phases
 
 
 class Meter:
@@ -40,12 +44,14 @@ class Meter:
         self._warned = False
         self._open = False
         self._held_up = False
+        self._phases: Optional[Phases] = None
 
     def start(self) -> None:
         if not self._open:
             self._open = True
             self._counted.__enter__()
             self._last = self._reading()
+            self._phases = Phases()
 
     def stop(self) -> None:
         if self._open:
@@ -107,7 +113,17 @@ class Meter:
             metrics["perf/hfu"] = used["hfu"]
         else:
             self._warn("no MFU: the device has no known peak for what ran. Give device= or peak= to the callback")
+        metrics.update(self._by_phase(now["totals"] - before["totals"]))
         return metrics
+
+    def _by_phase(self, totals: Any) -> Dict[str, float]:
+        """Of a program that generates; else the numbers above say it all."""
+        if self._phases is None:
+            return {}
+        work = sorted((flop, dtype, convolution) for dtype, convolution, flop, _ in work_by_type(totals))
+        peak = self._peaks.choose(*work[-1][1:])[0] if work and self._peaks is not None else None
+        metrics = self._phases.take(peak, self._peaks.bandwidth if self._peaks is not None else None)
+        return metrics if {"mfu/prefill/tokens", "mfu/decode/tokens"} & set(metrics) else {}
 
     def _warn(self, text: str) -> None:
         if not self._warned:

@@ -17,7 +17,7 @@ import warnings
 import weakref
 from typing import Any, Dict, List, Mapping, Optional, Set, Tuple, Union
 
-from . import _core, _masks
+from . import _core, _masks, _phases
 from ._answers import Answer
 from ._manners import let_through, said, short, tell
 from ._monitor import Monitor
@@ -60,13 +60,13 @@ class TokenTracker:
 
     def __init__(self, shared: Optional[List[int]] = None) -> None:
         self.mfu_tokens_generated: List[int] = [] if shared is None else shared
-        self._lock, self._since = threading.Lock(), time.perf_counter()
+        self._lock, self._since, self._phases = threading.Lock(), time.perf_counter(), _phases.Phases()
 
     def add(self, tokens: int) -> None:
         self.mfu_tokens_generated.append(tokens)  # one bytecode: no token falls between threads
 
     def take(self, flops_per_token: float = 0.0, model_name: str = "") -> Answer:
-        """The period's five mfu/… metrics (mfu/mfu_percentage where FLOPs or a model's name are given). The next period begins."""
+        """The period's five mfu/… metrics (mfu/mfu_percentage where FLOPs or a model's name are given), of an observed process mfu/decode/… too. The next period begins."""
         with self._lock:
             taken = self.mfu_tokens_generated[:]
             del self.mfu_tokens_generated[:len(taken)]  # what was appended meanwhile stays
@@ -77,7 +77,7 @@ class TokenTracker:
         found = Answer({"mfu/tokens_per_second": rate, "mfu/flops_per_token": float(flops_per_token), "mfu/total_tokens_generated": tokens, "mfu/elapsed_time": elapsed})
         if flops_per_token or model_name:
             found["mfu/mfu_percentage"] = calculate_mfu(flops_per_token, rate, model_name)
-        return found
+        return Answer({**found, **self._phases.take(get_gpu_peak_flops() if flops_per_token or model_name else None)})
 
 
 def calculate_model_flops_per_token(model: Any, tokenizer: Any = None) -> float:

@@ -69,6 +69,20 @@ LoggedStep logged_period(const TokenPeriod& period) {
   return logged;
 }
 
+LoggedStep logged_phase(const PhaseDone& sum, std::chrono::nanoseconds elapsed) {
+  LoggedStep logged;
+  logged.kind = LoggedKind::phase;
+  logged.phase = static_cast<std::uint8_t>(sum.phase);
+  logged.end_ns = sum.time.count();
+  logged.tokens = sum.tokens;
+  logged.flop_low = sum.flop.low();
+  logged.flop_high = sum.flop.high();
+  logged.word[0] = sum.moved ? sum.moved->count : 0;
+  logged.word[1] = sum.moved ? 1 : 0;
+  logged.word[2] = static_cast<std::uint64_t>(elapsed.count());
+  return logged;
+}
+
 LoggedStep logged_hardware(const Result<FlopRate>& rate) {
   LoggedStep logged;
   logged.kind = LoggedKind::hardware;

@@ -16,6 +16,7 @@ enum class LoggedKind : std::uint8_t {
   hardware,     // a rate of the hardware counters; written by the background thread
   shared,       // a calibration that the background thread found in the run directory
   arrived,      // the missing numbers of an awaited step
+  phase,        // what one phase did in a period; before the step that ends it
 };
 
 // Which of the fields were given.
@@ -34,14 +35,14 @@ enum LoggedHas : std::uint16_t {
 
 struct LoggedStep {
   LoggedKind kind = LoggedKind::none;
-  std::uint8_t phase = 0;  // TrainingPhase
+  std::uint8_t phase = 0;  // TrainingPhase; of kind `phase`, RunPhase
   std::uint16_t has = 0;
   std::uint32_t padded_length = 0;
   std::uint64_t step = 0;
   std::int64_t end_ns = 0;  // the monitor's clock
   double duration_s = 0;
   // These are for a step. A reading keeps its attention FLOPs in the first two. For a calibration,
-  // a period and hardware see logged_step.cc.
+  // a period, a phase and hardware see logged_step.cc.
   union {
     struct {
       double epoch, loss, grad_norm, learning_rate;

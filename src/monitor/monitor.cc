@@ -1,5 +1,6 @@
 #include "mfu/monitor.h"
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
@@ -14,6 +15,15 @@ namespace {
 
 std::chrono::steady_clock::time_point deadline_in(std::chrono::milliseconds patience) {
   return std::chrono::steady_clock::now() + patience;
+}
+
+PhaseDone difference(const PhaseDone& now, const PhaseDone& before) {
+  PhaseDone since{.phase = now.phase,
+                  .tokens = now.tokens - before.tokens,
+                  .flop = now.flop - before.flop,
+                  .time = now.time - before.time};
+  if (now.moved) since.moved = Bytes{now.moved->count - before.moved.value_or(Bytes{}).count};
+  return since;
 }
 
 }  // namespace
@@ -60,8 +70,32 @@ struct Monitor::State {
     beside.fetch_add(1, std::memory_order_relaxed);
   }
 
+  bool ends_period(std::uint64_t step) const noexcept {
+    return phases_every != 0 && step % phases_every == 0;
+  }
+  // A period ends with the step that is logged next: what each phase did in it goes before.
+  void push_phases() noexcept {
+    try {
+      std::lock_guard lock(phases_mutex);
+      std::chrono::nanoseconds now = clock.now(), elapsed = now - phases_taken;
+      phases_taken = now;
+      for (const PhaseDone& each : phases()) {
+        PhaseDone& before = phases_before[static_cast<std::size_t>(each.phase) % kRunPhases];
+        PhaseDone since = difference(each, before);
+        before = each;
+        if (since.time.count() > 0 || since.tokens != 0) push(logged_phase(since, elapsed));
+      }
+    } catch (...) {  // without these numbers, then
+    }
+  }
+
   std::unique_ptr<Worker> worker;
   const Clock& clock;
+  std::function<std::vector<PhaseDone>()> phases;
+  std::uint64_t phases_every = 0;  // in steps; 0: nobody is asked
+  std::mutex phases_mutex;
+  std::array<PhaseDone, kRunPhases> phases_before{};
+  std::chrono::nanoseconds phases_taken{};
   unsigned made_after = forks();
   std::atomic<TrainingPhase> phase = TrainingPhase::main;
   std::atomic<std::uint64_t> beside = 0;  // queued, and no step
@@ -102,9 +136,19 @@ Result<std::unique_ptr<Monitor>> Monitor::open(MonitorOptions options, const Clo
   watch_forks();
   hold_standard_descriptors();
   std::chrono::milliseconds patience = options.close_patience;
+  std::function<std::vector<PhaseDone>()> phases = options.phases;
+  std::uint64_t every = options.config.generation_every;
   std::unique_ptr<Worker> worker = MFU_TRY(Worker::create(std::move(options), clock));
   auto state = std::make_unique<State>(std::move(worker), clock);
   state->patience = patience;
+  if (phases) {
+    state->phases = std::move(phases);
+    state->phases_every = every;
+    for (const PhaseDone& each : state->phases()) {
+      state->phases_before[static_cast<std::size_t>(each.phase) % kRunPhases] = each;
+    }
+    state->phases_taken = clock.now();
+  }
   State* running = state.get();
   if (running->worker->enabled()) running->thread = quiet_thread([running] { running->run(); });
   return std::unique_ptr<Monitor>(new Monitor(std::move(state)));
@@ -126,6 +170,8 @@ Monitor::~Monitor() {
 void Monitor::log_step(const StepInfo& info) noexcept {
   State& state = *state_;
   if (!state.ours() || !state.worker->enabled()) return;
+  if (state.ends_period(info.step)) [[unlikely]]
+    state.push_phases();
   std::uint64_t position = 0;
   LoggedStep* slot = state.worker->queue().claim(position);
   if (slot == nullptr) return;
@@ -139,6 +185,8 @@ void Monitor::log_step(const StepInfo& info) noexcept {
 std::uint32_t Monitor::log_awaited(const StepInfo& info) noexcept {
   State& state = *state_;
   if (!state.ours() || !state.worker->enabled()) return 0;
+  if (state.ends_period(info.step)) [[unlikely]]
+    state.push_phases();
   std::uint64_t position = 0;
   LoggedStep* slot = state.worker->queue().claim(position);
   if (slot == nullptr) return 0;

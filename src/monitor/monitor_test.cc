@@ -319,6 +319,51 @@ TEST_F(MonitorTest, a_pattern_that_fits_nothing_leaves_the_estimate_out_and_says
   EXPECT_NE(monitor->warnings()[0].find("without a model"), std::string::npos);
 }
 
+// 1e12 FLOP/s and 1e11 bytes/s: a second of 5e11 FLOP is MFU 50%, of 2e10 bytes MBU 20%.
+TEST_F(MonitorTest, phases_of_a_period_go_with_the_step_that_ends_it_and_come_back_in_a_replay) {
+  auto counted = std::make_shared<std::vector<PhaseDone>>(std::vector<PhaseDone>{
+      {.phase = RunPhase::prefill, .tokens = 7, .flop = 99, .time = seconds(9)}});  // before
+  options_.phases = [counted] { return *counted; };
+  options_.config.generation_every = 2;
+  options_.config.run_dir = folder_;
+  options_.bandwidth = ByteRate{1e11};
+  std::unique_ptr<Monitor> monitor = open();
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    clock_.advance(seconds(2));
+    (*counted)[0].tokens += 100;
+    (*counted)[0].flop += FlopCount(250'000'000'000u);
+    (*counted)[0].time += std::chrono::milliseconds(500);
+    if (step == 1) counted->push_back({.phase = RunPhase::decode});
+    (*counted)[1].tokens += 4;
+    (*counted)[1].time += std::chrono::milliseconds(500);
+    (*counted)[1].moved = Bytes{10'000'000'000u * step};
+    monitor->log_step({.step = step, .loss = 1, .shape = StepShape::of(4, 128)});
+  }
+  monitor->close();
+  ASSERT_EQ(kept_->reports.size(), 4u);
+  EXPECT_FALSE(kept_->reports[0].value("mfu/prefill/tokens").has_value());
+  for (std::size_t i : {1, 3}) {
+    const StepReport& report = kept_->reports[i];
+    EXPECT_EQ(report.value("mfu/prefill/tokens"), 200.0);
+    EXPECT_EQ(report.value("mfu/prefill/flop"), 5e11);
+    EXPECT_EQ(report.value("mfu/prefill/time"), 1.0);
+    EXPECT_DOUBLE_EQ(*report.value("mfu/prefill/mfu_percentage"), 50);
+    EXPECT_FALSE(report.value("mfu/prefill/mbu_percentage").has_value());
+    EXPECT_DOUBLE_EQ(*report.value("mfu/decode/mbu_percentage"), 20);
+    EXPECT_FALSE(report.value("mfu/train/tokens").has_value());
+    // Nobody counted tokens: the documented metrics are those of prefill and decode.
+    EXPECT_EQ(report.value("mfu/total_tokens_generated"), 8.0);
+    EXPECT_EQ(report.value("mfu/elapsed_time"), 4.0);
+    EXPECT_EQ(report.value("mfu/tokens_per_second"), 2.0);
+  }
+  Result<RecordedSteps> again = read_recorded_steps(folder_);
+  ASSERT_TRUE(again.has_value()) << again.error().message;
+  ASSERT_EQ(again->reports.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(to_json(again->reports[i]), to_json(kept_->reports[i]));
+  }
+}
+
 // Hangs in its first write until it is let go.
 struct Gate {
   std::mutex mutex;

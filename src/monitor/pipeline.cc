@@ -77,6 +77,9 @@ std::optional<StepReport> StepPipeline::take(const LoggedStep& logged) {
     case LoggedKind::period:
       take_period(logged);
       return std::nullopt;
+    case LoggedKind::phase:
+      take_phase(logged);
+      return std::nullopt;
     case LoggedKind::hardware:
       meter_.take_hardware_rate(
           logged.has & has_flop
@@ -108,6 +111,37 @@ void StepPipeline::take_period(const LoggedStep& logged) {
   }
   if (!use->note.empty()) warn("generation", "mfu/mfu_percentage is left out: " + use->note);
   generation_ = *use;
+}
+
+void StepPipeline::take_phase(const LoggedStep& logged) {
+  if (logged.phase >= kRunPhases || phases_.size() >= kRunPhases) return;
+  PhaseDone sum{.phase = static_cast<RunPhase>(logged.phase),
+                .tokens = logged.tokens,
+                .flop = FlopCount::from_halves(logged.flop_high, logged.flop_low),
+                .time = std::chrono::nanoseconds(logged.end_ns)};
+  if (logged.word[1] != 0) sum.moved = Bytes{logged.word[0]};
+  phases_.push_back(sum);
+  phases_time_ = std::chrono::nanoseconds(static_cast<std::int64_t>(logged.word[2]));
+}
+
+std::optional<GenerationUse> StepPipeline::observed_generation() const {
+  GenerationUse use{.elapsed = phases_time_};
+  FlopCount flop{};
+  std::optional<Bytes> moved = Bytes{};
+  for (const PhaseDone& each : phases_) {
+    if (each.phase != RunPhase::prefill && each.phase != RunPhase::decode) continue;
+    if (each.phase == RunPhase::decode) use.tokens += each.tokens;
+    flop = flop + each.flop;
+    moved =
+        moved && each.moved ? std::optional(Bytes{moved->count + each.moved->count}) : std::nullopt;
+  }
+  if (use.tokens == 0 || use.elapsed.count() <= 0) return std::nullopt;
+  auto tokens = static_cast<double>(use.tokens);
+  use.tokens_per_s = tokens * 1e9 / static_cast<double>(use.elapsed.count());
+  use.flop = flop;
+  use.flop_per_token = flop.to_double() / tokens;
+  use.moved = moved;
+  return use;
 }
 
 std::optional<double> StepPipeline::number(double value, bool given, std::string_view name,
@@ -222,6 +256,8 @@ StepReport StepPipeline::report(const LoggedStep& logged) {
   input.samples = logged.samples != 0 ? logged.samples : shape_.sequences;
   input.flop = flop_of(logged, shape_, input.duration);
   input.generation = std::exchange(generation_, std::nullopt);
+  if (!input.generation) input.generation = observed_generation();
+  input.phases = std::exchange(phases_, {});
   if (input.flop && !basis_->peak) {
     warn("peak",
          "MFU is left out: no peak is known; name the device (device: h100-sxm, or auto) or "

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "mfu/measure.h"
 #include "mfu/steps.h"
@@ -44,6 +45,9 @@ class StepPipeline {
   std::optional<MeasuredFlop> flop_of(const LoggedStep& logged, const StepShape& shape,
                                       std::optional<std::chrono::nanoseconds> duration);
   void take_period(const LoggedStep& logged);
+  void take_phase(const LoggedStep& logged);
+  // Of a period in which nobody counted tokens but the observer.
+  std::optional<GenerationUse> observed_generation() const;
   // Warns once for each kind of problem.
   void warn(std::string_view kind, std::string message);
 
@@ -56,12 +60,16 @@ class StepPipeline {
   std::optional<std::int64_t> last_end_ns_;
   StepShape shape_;  // of the newest step
   std::optional<GenerationUse> generation_;
+  std::vector<PhaseDone> phases_;           // of the period that ends with the next step
+  std::chrono::nanoseconds phases_time_{};  // of that period
 };
 
 // Put values of other kinds into a LoggedStep.
 LoggedStep logged_reading(const FlopReading& reading);
 LoggedStep logged_calibration(const Calibration& calibration);
 LoggedStep logged_period(const TokenPeriod& period);
+// `elapsed`: the time of the whole period.
+LoggedStep logged_phase(const PhaseDone& sum, std::chrono::nanoseconds elapsed);
 LoggedStep logged_hardware(const Result<FlopRate>& rate);
 inline void keep_shape(LoggedStep& logged, const StepShape& shape) {
   logged.sequences = shape.sequences;

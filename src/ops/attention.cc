@@ -199,8 +199,25 @@ void fill_bytes(const AttentionLayout& layout, const Call& call, const Tensors& 
   }
 }
 
-// Sequences against pages of a cache: only the values of two tensors say how long they are.
 Result<OperatorCost> paged_cost(const AttentionLayout& layout, const Call& call) {
+  PagedSizes sizes = MFU_TRY(sizes_of_paged(layout, call));
+  std::uint64_t flop = plus(plus(sizes.one.flop, sizes.few.flop), sizes.many.flop);
+  OperatorCost cost = MFU_TRY(counted(flop, flop));
+  cost.compute_type = type_at(call, layout.query);
+  cost.assumption = mask_of(layout, call).assumption;
+  return cost;
+}
+
+// Which of the three kinds a sequence is.
+PagedPart& part_of(PagedSizes& sizes, std::int64_t queries, std::int64_t keys) {
+  if (queries >= keys || queries > kMostDrafted) return sizes.many;
+  return queries == 1 ? sizes.one : sizes.few;
+}
+
+}  // namespace
+
+// Sequences against pages of a cache: only the values of two tensors say how long they are.
+Result<PagedSizes> sizes_of_paged(const AttentionLayout& layout, const Call& call) {
   auto after = [&](int steps) { return static_cast<Position>(layout.query + steps); };
   Sizes query = MFU_TRY(tensor_sizes(call, layout.query, 3));
   Sizes key = MFU_TRY(tensor_sizes(call, after(1), 4));
@@ -217,21 +234,25 @@ Result<OperatorCost> paged_cost(const AttentionLayout& layout, const Call& call)
   Sizes starts = offsets->values;
   bool rising = starts.front() >= 0 && starts.back() <= query[0] && std::ranges::is_sorted(starts);
   if (!rising) return contradiction("offsets that do not rise from 0 to the tokens");
-  Seen seen = mask_of(layout, call);
-  std::uint64_t pairs = 0;
+  AttentionMask mask = mask_of(layout, call).mask;
+  PagedSizes sizes{.causal = mask.causal};
   for (std::size_t i = 0; i < used->values.size(); ++i) {
     std::int64_t keys = std::max<std::int64_t>(used->values[i], 0);
-    pairs = plus(pairs, visible_pairs(starts[i + 1] - starts[i], keys, seen.mask));
+    std::int64_t queries = starts[i + 1] - starts[i];
+    if (queries == 0) continue;
+    PagedPart& part = part_of(sizes, queries, keys);
+    std::uint64_t pairs = times(visible_pairs(queries, keys, mask), size_of(query[1]));
+    std::int64_t reach = mask.window_left >= 0 ? mask.window_left + queries : keys;
+    if (queries >= keys) ++sizes.begun;
+    part.sequences += 1;
+    part.rows += size_of(queries);
+    part.keys += size_of(std::min(keys, reach));
+    part.flop = plus(part.flop, attention_forward(pairs, key.back(), value.back()).model_flop);
   }
-  pairs = times(pairs, size_of(query[1]));
-  AttentionFlop flop = attention_forward(pairs, key.back(), value.back());
-  OperatorCost cost = MFU_TRY(counted(flop.model_flop, flop.hardware_flop));
-  cost.compute_type = type_at(call, layout.query);
-  cost.assumption = seen.assumption;
-  return cost;
+  std::uint64_t width = times(size_of(key[1]), size_of(key.back()) + size_of(value.back()));
+  sizes.token_bytes = bytes_for(width, type_at(call, after(1))).value_or(0);
+  return sizes;
 }
-
-}  // namespace
 
 Result<OperatorCost> attention_cost(const AttentionLayout& layout, const Call& call) {
   if (layout.paged) return paged_cost(layout, call);

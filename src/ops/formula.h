@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "mfu/ops.h"
+#include "ops/operands.h"
 
 namespace mfu {
 
@@ -123,6 +124,8 @@ struct Call {
 };
 
 Result<OperatorCost> matmul_cost(const MatmulLayout& layout, const Call& call);
+Result<ProductSizes> matmul_sizes(const MatmulLayout& layout, const Call& call);
+Result<PagedSizes> sizes_of_paged(const AttentionLayout& layout, const Call& call);
 Result<OperatorCost> convolution_cost(const ConvolutionLayout& layout, const Call& call);
 Result<OperatorCost> attention_cost(const AttentionLayout& layout, const Call& call);
 Result<OperatorCost> recurrent_cost(const RecurrentLayout& layout, const Call& call);

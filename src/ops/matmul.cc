@@ -199,6 +199,14 @@ ElementType result_type(const MatmulLayout& layout, const Call& call) {
 
 }  // namespace
 
+Result<ProductSizes> matmul_sizes(const MatmulLayout& layout, const Call& call) {
+  Problem problem = MFU_TRY(problem_of(layout, call));
+  bool plain = layout.form != Form::listed && problem.batch == 1;
+  if (!plain) return fail(ErrorCode::unsupported, "many products");
+  return ProductSizes{
+      .rows = size_of(problem.m), .inner = size_of(problem.k), .columns = size_of(problem.n)};
+}
+
 Result<OperatorCost> matmul_cost(const MatmulLayout& layout, const Call& call) {
   Problem problem = MFU_TRY(problem_of(layout, call));
   ElementType type = layout.form == Form::listed

@@ -32,6 +32,13 @@ std::optional<std::uint64_t> matmul_weight(const MatmulLayout& layout, const Cal
   using Form = MatmulLayout::Form;
   const Argument* left = tensor_at(call, layout.left);
   const Argument* right = tensor_at(call, layout.right);
+  // Packed, but of the input's own type: the output tells how wide it is.
+  if (left != nullptr && layout.form == Form::opaque && layout.extra >= 0) {
+    Result<ProductSizes> sizes = matmul_sizes(layout, call);
+    if (!sizes.has_value()) return std::nullopt;
+    return sum_of(
+        {bytes_for(sizes->inner * sizes->columns, left->type), tensor_bytes(call, layout.added)});
+  }
   if (left == nullptr || right == nullptr) return std::nullopt;
   std::optional<std::uint64_t> bytes = tensor_bytes(call, layout.right);
   switch (layout.form) {
@@ -97,6 +104,25 @@ std::optional<AttendedSizes> attended_sizes(const Operator& op,
                        .key_width = size(k[3]),
                        .value_width = size(v[3]),
                        .element_bytes = *width};
+}
+
+std::optional<ProductSizes> product_sizes(const Operator& op, std::span<const Argument> arguments,
+                                          const Argument& result) {
+  const OperatorFormula* formula = formula_for(op, arguments.size());
+  const auto* layout = formula != nullptr ? std::get_if<MatmulLayout>(&formula->layout) : nullptr;
+  if (layout == nullptr) return std::nullopt;
+  Result<ProductSizes> sizes = matmul_sizes(*layout, {arguments, result});
+  return sizes.has_value() ? std::optional(*sizes) : std::nullopt;
+}
+
+std::optional<PagedSizes> paged_sizes(const Operator& op, std::span<const Argument> arguments) {
+  const OperatorFormula* formula = formula_for(op, arguments.size());
+  const auto* layout =
+      formula != nullptr ? std::get_if<AttentionLayout>(&formula->layout) : nullptr;
+  if (layout == nullptr || !layout->paged) return std::nullopt;
+  Argument none;
+  Result<PagedSizes> sizes = sizes_of_paged(*layout, {arguments, none});
+  return sizes.has_value() ? std::optional(*sizes) : std::nullopt;
 }
 
 }  // namespace mfu

@@ -98,11 +98,19 @@ void add_thin_batches(const Decoding& decode, GenerationFindings& all) {
   finding->values.emplace_back("largest", static_cast<std::int64_t>(decode.largest_batch));
 }
 
+// It is a serving engine itself: attention ran over pages of a cache.
+bool is_engine(const RunReport& report) {
+  return std::any_of(report.by_operator.begin(), report.by_operator.end(), [](const auto& each) {
+    return each.first.find("kv_cache") != std::string::npos;
+  });
+}
+
 // Decoding takes longer than its roof because of launches, Python between tokens and copies of the
 // cache.
 void add_engine(const RunReport& report, const Decoding& decode, GenerationFindings& all) {
   Roof roof{.peak = report.peak, .bandwidth = report.bandwidth};
   if (!roof.peak || !roof.bandwidth || decode.weights <= 0) return;
+  if (is_engine(report)) return;
   auto bytes = static_cast<std::uint64_t>(decode.weights + decode.cache);
   double needed = roof_seconds(decode.flop, Bytes{bytes}, roof) /
                   static_cast<double>(std::max<std::uint64_t>(report.devices, 1));

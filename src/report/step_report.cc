@@ -1,5 +1,7 @@
 #include "mfu/steps.h"
 
+#include <iterator>
+
 #include "mfu/utilization.h"
 
 namespace mfu {
@@ -66,7 +68,46 @@ void add_generation(StepReport& report, const GenerationUse& use) {
                                used->contradictions.end());
 }
 
+constexpr RunPhase kShown[] = {RunPhase::prefill, RunPhase::decode, RunPhase::train,
+                               RunPhase::forward, RunPhase::validation};
+constexpr std::string_view kShownNames[] = {"prefill", "decode", "train", "forward", "validation"};
+constexpr std::string_view kOfPhase[] = {"tokens", "flop", "time", "mfu_percentage",
+                                         "mbu_percentage"};
+
+void add_phase(StepReport& report, std::size_t place, const PhaseDone& sum) {
+  const UtilizationBasis& basis = *report.basis;
+  const std::string_view* names = &phase_metric_names()[place * std::size(kOfPhase)];
+  report.metrics.push_back({names[0], static_cast<double>(sum.tokens)});
+  report.metrics.push_back({names[1], sum.flop.to_double()});
+  report.metrics.push_back({names[2], seconds(sum.time)});
+  if (!basis.peak || sum.time.count() <= 0) return;
+  Result<Utilization> used = utilization_of({.work = {{.model_flop = sum.flop, .peak = basis.peak}},
+                                             .moved = sum.moved,
+                                             .duration = sum.time,
+                                             .devices = basis.devices,
+                                             .bandwidth = basis.bandwidth});
+  if (!used.has_value()) return;
+  report.metrics.push_back({names[3], used->mfu.value * 100});
+  if (used->mbu) report.metrics.push_back({names[4], used->mbu->value * 100});
+  report.contradictions.insert(report.contradictions.end(), used->contradictions.begin(),
+                               used->contradictions.end());
+}
+
 }  // namespace
+
+const std::vector<std::string_view>& phase_metric_names() {
+  static const std::vector<std::string> kTexts = [] {
+    std::vector<std::string> texts;
+    for (std::string_view phase : kShownNames) {
+      for (std::string_view metric : kOfPhase) {
+        texts.push_back("mfu/" + std::string(phase) + "/" + std::string(metric));
+      }
+    }
+    return texts;
+  }();
+  static const std::vector<std::string_view> kNames(kTexts.begin(), kTexts.end());
+  return kNames;
+}
 
 std::optional<double> StepReport::value(std::string_view metric) const {
   for (const StepMetric& each : metrics) {
@@ -94,6 +135,11 @@ StepReport report_step(const StepInput& input, std::shared_ptr<const Utilization
   add_mfu(report, input);
   add_speed(report, input);
   if (input.generation) add_generation(report, *input.generation);
+  for (std::size_t i = 0; i < std::size(kShown); ++i) {
+    for (const PhaseDone& each : input.phases) {
+      if (each.phase == kShown[i]) add_phase(report, i, each);
+    }
+  }
   return report;
 }
 

@@ -18,7 +18,9 @@ std::string cell(std::string_view text) {
 std::string header() {
   std::string line = "step,time_unix_s,epoch,loss,grad_norm,learning_rate";
   for (std::string_view name : step_metric_names()) line += fmt::format(",{}", name);
-  return line + ",model_flop,source,convention,dtype,peak_flop_per_s,peak_source,devices,rank\n";
+  line += ",model_flop,source,convention,dtype,peak_flop_per_s,peak_source,devices,rank";
+  for (std::string_view name : phase_metric_names()) line += fmt::format(",{}", name);
+  return line + '\n';
 }
 
 std::string number(const std::optional<double>& value) {
@@ -32,12 +34,13 @@ std::string row(const StepReport& report) {
                   json_number(static_cast<double>(report.time.count()) / 1e9), number(report.epoch),
                   number(report.loss), number(report.grad_norm), number(report.learning_rate));
   for (std::string_view name : step_metric_names()) line += ',' + number(report.value(name));
-  line += fmt::format(",{},{},{},{},{},{},{},{}\n", report.flop ? report.flop->to_string() : "",
+  line += fmt::format(",{},{},{},{},{},{},{},{}", report.flop ? report.flop->to_string() : "",
                       report.source ? name_of(*report.source) : "", describe(basis.convention).name,
                       basis.precision ? name_of(*basis.precision) : "",
                       basis.peak ? json_number(basis.peak->per_s) : "", cell(basis.peak_source),
                       basis.devices, basis.rank ? std::to_string(*basis.rank) : "");
-  return line;
+  for (std::string_view name : phase_metric_names()) line += ',' + number(report.value(name));
+  return line + '\n';
 }
 
 // A row begins with the number of its step.

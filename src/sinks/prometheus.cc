@@ -53,9 +53,21 @@ constexpr Help kHelp[] = {
     {"mfu/mbu_percentage", "Memory bandwidth utilization of generation in percent"},
 };
 
+// Of the metrics of a phase: what comes after its name.
+constexpr Help kPhaseHelp[] = {
+    {"/tokens", "Tokens of the passes of a phase in the newest period"},
+    {"/flop", "FLOPs that the passes of a phase needed in the newest period"},
+    {"/time", "Seconds of the passes of a phase in the newest period"},
+    {"/mfu_percentage", "Model FLOPs utilization of a phase in percent"},
+    {"/mbu_percentage", "Memory bandwidth utilization of a phase in percent"},
+};
+
 std::string_view help_of(std::string_view name) {
   for (const Help& help : kHelp) {
     if (help.name == name) return help.text;
+  }
+  for (const Help& help : kPhaseHelp) {
+    if (name.ends_with(help.name)) return help.text;
   }
   return name;
 }

@@ -55,7 +55,11 @@ std::string sweep_text(const std::vector<NeedReport>& reports, const TextStyle& 
                {""}});
   double best = best_rate(reports).value_or(0);
   for (const NeedReport& each : reports) {
-    if (!each.serving) continue;
+    if (!each.serving) {
+      table.add({grouped(each.work.batch), grouped(each.work.context),
+                 each.model_flop ? count_text(*each.model_flop) : "-", "-", "-", "-", "-", ""});
+      continue;
+    }
     const ServingNeed& need = *each.serving;
     double rate = need.roof_tokens_per_s.value_or(0);
     auto bar = static_cast<std::size_t>(best > 0 ? std::lround(kBar * rate / best) : 0);
@@ -79,6 +83,8 @@ std::string sweep_text(const std::vector<NeedReport>& reports, const TextStyle& 
     text += fmt::format("from batch {} on compute binds, below it memory\n", grouped(*batch));
   } else if (best > 0) {
     text += "memory binds at every batch up to 1,048,576\n";
+  } else if (!reports.empty() && !reports[0].serving) {
+    text += "what moves, and the roof, are of --phase prefill and --phase decode\n";
   } else {
     text += "tokens/s at the roof need a device whose peak and bandwidth are known: --device\n";
   }

@@ -225,6 +225,16 @@ void note_kind(Thread& thread, const Operator& row, const Arguments& given,
   }
 }
 
+// As the products with a kernel of their own do (kernels_matmul.cc).
+void note_product(Thread& thread, const Operator& row, const Arguments& arguments) noexcept {
+  std::optional<ProductSizes> sizes = product_sizes(row, arguments.view(), arguments.result());
+  if (!sizes) return;
+  thread.columns = sizes->columns;
+  thread.product_rows = sizes->rows;
+  thread.product_inner = sizes->inner;
+  if (sizes->columns == thread.open.head_columns) thread.open.headed = true;
+}
+
 const at::Tensor* mask_of(const Operator& row, const Arguments& arguments) {
   std::optional<std::size_t> place = mask_argument(row, arguments.view().size());
   if (!place || *place >= arguments.view().size()) return nullptr;
@@ -324,11 +334,16 @@ void Watched::count(Thread& thread, const Arguments& arguments) noexcept {
   if (later) count_masked(thread, *mask, number(), *cost, arguments.device());
   if (thread.pass == Pass::backward || thread.open.id == 0) return;
   note_kind(thread, *row, arguments, given);
+  if (row->kind == OperatorKind::matmul) note_product(thread, *row, arguments);
+  if (std::optional<PagedSizes> pages = paged_sizes(*row, arguments.view())) {
+    return note_paged(thread, *pages, type_id_of(cost->compute_type));
+  }
   note_operands(thread, *row, arguments,
                 {.model_flop = cost->model_flop.low(),
                  .hardware_flop = cost->hardware_flop.low(),
                  .mask = given,
-                 .mask_area = area ? area->attended : 0});
+                 .mask_area = area ? area->attended : 0,
+                 .type = type_id_of(cost->compute_type)});
 }
 
 unsigned type_id_of(ElementType type) noexcept {

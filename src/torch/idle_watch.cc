@@ -49,10 +49,12 @@ void* look(void*) {
       continue;
     }
     if (!idle && time - active_ns <= kIdleNs) continue;
+    bool begins = !idle;
     idle = true;
     idle_total_ns.fetch_add(time - active_ns, std::memory_order_relaxed);
     Recorder::process().add_pass_time(PassPhase::other, kIdleModel, time - active_ns);
     active_ns = time;
+    if (begins) book_idle();
   }
   return nullptr;
 }

@@ -9,6 +9,7 @@
 
 #include "torch/count.h"
 #include "torch/late_copy.h"
+#include "torch/pass_bytes.h"
 
 namespace mfu::observer {
 namespace {
@@ -139,6 +140,12 @@ void count_now(Thread& thread, const LateCall& call) {
                           .bytes = bytes});
 }
 
+// More sequences than fit on the stack, but at hand.
+void note_now(Thread& thread, const LateCall& call) {
+  std::optional<PagedSizes> pages = paged_sizes(call.watched->row(), call.arguments);
+  if (pages) note_paged(thread, *pages, type_id_of(call.arguments.front().type));
+}
+
 void take(Thread& thread, LateCall& call) {
   for (const LateCall::Values& each : call.values) {
     if (!each.copy) continue;
@@ -195,6 +202,7 @@ bool count_packed(Thread& thread, Watched& op, const Arguments& arguments) noexc
       mine.waiting.push_back(std::move(call));
     } else {
       count_now(thread, call);
+      note_now(thread, call);
     }
     return true;
   } catch (...) {

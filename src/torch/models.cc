@@ -188,7 +188,11 @@ Found Models::find(const FirstWeight& weight) {
       *model = {.backwards = model->backwards, .trained_batch = batch, .was_trained = trained};
     }
     if (replaced) keep(*model, weight);
-    return {.model = static_cast<std::uint32_t>(model - models_.data()), .is_new = another};
+    bool unsure = model->unsure != 0;
+    if (unsure) --model->unsure;
+    return {.model = static_cast<std::uint32_t>(model - models_.data()),
+            .is_new = another,
+            .unsure = unsure};
   }
   if (count_ >= kOtherModel) return {};
   std::uint32_t number = Recorder::process().add_model();

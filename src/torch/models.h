@@ -59,6 +59,8 @@ struct Model {
   bool was_trained = false;  // the model that had this number before was trained
   bool frozen = false;       // no parameter is trained, so its passes are no validation
   bool named = false;        // a module runs it; what computes outside modules has no name
+  // How often its name is asked for again, because only its table was looked up so far.
+  std::uint8_t unsure = 0;
   // What its previous pass brought and met.
   std::uint64_t before_id = 0, before_each = 0, before_samples = 0;
   PassPhase before = PassPhase::other;
@@ -74,6 +76,7 @@ struct Model {
 struct Found {
   std::uint32_t model = kOtherModel;
   bool is_new = false;  // it is new, or replaces one that is gone: its name is not known
+  bool unsure = false;  // it has a name, but it may be part of another module
 };
 
 // A compiled graph's table may be known only by its number of rows. It gets a bit that no address

@@ -296,7 +296,8 @@ void mfu_observer_name_model(uint32_t model, const char* name, int training) {
   set_model_mode(model, {.training = (training & 1) != 0,
                          .frozen = (training & 2) != 0,
                          .named = name != nullptr,
-                         .same = (training & 4) != 0});
+                         .same = (training & 4) != 0,
+                         .unsure = (training & 8) != 0});
 }
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table)) {
   set_owner_asked(owns);

@@ -78,8 +78,8 @@ void add_cache(Thread& thread, const AttendedSizes& shape, const MaskRows* mask)
   bytes.cache_written += written * each;
   if (mask == nullptr || mask->sequences < 2) return;
   Packed& packed = thread.open.packed;
-  packed.decode_read += (mask->decode_columns - mask->decode_rows) * each;
-  packed.decode_written += mask->decode_rows * each;
+  packed.decode.read += (mask->decode_columns - mask->decode_rows) * each;
+  packed.decode.written += mask->decode_rows * each;
 }
 
 void add_packed(Thread& thread, const MaskRows& mask, const AttentionFlops& flop) {
@@ -88,15 +88,16 @@ void add_packed(Thread& thread, const MaskRows& mask, const AttentionFlops& flop
   if (elements == 0) return;
   packed.sequences = mask.sequences;
   packed.rows = mask.rows;
-  packed.decode_rows = mask.decode_rows;
+  packed.decode.sequences = packed.decode.rows = mask.decode_rows;
   packed.empty_rows = mask.empty_rows;
   auto share = [&](std::uint64_t whole, std::uint64_t part) {
     return static_cast<std::uint64_t>(static_cast<Uint128>(whole) * part / elements);
   };
   packed.model_flop += share(flop.model_flop, mask.area);
-  packed.decode_model_flop += share(flop.model_flop, mask.decode_area);
+  packed.decode.model_flop += share(flop.model_flop, mask.decode_area);
   packed.hardware_flop += flop.hardware_flop;
-  packed.decode_hardware_flop += share(flop.hardware_flop, mask.decode_rows * mask.keys);
+  packed.type = flop.type;
+  packed.decode.hardware_flop += share(flop.hardware_flop, mask.decode_rows * mask.keys);
 }
 
 }  // namespace
@@ -127,6 +128,42 @@ void note_operands(Thread& thread, const Operator& row, const Arguments& argumen
                mask->keys == shape->keys;
   if (packs) add_packed(thread, *mask, flop);
   thread.open.attention_calls = thread.calls + 1;
+}
+
+void note_paged(Thread& thread, const PagedSizes& sizes, std::uint32_t type) noexcept {
+  OpenPass& open = thread.open;
+  if (thread.pass == Pass::backward || open.id == 0) return;
+  Packed& packed = open.packed;
+  // The first one that is no encoder's says which sequences there are.
+  bool tells = sizes.causal && !packed.cached;
+  auto add = [&](PackedPart& to, const PagedPart& part) {
+    if (tells || packed.sequences == 0) {
+      to.sequences = part.sequences;
+      to.rows = part.rows;
+    }
+    to.model_flop += part.flop;
+    to.hardware_flop += part.flop;
+    std::uint64_t own = sizes.causal ? std::min(part.rows, part.keys) : 0;
+    to.read += (part.keys - own) * sizes.token_bytes;
+    to.written += own * sizes.token_bytes;
+    packed.model_flop += part.flop;
+    packed.hardware_flop += part.flop;
+    open.bytes.cache_read += (part.keys - own) * sizes.token_bytes;
+    open.bytes.cache_written += own * sizes.token_bytes;
+  };
+  PackedPart rest;
+  add(packed.decode, sizes.one);
+  add(packed.few, sizes.few);
+  add(rest, sizes.many);
+  if (tells || packed.sequences == 0) {
+    packed.sequences = sizes.one.sequences + sizes.few.sequences + sizes.many.sequences;
+    packed.rows = sizes.one.rows + sizes.few.rows + sizes.many.rows;
+    packed.begun = sizes.begun;
+    open.batch = packed.sequences;
+  }
+  packed.cached = packed.cached || sizes.causal;
+  packed.type = type;
+  open.attention_calls = thread.calls + 1;
 }
 
 void note_batched_cache(Thread& thread, const BatchedAttention& attention) noexcept {

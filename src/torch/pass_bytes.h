@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "mfu/ops.h"
+#include "ops/operands.h"
 #include "torch/arguments.h"
 #include "torch/thread.h"
 
@@ -16,9 +17,13 @@ struct AttentionFlops {
   std::uint64_t model_flop = 0, hardware_flop = 0;  // model_flop is for the full rectangle
   const at::Tensor* mask = nullptr;                 // null if none was given
   std::uint64_t mask_area = 0;                      // 0 if not known
+  std::uint32_t type = 0;                           // the recorder's number
 };
 void note_operands(Thread& thread, const Operator& row, const Arguments& arguments,
                    const AttentionFlops& flop) noexcept;
+
+// Attention over pages of a cache (vLLM's). Its arguments tell the sequences.
+void note_paged(Thread& thread, const PagedSizes& sizes, std::uint32_t type) noexcept;
 
 // Attention made of two batched products, seen at the second one.
 struct BatchedAttention {

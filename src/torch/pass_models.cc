@@ -106,6 +106,7 @@ void set_model_mode(std::uint32_t number, const ModelMode& told) noexcept {
     return;
   }
   if (number >= kOtherModel) return;
+  constexpr std::uint8_t kAskedAgain = 16;
   bool turns = false;
   {
     Lock lock;
@@ -113,6 +114,8 @@ void set_model_mode(std::uint32_t number, const ModelMode& told) noexcept {
     turns = !told.named && model.evaluates == told.training;
     model.evaluates = !told.training;
     model.frozen = told.frozen;
+    if (told.unsure && !model.named) model.unsure = kAskedAgain;
+    if (told.named && !told.unsure) model.unsure = 0;
     model.named = model.named || told.named;
     model.trained = model.trained || (told.same && model.was_trained);
   }

@@ -16,14 +16,24 @@ struct PassBytes {
   std::uint64_t latent_written = 0;
 };
 
+// Some sequences of such a pass.
+struct PackedPart {
+  std::uint64_t sequences = 0, rows = 0;
+  std::uint64_t model_flop = 0, hardware_flop = 0;  // of attention
+  std::uint64_t read = 0, written = 0;              // bytes of the cache
+};
+
 // A pass whose one row of tokens is several sequences, with what attention tells about them, and
 // its FLOPs.
 struct Packed {
   std::uint64_t sequences = 0;  // 0 if it is not packed, as far as is known
-  std::uint64_t rows = 0, decode_rows = 0, empty_rows = 0;
+  std::uint64_t rows = 0, empty_rows = 0;
   std::uint64_t model_flop = 0, hardware_flop = 0;
-  std::uint64_t decode_model_flop = 0, decode_hardware_flop = 0;
-  std::uint64_t decode_read = 0, decode_written = 0;  // bytes
+  std::uint32_t type = 0;   // of the attention's FLOPs
+  PackedPart decode;        // one token to what is cached
+  PackedPart few;           // a few: decoding too, where logits are made of all of them
+  bool cached = false;      // it wrote to pages of a cache, and is no encoder's
+  std::uint64_t begun = 0;  // sequences of which nothing was cached, where it wrote to pages
 };
 
 }  // namespace mfu::observer

@@ -1,7 +1,10 @@
 #include "torch/pass_table.h"
 
+#include <ATen/record_function.h>
+
 #include <algorithm>
 
+#include "ops/operands.h"
 #include "torch/devices.h"
 #include "torch/idle_watch.h"
 #include "torch/mask_later.h"
@@ -9,7 +12,7 @@
 namespace mfu::observer {
 namespace {
 
-constexpr std::uint64_t kMostSpeculated = 32;  // tokens that one verification brings at most
+constexpr std::uint64_t kMostSpeculated = kMostDrafted;  // tokens one verification brings at most
 constexpr std::uint64_t kLateness = 4;  // after so many passes nothing more is learned about one
 
 Recorder& table_recorder() {
@@ -110,6 +113,7 @@ void take_sums(Thread& thread, Entry& entry) {
 // unless it continues another one: with its cache, or as its decoder.
 bool brings_samples(const Entry& entry, PassPhase phase) {
   if (phase == PassPhase::decode) return false;
+  if (entry.packed.cached) return entry.packed.begun != 0;
   if (entry.first) return true;
   bool cached = entry.tokens.each != 0 && entry.keys > entry.tokens.each;
   return phase != PassPhase::train && entry.cross_keys == 0 && !cached;
@@ -147,13 +151,14 @@ void book(Entry& entry, PassPhase phase) {
     return;
   }
   bool moves = phase != PassPhase::train && !entry.bytes.unknown;
+  std::uint64_t samples = entry.packed.cached ? entry.packed.begun : entry.tokens.samples;
   table_recorder().add_pass(
       {.phase = phase,
        .model = static_cast<std::uint8_t>(entry.model),
        .passes = entry.passes,
        .tokens = entry.tokens.tokens,
        .padded_tokens = entry.tokens.padded,
-       .samples = brings_samples(entry, phase) ? entry.tokens.samples : 0,
+       .samples = brings_samples(entry, phase) ? samples : 0,
        .token_rows = entry.tokens.rows,
        .duration_ns = entry.duration_ns,
        .batch = entry.packed.sequences != 0 ? entry.packed.sequences : entry.tokens.samples,
@@ -184,10 +189,16 @@ static bool ends_validation(const Entry& entry) {
   });
 }
 
+// Logits of the last token of each sequence alone: a prompt, though no token followed it.
+static bool is_prompt(const Entry& entry) {
+  return entry.tokens.each > 1 && entry.head_rows == entry.tokens.samples;
+}
+
 PassPhase phase_of(const Entry& entry) {
   if (entry.known != PassPhase::other) return entry.known;
   if (is_part_of_step(entry)) return PassPhase::train;
   Model& model = passes().models[entry.model];
+  if (!is_trained(model) && is_prompt(entry)) return PassPhase::prefill;
   if (!is_trained(model) || !entry.evaluates || model.frozen) return PassPhase::forward;
   // A policy that acts: a few at a time, without data set and loss.
   bool acts = !entry.met_loss && !entry.fetched && is_few(entry, model);
@@ -247,13 +258,28 @@ static void tell_encoder(const Entry& prompt) {
       if (before && (encoder == nullptr || other.id > encoder->id)) encoder = &other;
     }
     if (encoder == nullptr || encoder->known != PassPhase::other || encoder->recorded) return;
-    bool inside = encoder->model == prompt.model && encoder->tokens.rows == 0;
+    bool trial = prompt.packed.cached && encoder->looked;  // an engine's, before it serves
+    bool inside = encoder->model == prompt.model && encoder->tokens.rows == 0 && !trial;
     if (!across && !inside) return;
     across = false;
     encoder->known = PassPhase::prefill;
     encoder->bytes.cache_written = 0;  // nobody uses its keys and values again
     next = encoder->id;
   }
+}
+
+// More rows of logits than sequences: those with a few tokens verify drafted ones.
+static void take_drafted(Entry& entry) {
+  Packed& packed = entry.packed;
+  if (entry.head_rows <= packed.sequences) return;
+  PackedPart& few = packed.few;
+  packed.decode.sequences += few.sequences;
+  packed.decode.rows += few.rows;
+  packed.decode.model_flop += few.model_flop;
+  packed.decode.hardware_flop += few.hardware_flop;
+  packed.decode.read += few.read;
+  packed.decode.written += few.written;
+  few = {};
 }
 
 void tell_generation(Entry& entry) {
@@ -263,9 +289,11 @@ void tell_generation(Entry& entry) {
   bool cached = keys > each && each != 0 && entry.queries == each;
   // What meets labels is no generation, though learned keys (prefix tuning) look like a cache.
   if (entry.tokens.rows == 0 || entry.met_loss) return;
-  if (entry.packed.sequences != 0 && entry.packed.decode_rows != 0) {
+  if (entry.packed.cached) take_drafted(entry);
+  bool packed = entry.packed.sequences != 0;
+  if (packed && entry.packed.decode.rows != 0) {
     entry.known = PassPhase::decode;  // book_parts() separates its prompts
-  } else if (entry.packed.sequences != 0 && keys > each) {
+  } else if (packed && (keys > each || entry.packed.cached)) {
     entry.known = PassPhase::prefill;
   } else if (cached && (each == 1 || verifies(entry, model))) {
     entry.known = PassPhase::decode;
@@ -273,7 +301,8 @@ void tell_generation(Entry& entry) {
     entry.known = PassPhase::prefill;
   } else if (keys == 0 && each == 1 && follows) {
     entry.known = PassPhase::decode;  // it has a state instead of a cache
-  } else if (follows && each == model.before_each + 1 && (each > 2 || keys == each)) {
+  } else if (follows && model.before_each != 0 && each == model.before_each + 1 &&
+             (each > 2 || keys == each)) {
     entry.known = PassPhase::decode;  // without a cache it brings the whole sequence again
     entry.bytes.cache_written = 0;
   }
@@ -281,7 +310,8 @@ void tell_generation(Entry& entry) {
   watch_idle();
   // The pass before it was the prompt, or its first part.
   Entry* prompt = find_entry(model.before_id);
-  bool met = entry.known == PassPhase::decode || follows;
+  // An engine tells its prompts itself. What it ran before them was a trial.
+  bool met = !entry.packed.cached && (entry.known == PassPhase::decode || follows);
   if (!met || prompt == nullptr || prompt->known != PassPhase::other) {
     prompt = entry.known == PassPhase::prefill ? &entry : nullptr;
   } else {
@@ -311,6 +341,78 @@ void settle_plain(std::uint64_t newest, bool everything) {
     if (each.known != PassPhase::other || trained || everything) {
       book(each, phase_of(each));
     }
+  }
+}
+
+// What is known of the pass under way.
+void fill_entry(const Thread& thread, Entry& entry) {
+  const OpenPass& open = thread.open;
+  entry.id = open.id;
+  entry.thread = at::RecordFunction::currentThreadId();
+  entry.first_node = open.first_node;
+  entry.step = passes().steps;
+  std::uint64_t now = now_ns();
+  std::uint64_t idle = std::min(idle_ns() - open.idle_ns, now - open.start_ns);
+  entry.duration_ns += now - open.start_ns - idle;
+  entry.tokens = tokens_of(open, thread.columns);
+  entry.queries = open.queries;
+  entry.keys = open.used_keys != 0 ? open.used_keys : open.keys;  // of a static cache what it holds
+  entry.cross_keys = open.cross_keys;
+  entry.model = open.model;
+  entry.met_loss = open.met_loss;
+  entry.fetched = open.fetched;
+  entry.first = open.first;
+  entry.evaluates = open.evaluates;
+  entry.amid = open.amid;
+  entry.looked = open.lookup_count != 0;
+  entry.bytes = open.bytes;
+  entry.packed = open.packed;
+  if (const Lookup& table = sequences_of(open); table.rows == thread.columns) {
+    entry.head_rows = thread.product_rows;
+    entry.head_flop = 2 * thread.product_rows * table.rows * table.width;
+  }
+}
+
+static std::vector<EarlyPass>::iterator find_early(std::uint64_t id) {
+  std::vector<EarlyPass>& early = passes().early;
+  return std::find_if(early.begin(), early.end(),
+                      [&](const EarlyPass& each) { return each.id == id; });
+}
+
+// Whether the pass under way was booked by book_idle(). What was counted since is added to it.
+bool close_early(Thread& thread) {
+  std::vector<EarlyPass>& early = passes().early;
+  auto found = find_early(thread.open.id);
+  if (found == early.end()) return false;
+  Entry rest;
+  take_sums(thread, rest);
+  rest.passes = 0;
+  rest.model = thread.open.model;
+  thread.open.id = 0;
+  thread.open.watching = false;
+  if (rest.lines != 0) book(rest, found->phase);
+  early.erase(found);
+  return true;
+}
+
+bool is_early(std::uint64_t id) {
+  return find_early(id) != passes().early.end();
+}
+
+void book_idle() noexcept {
+  Lock lock;
+  for (Thread* each : passes().threads) {
+    std::uint64_t id = each->open.id;
+    bool there = is_early(id) || find_entry(id) != nullptr;
+    if (id == 0 || there || !each->open.packed.cached || each->pass != Pass::plain) continue;
+    Entry entry;
+    fill_entry(*each, entry);
+    take_sums(*each, entry);
+    tell_generation(entry);
+    remember(entry);
+    PassPhase phase = phase_of(entry);
+    passes().early.push_back({id, phase});
+    book(entry, phase);
   }
 }
 

@@ -46,11 +46,18 @@ struct Entry {
   bool open = false, recorded = false, consumed = false;
   bool met_loss = false, fetched = false, first = false, evaluates = false;
   bool amid = false;
+  bool looked = false;                 // it began with a lookup, or had one
   PassPhase known = PassPhase::other;  // prefill and decode are recognised by their shapes
   PassBytes bytes;
   Packed packed;
   // of the product after the last block; 0 if not known
   std::uint64_t head_flop = 0, head_rows = 0;
+};
+
+// A pass that is still open, but was booked because nothing ran any more.
+struct EarlyPass {
+  std::uint64_t id = 0;
+  PassPhase phase = PassPhase::other;
 };
 
 struct Passes {
@@ -60,6 +67,7 @@ struct Passes {
   std::uint64_t next_id = 1, steps = 0;
   std::uint32_t trained_model = 0;  // the model whose pass a backward last used
   std::vector<Thread*> threads;
+  std::vector<EarlyPass> early;
   // steps are recognised by updates of parameters, because nothing else told of any yet
   bool updates = true;
   ModelSeen seen = nullptr;
@@ -72,6 +80,11 @@ std::span<Entry> entries_used();
 Entry* find_entry(std::uint64_t id);
 Entry& free_entry();
 // Takes what the thread counted since the last call.
+// What is known about the open pass of that thread.
+void fill_entry(const Thread& thread, Entry& entry);
+bool is_early(std::uint64_t id);
+// True if the open pass was booked by book_idle(). What was counted since is added to it.
+bool close_early(Thread& thread);
 void take_sums(Thread& thread, Entry& entry);
 void add_flop(Entry& entry, const PassFlop& flop);
 void book(Entry& entry, PassPhase phase);

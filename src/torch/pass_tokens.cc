@@ -25,6 +25,19 @@ const Lookup* by_head(const OpenPass& pass, std::uint64_t last_columns) {
   return nullptr;
 }
 
+// Attention over pages of a cache tells how many tokens there are. More are looked up if a graph of
+// a fixed size is filled up.
+const Lookup* by_pages(const OpenPass& pass) {
+  if (pass.packed.sequences == 0) return nullptr;
+  const Lookup* found = nullptr;
+  for (std::uint32_t i = 0; i < pass.lookup_count; ++i) {
+    const Lookup& each = pass.lookups[i];
+    bool fits = each.tokens >= pass.packed.rows && (found == nullptr || each.rows > found->rows);
+    if (fits) found = &each;
+  }
+  return found;
+}
+
 // A recurrent layer or a convolution comes first. Then it is the only lookup with two dimensions,
 // or several that agree.
 const Lookup* by_shape(const OpenPass& pass) {
@@ -82,6 +95,7 @@ void add_padding(const Padding& padding, Tokens& tokens) {
 Tokens tokens_of(const OpenPass& pass, std::uint64_t last_columns) {
   const Lookup* lookup = by_rows(pass);
   if (lookup == nullptr) lookup = by_head(pass, last_columns);
+  if (lookup == nullptr) lookup = by_pages(pass);
   if (lookup == nullptr) lookup = by_shape(pass);
   if (lookup == nullptr) return {.samples = pass.batch != 0 ? pass.batch : pass.leading};
   Tokens tokens{.rows = lookup->rows, .tokens = lookup->tokens};

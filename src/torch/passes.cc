@@ -31,36 +31,19 @@ std::uint64_t node_number() {
 // `next` is a pass that begins; its first node already exists.
 void close_locked(Thread& thread, Pass next = Pass::none) {
   OpenPass& open = thread.open;
-  if (open.id == 0) return;
+  if (open.id == 0 || close_early(thread)) return;
   Entry* there = find_entry(open.id);
   Entry& entry = there != nullptr ? *there : free_entry();
-  entry.id = open.id;
-  entry.thread = at::RecordFunction::currentThreadId();
-  entry.first_node = open.first_node;
+  fill_entry(thread, entry);
   std::uint64_t node = node_number();
   entry.last_node = next == Pass::recorded && node != 0 ? node - 1 : node;
-  entry.step = passes().steps;
-  std::uint64_t now = now_ns();
-  std::uint64_t idle = std::min(idle_ns() - open.idle_ns, now - open.start_ns);
-  entry.duration_ns += now - open.start_ns - idle;
-  entry.tokens = tokens_of(open, thread.columns);
-  entry.queries = open.queries;
-  entry.keys = open.used_keys != 0 ? open.used_keys : open.keys;  // of a static cache what it holds
-  entry.cross_keys = open.cross_keys;
-  entry.model = open.model;
-  entry.met_loss = open.met_loss;
-  entry.fetched = open.fetched;
-  entry.first = open.first;
-  entry.evaluates = open.evaluates;
-  entry.amid = open.amid;
-  entry.bytes = open.bytes;
-  entry.packed = open.packed;
-  if (const Lookup& table = sequences_of(open); table.rows == thread.columns) {
-    entry.head_rows = thread.product_rows;
-    entry.head_flop = 2 * thread.product_rows * table.rows * table.width;
-  }
   take_sums(thread, entry);
   entry.open = false;
+  Entry* lender = find_entry(open.lent_by);  // it only looked up what this one computed with
+  if (lender != nullptr && !lender->consumed && lender->lines == 0) {
+    if (lender->recorded) waiting_passes.fetch_sub(1, std::memory_order_relaxed);
+    *lender = {};
+  }
   open.id = 0;
   open.watching = false;
   // Grad mode was on, but autograd had nothing to keep: no backward can use it.
@@ -73,6 +56,8 @@ void close_locked(Thread& thread, Pass next = Pass::none) {
   remember(entry);
   // The pass before it stays, because it may be the encoder of a prompt.
   settle_plain(entry.id - 1, false);
+  // Nothing more is learned about an engine's pass. Its process may be killed at any time.
+  if (entry.packed.cached && !entry.recorded) book(entry, phase_of(entry));
 }
 
 void open_locked(Thread& thread, Pass pass, bool marked) {
@@ -121,7 +106,7 @@ void name_pass(OpenPass& open, const FirstWeight& weight, Pass pass) {
   }
   bool unknown = weight.storage == nullptr && open.amid;
   if (found.model == kOtherModel && !unknown) open.amid = false;
-  bool asked = found.is_new && seen != nullptr;
+  bool asked = (found.is_new || found.unsure) && seen != nullptr;
   bool in_doubt = unknown && pass == Pass::plain && seen != nullptr;
   if (asked || in_doubt) seen(unknown ? kThisPass : found.model);
   Lock lock;
@@ -212,8 +197,16 @@ void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexce
 
 void suspend_pass(Thread& thread, const Call& call) noexcept {
   OpenPass suspended = thread.open;
+  bool looked = suspended.lookup_count != 0 && thread.calls == suspended.start_calls;
   begin_pass(thread, Pass::plain, call, false);
   thread.open.amid = call.weight != nullptr;
+  // A prompt that comes as embeddings: its lookup ran before, with grad.
+  if (looked && call.weight != nullptr && !call.batched) {
+    thread.open.lookups = suspended.lookups;
+    thread.open.lookup_count = suspended.lookup_count;
+    thread.open.lent_by = suspended.id;
+    thread.open.amid = false;
+  }
   thread.suspended = suspended;
 }
 
@@ -222,8 +215,8 @@ bool resume_pass(Thread& thread, const Call& call) noexcept {
   OpenPass before = thread.suspended;
   thread.suspended.id = 0;
   bool again = call.weight != nullptr && call.weight == before.first_weight;
-  if (before.id == 0 || open.id == 0 || open.marked || open.lookup_count != 0 || again)
-    return false;
+  bool looks = open.lookup_count != 0 && open.lent_by != before.id;
+  if (before.id == 0 || open.id == 0 || open.marked || looks || again) return false;
   Lock lock;
   Entry* entry = find_entry(before.id);
   if (entry == nullptr || entry->consumed || !entry->recorded) return false;
@@ -367,7 +360,10 @@ Waiting waiting(const Thread& thread) noexcept {
     if (each.id == 0 || each.open) continue;
     add(each.tokens, brings_samples(each, each.recorded ? PassPhase::train : phase_of(each)));
   }
-  if (thread.open.id != 0) add(tokens_of(thread.open, thread.columns), thread.open.first);
+  bool booked = is_early(thread.open.id);
+  if (thread.open.id != 0 && !booked) {
+    add(tokens_of(thread.open, thread.columns), thread.open.first);
+  }
   return sum;
 }
 
@@ -429,6 +425,7 @@ void forget_passes(Thread& thread) noexcept {
   forget_idle();
   forget_masks();
   for (Entry& each : entries_used()) each = {};
+  passes().early.clear();
   waiting_passes.store(0);
   passes().threads = {&thread};
   thread.open = thread.suspended = {};

@@ -21,6 +21,9 @@ void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexce
 void suspend_pass(Thread& thread, const Call& call) noexcept;
 bool resume_pass(Thread& thread, const Call& call) noexcept;
 void close_pass(Thread& thread) noexcept;
+// Nothing runs any more. The last pass of a serving engine is booked now, from another thread: an
+// engine kills its workers when it ends.
+void book_idle() noexcept;
 // A table is looked up. This begins a pass or belongs to the current one.
 void add_lookup(Thread& thread, const Lookup& lookup) noexcept;
 
@@ -77,6 +80,7 @@ struct ModelMode {
   bool frozen = false;  // none of its parameters is trained
   bool named = false;   // a module's forward runs
   bool same = false;    // that had this number before
+  bool unsure = false;  // only a table: the module that it is part of may come
 };
 void set_model_mode(std::uint32_t number, const ModelMode& told) noexcept;
 // The first product of a pass that began with a table.

@@ -46,13 +46,17 @@ size_t mfu_observer_read_phases(int settle, struct mfu_observer_phase* phases, s
     mfu_observer_phase& to = phases[count - 1];
     to = {};
     to.phase = kPhaseNames[std::min<std::size_t>(key >> 8, kPassPhases - 1)];
-    to.model = region->phases.model[std::min<std::size_t>(key & 0xFF, kRegionModels - 1)].name;
+    std::size_t model = key & 0xFF & ~std::size_t{kMixed};
+    to.model = region->phases.model[std::min<std::size_t>(model, kRegionModels - 1)].name;
     to.model_number = key & 0xFF;
     to.passes = pass.passes.load();
     to.tokens = pass.tokens.load();
     to.padded_tokens = pass.padded_tokens.load();
     to.samples = pass.samples.load();
     to.time_ns = pass.time_ns.load();
+    to.weight_read_bytes = pass.weight_read_bytes.load();
+    to.cache_read_bytes = pass.cache_read_bytes.load();
+    to.cache_written_bytes = pass.cache_written_bytes.load();
     add_lines(region->phases, key, to);
   }
   return count;

@@ -88,9 +88,13 @@ class BoxedKernel final : public c10::OperatorKernel {
 };
 
 // Composite operators are split into others before they come here, except if autograd is off. Those
-// others are counted.
-bool is_composite(const c10::OperatorHandle& op) {
-  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+// others are counted. A kernel that a library registers for every key (vLLM's attention on a CPU)
+// looks composite, but calls nothing. It is seen if autograd is off.
+bool is_composite(const c10::OperatorHandle& op, const std::string& name) {
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
+  const Operator* row = find_operator(name);
+  bool kernel = row != nullptr && row->role == OperatorRole::leaf && !name.starts_with("aten::");
+  return !kernel;
 }
 
 bool is_wanted(const std::string& name) {
@@ -105,7 +109,7 @@ void watch_boxed(const c10::OperatorName& name) {
   if (!name.overload_name.empty()) full.append(".").append(name.overload_name);
   if (!kernels().taken.insert(full).second || !is_wanted(full)) return;
   std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
-  if (!op.has_value() || is_composite(*op)) return;
+  if (!op.has_value() || is_composite(*op, full)) return;
   if (op->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect)) return;
   std::size_t colons = full.find("::");
   if (colons == std::string::npos) return;

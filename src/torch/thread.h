@@ -58,6 +58,7 @@ struct OpenPass {
   std::int64_t first_offset = 0;
   std::array<Lookup, kLookups> lookups{};
   std::uint32_t lookup_count = 0;
+  std::uint64_t lent_by = 0;      // the pass that made these lookups, if it was another one
   std::uint64_t start_calls = 0;  // calls of the thread so far; if there are more, it computes
   std::uint64_t leading = 0;      // of the first counted operator
   std::uint64_t rows = 0, next_rows = 0;  // of the first two products with a weight
@@ -103,12 +104,11 @@ struct Thread {
   Aside aside = Aside::no;
   int graph_task = -1;  // of the last counted operator
   Pass pass = Pass::none;
-  std::int16_t device = -1;             // type << 8 | index of the last counted operator
-  bool fetched = false;                 // a batch came since the last pass
-  std::uint64_t epoch_seen = 0;         // the epoch in which this thread's forward began
-  std::uint64_t columns = 0;            // of the last matrix product
-  std::uint64_t product_rows = 0;       // of the same
-  std::uint64_t product_inner = 0;      // of the same
+  std::int16_t device = -1;      // type << 8 | index of the last counted operator
+  bool fetched = false;          // a batch came since the last pass
+  std::uint64_t epoch_seen = 0;  // the epoch in which this thread's forward began
+  std::uint64_t columns = 0;     // of the last matrix product
+  std::uint64_t product_rows = 0, product_inner = 0;  // of the same
   std::uint32_t passes_of_epoch = 0;    // passes that began because the first weight came again
   std::uint32_t lookups_missed = 0;     // backward operators that belonged to no waiting pass
   std::uint64_t training_start_ns = 0;  // of a backward and what follows it; 0 if none runs

@@ -152,6 +152,8 @@ def problems(row):
             wrong.append(f"{key}: the phases do not add up to the run")
     seen = {"steps": report["steps"], "tokens": report["tokens"], "samples": report["samples"],
             "kinds": report["tokens_by_kind"], "phases": phases_of(report), "model_flop": report["model_flop"]}
+    seen["flop_of_phases"] = {each["phase"]: each["model_flop"] for each in report["phases"]
+                              if each["phase"] in row["EXPECT"].get("flop_of_phases", ())}
     seen["padded"] = (report["tokens_by_kind"] or {}).get("padded")
     for key, value in row["EXPECT"].items():
         got = seen[key]

@@ -238,14 +238,21 @@ def totals():
     return Totals(values, table)
 
 
+def phases_at():
+    """Where mfu_observer_read_phases is, for native code; 0 while nothing is loaded."""
+    import ctypes
+
+    return 0 if _library is None else ctypes.cast(_library.read_phases, ctypes.c_void_p).value or 0
+
+
 def phases(settle=False):
     """What passes were for, by (phase, number of the model); settle: those that wait for what follows them are decided
     as if nothing followed."""
     from . import binding as types
 
     loaded = library()
-    rows = (types.Phase * 64)()
-    count = loaded.read_phases(int(settle), rows, 64)
+    rows = (types.Phase * 256)()  # as many as a process has room for
+    count = min(loaded.read_phases(int(settle), rows, len(rows)), len(rows))
     return {
         (row.phase.decode(), row.model_number): {
             "model": row.model.decode(),
@@ -256,6 +263,7 @@ def phases(settle=False):
             "time_ns": row.time_ns,
             "model_flop": row.model_flop_high << 64 | row.model_flop_low,
             "hardware_flop": row.hardware_flop_high << 64 | row.hardware_flop_low,
+            "moved_bytes": row.weight_read_bytes + row.cache_read_bytes + row.cache_written_bytes,
         }
         for row in rows[:count]
     }

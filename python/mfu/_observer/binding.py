@@ -22,7 +22,7 @@ from ctypes import (
 )
 from pathlib import Path
 
-ABI = 4
+ABI = 5
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 
@@ -47,7 +47,8 @@ class Phase(Structure):
     _fields_ = fields(c_char_p, "phase model") + fields(
         c_uint64,
         "model_number passes tokens padded_tokens samples time_ns"
-        " model_flop_low model_flop_high hardware_flop_low hardware_flop_high",
+        " model_flop_low model_flop_high hardware_flop_low hardware_flop_high"
+        " weight_read_bytes cache_read_bytes cache_written_bytes",
     )
 
 

@@ -191,6 +191,8 @@ def install_modules(module, library):
 def _name(library, number, found):
     name, known = type(found).__name__, _models.get(number)
     same = known is not None and known() is found  # its weight is another tensor now, as under autocast
+    if name == "Embedding":  # looked up by itself: the model that it is part of may come
+        return library.name_model(number, name.encode(), _mode(found) | 8)
     if _names.get(number, name) != name:  # in the place of a model of another class, which is gone
         number = library.split_model(number)
     for other, reference in list(_models.items()):

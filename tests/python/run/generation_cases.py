@@ -235,6 +235,32 @@ def image():
 
 
 @case
+def captions():
+    """An encoder of pictures and a decoder that begins with one token."""
+    encoder = hf.ViTConfig(hidden_size=HIDDEN, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+                           image_size=16, patch_size=8)
+    decoder = hf.GPT2Config(n_embd=HIDDEN, n_layer=LAYERS, n_head=HEADS, vocab_size=VOCAB, n_positions=64, n_inner=FFN,
+                            add_cross_attention=True)
+    config = hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+    torch.manual_seed(1)
+    made("captions", hf.VisionEncoderDecoderModel, config).generate(torch.randn(BATCH, 3, 16, 16), **OPTIONS,
+                                                                    decoder_start_token_id=1)
+
+
+@case
+def embedded():
+    """A prompt as embeddings, which the program looked up itself, with grad mode on."""
+    model = llama("embedded", "sdpa")
+    model.generate(inputs_embeds=model.get_input_embeddings()(ids()), **OPTIONS)
+
+
+@case
+def one_new_token():
+    """Nothing follows the prompt."""
+    llama("one_new_token").generate(ids(), **{**OPTIONS, "max_new_tokens": 1})
+
+
+@case
 def inference_mode():
     model = llama("inference_mode", "sdpa")
     with torch.inference_mode():
@@ -284,6 +310,8 @@ class Oracle:
             given = kwargs.get("decoder_input_ids", None) if not encodes else None
             given = given if given is not None else kwargs.get("input_ids", args[0] if args else None)
             tokens = 0 if given is None or given.is_floating_point() else given.numel()
+            if given is None and kwargs.get("inputs_embeds") is not None:
+                tokens = kwargs["inputs_embeds"].shape[:2].numel()
             several = given is not None and given.dim() == 2 and given.shape[1] > 1
             if filled and several and name not in SPECULATIVE:
                 filled = False  # one more part of a prompt

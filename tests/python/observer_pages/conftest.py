@@ -1,0 +1,13 @@
+"""The observer's fixtures, in a process of its own: a process has room for some thirty models."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+OBSERVER = Path(__file__).resolve().parents[1] / "observer"
+sys.path.insert(0, str(OBSERVER))
+specification = importlib.util.spec_from_file_location("observer_fixtures", OBSERVER / "conftest.py")
+fixtures = importlib.util.module_from_spec(specification)
+specification.loader.exec_module(fixtures)
+observer, count, oracle, seeded = fixtures.observer, fixtures.count, fixtures.oracle, fixtures.seeded
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "observer_passes"))
