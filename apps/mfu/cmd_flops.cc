@@ -108,7 +108,8 @@ Result<void> add_serving(NeedReport& report, const ModelSpec& model, const NeedO
   if (report.source != "config") {
     if (!wanted) return {};
     return fail(ErrorCode::unsupported,
-                "what serving takes is not known for a model that is counted by its class");
+                "--sweep, --speculate and --chunk: not known for a model that is counted by its "
+                "class");
   }
   asked.devices = options.devices;
   if (against) asked.roof = {.peak = against->peak.rate, .bandwidth = against->device.bandwidth};
@@ -146,21 +147,23 @@ Result<bool> asks_class(const NeedOptions& options, const std::string& path) {
 
 Result<NeedReport> answer_of_class(Context& context, const NeedOptions& options,
                                    const NeedQuestion& question, const std::string& path) {
-  ClassOptions asked{.python = context.python(), .frames = options.frames};
+  ClassOptions asked{
+      .python = context.python(), .frames = options.frames, .training = question.training};
   asked.image = MFU_TRY(size_of(options.image, "--image"));
   asked.latent = MFU_TRY(size_of(options.latent, "--latent"));
   ConfigOptions config = MFU_TRY(options.model.config());
-  Result<ClassNeed> need = ask_class(path, config, question.work, asked);
+  ConfigText text = MFU_TRY(read_config_text(path));
+  Result<ClassNeed> need = ask_class(text, config, question.work, asked);
   const char* own = std::getenv("MFU_OWN_PYTHON");  // the one that runs mfu
   if (!need.has_value() && need.error().code == ErrorCode::not_found && own != nullptr &&
       asked.python != own) {
     asked.python = own;
-    Result<ClassNeed> other = ask_class(path, config, question.work, asked);
+    Result<ClassNeed> other = ask_class(text, config, question.work, asked);
     if (other.has_value() || other.error().code != ErrorCode::not_found) need = std::move(other);
   }
   if (need.has_value()) return report_need(*need, question);
-  Result<ModelSpec> family = read_model(path, config);
-  if (family.has_value()) return Failure{need.error()};
+  Result<ModelSpec> family = parse_model(text.text, text.path, config);
+  if (family.has_value() || need.error().code == ErrorCode::malformed) return Failure{need.error()};
   return fail(need.error().code, fmt::format("{}. Its class was asked too: {}",
                                              family.error().message, need.error().message));
 }

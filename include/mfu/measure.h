@@ -210,11 +210,13 @@ struct ClassOptions {
   ImageSize image{};               // in pixels; zeros: the config's size
   ImageSize latent{};              // of a diffusion model, instead of `image`
   std::uint64_t frames = 0;        // of a video, in latents; 0: one
+  TrainingOptions training{};
 };
 struct ClassNeed {
   std::string name, type, architecture;
   std::string library, version;  // "transformers", "5.22.2"
   ParameterCount parameters;
+  std::uint64_t parameters_trained = 0;  // including adapters
   FlopNeed need;
   FlopCount flopcounter, flopcounter_fused;  // as these conventions count
   std::vector<Note> differences;             // of the first to `need`, by operator
@@ -222,11 +224,9 @@ struct ClassNeed {
 };
 // The first answer takes as long as importing the library. It is kept in cache_directory() and used
 // again while config, question and library stay the same. Time and memory are bounded. Fails with
-// `unsupported` and the library's own message if the class cannot be built or run,
-// and with `not_found` if that interpreter lacks the library.
+// `unsupported` if the library does not know the model, with `malformed` and its own message if the
+// class cannot be built or run, and with `not_found` if that interpreter lacks the library.
 Result<ClassNeed> ask_class(const ConfigText& text, const ConfigOptions& config,
-                            const Workload& work, const ClassOptions& options);
-Result<ClassNeed> ask_class(const std::string& path, const ConfigOptions& config,
                             const Workload& work, const ClassOptions& options);
 
 struct GenerationOptions {

@@ -39,11 +39,12 @@ enum class Part : std::uint8_t {
   head,  // pooler, classifier
   vision,
   audio,
-  modulation,  // adaptive norms of diffusion transformers
-  adapter,     // LoRA
-  mtp,         // multi-token prediction; not part of the model's total
+  modulation,   // adaptive norms of diffusion transformers
+  adapter,      // LoRA
+  mtp,          // multi-token prediction; not part of the model's total
+  convolution,  // of pictures and sound, where a class is counted
 };
-inline constexpr std::size_t kPartCount = 19;
+inline constexpr std::size_t kPartCount = 20;
 std::string_view name_of(Part part);
 
 template <typename T>

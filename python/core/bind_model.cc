@@ -122,18 +122,25 @@ NeedQuestion question_of(const Step& step, const std::string& convention) {
   return question;
 }
 
+using Lora = std::optional<std::pair<std::uint64_t, std::vector<std::string>>>;
+
+TrainingOptions training_of(const Lora& lora, std::vector<std::string> frozen) {
+  TrainingOptions training{.frozen = std::move(frozen)};
+  if (lora) {
+    training.lora_rank = lora->first;
+    training.lora_targets = lora->second;
+  }
+  return training;
+}
+
 std::string need_json(const ModelSpec& model, const Step& step, const std::string& convention,
-                      const std::optional<std::pair<std::uint64_t, std::vector<std::string>>>& lora,
-                      std::vector<std::string> frozen, std::optional<std::uint64_t> parameters,
-                      bool tree, const PeakAsked& asked, const Timing& timing) {
+                      const Lora& lora, std::vector<std::string> frozen,
+                      std::optional<std::uint64_t> parameters, bool tree, const PeakAsked& asked,
+                      const Timing& timing) {
   NeedQuestion question = question_of(step, convention);
   question.tree = tree;
   question.parameters = parameters;
-  question.training.frozen = std::move(frozen);
-  if (lora) {
-    question.training.lora_rank = lora->first;
-    question.training.lora_targets = lora->second;
-  }
+  question.training = training_of(lora, std::move(frozen));
   return answer(value_or_raise(report_need(model, question)), model, asked, timing);
 }
 
@@ -148,10 +155,13 @@ ConfigText text_of(const Source& source) {
 using Size = std::optional<std::pair<std::uint64_t, std::uint64_t>>;
 
 std::string class_json(const Source& source, const Step& step, const std::string& convention,
-                       const Size& image, const Size& latent, std::uint64_t frames,
-                       std::string python, const PeakAsked& asked, const Timing& timing) {
+                       const Lora& lora, std::vector<std::string> frozen, const Size& image,
+                       const Size& latent, std::uint64_t frames, std::string python,
+                       const PeakAsked& asked, const Timing& timing) {
   NeedQuestion question = question_of(step, convention);
-  ClassOptions options{.python = std::move(python), .frames = frames};
+  ClassOptions options{.python = std::move(python),
+                       .frames = frames,
+                       .training = training_of(lora, std::move(frozen))};
   if (image) options.image = {image->first, image->second};
   if (latent) options.latent = {latent->first, latent->second};
   ConfigText text = text_of(source);
@@ -237,9 +247,9 @@ void bind_model(nb::module_& module) {
   bind_step(module);
   module.def("flops", &need_json, "spec"_a, "step"_a, "convention"_a, "lora"_a.none(), "frozen"_a,
              "parameters"_a.none(), "tree"_a, "against"_a, "timing"_a, "JSON of mfu.flops/1.");
-  module.def("class_flops", &class_json, "source"_a, "step"_a, "convention"_a, "image"_a.none(),
-             "latent"_a.none(), "frames"_a, "python"_a, "against"_a, "timing"_a,
-             "JSON of mfu.flops/1, by a model's class.");
+  module.def("class_flops", &class_json, "source"_a, "step"_a, "convention"_a, "lora"_a.none(),
+             "frozen"_a, "image"_a.none(), "latent"_a.none(), "frames"_a, "python"_a, "against"_a,
+             "timing"_a, "JSON of mfu.flops/1, by a model's class.");
   module.def(
       "has_family", [](const Source& source) { return has_family(text_of(source), {}); },
       "source"_a, "Whether a family here describes a config.");

@@ -248,11 +248,11 @@ def flops(
         if by_class or pictured or (source is not None and not _core.has_family(source)):
             if source is None:
                 raise InvalidArgument(f"{model}: a class is asked by a config, not by weights")
-            for what, given in (("lora", lora), ("frozen", patterns), ("tree", tree), ("params", params)):
+            for what, given in (("tree", tree), ("params", params)):
                 if given:
                     raise InvalidArgument(f"{what} is not known for a model that is counted by its class")
-            interpreter = python or sys.executable
-            text = _core.class_flops(source, step, convention, image, latent, frames, interpreter, *against)
+            asked = (adapters, patterns, image, latent, frames, python or sys.executable)
+            text = _core.class_flops(source, step, convention, *asked, *against)
             counted: NeedAnswer = parse(text, NeedAnswer)
             return counted
     text = _core.flops(_model(model)._spec, step, convention, adapters, patterns, params, tree, *against)

@@ -1,7 +1,7 @@
 """Builds a model's class on the meta device and writes down its operators.
 
-A request says phase, batch, sequence, context, encoder_sequence, image, latent, frames, architecture and overrides. One
-JSON object
+A request says phase, steps (batch and sequence of each), context, encoder_sequence, image, latent, frames, frozen,
+lora, architecture and overrides. One JSON object
 goes to standard output: parameters by part, and each different operator once, with how often it ran, in which part,
 forward or backward.
 No weight is made, nothing is fetched, no code of a config is run. The class_*.py come before it."""
@@ -43,7 +43,7 @@ def bounded(value, path="", depth=0):
         if abs(value) > MOST_NUMBER:
             raise Refused(f"{path}: {value} is beyond 2^40")
         many = (
-            last.endswith(("layers", "n_layer", "depth", "blocks", "stages"))
+            last.endswith(("layers", "n_layer", "depth", "depths", "blocks", "stages", "per_block", "per_stage"))
             or "experts" in last
             and last.startswith(("num_", "n_", "moe_num"))
         )
@@ -77,113 +77,6 @@ def stamps(*modules):
     return found
 
 
-def find_class(transformers, config, wanted):
-    """The class of transformers that a config means, its config, and what was assumed."""
-    from transformers.models.auto import configuration_auto, modeling_auto
-
-    notes, kind = [], config.get("model_type")
-    named = ([wanted] if wanted else []) + [each for each in config.get("architectures") or [] if isinstance(each, str)]
-    found = next(
-        (
-            getattr(transformers, each)
-            for each in named
-            if each.isidentifier()
-            and isinstance(getattr(transformers, each, None), type)
-            and hasattr(getattr(transformers, each), "config_class")
-        ),
-        None,
-    )
-    if wanted and (found is None or found.__name__ != wanted):
-        raise Refused(f"transformers {transformers.__version__} has no class {wanted}")
-    config_class = None
-    if isinstance(kind, str) and kind in configuration_auto.CONFIG_MAPPING:
-        config_class = configuration_auto.CONFIG_MAPPING[kind]
-    elif found is not None and found.config_class is not None:
-        config_class = found.config_class
-        if kind:
-            raise Refused(f"model type \"{kind}\" is not one of transformers {transformers.__version__}")
-        notes.append(f"the config has no model_type: taken as {config_class.model_type}, by its class {found.__name__}")
-    if config_class is None:
-        said = f"model type \"{kind}\"" if kind else "a config without model_type, and with no class that it knows"
-        code = " It names code of its own (auto_map), which is never run here." if config.get("auto_map") else ""
-        raise Refused(f"transformers {transformers.__version__} does not know {said}.{code}")
-    plain = {
-        key: value
-        for key, value in config.items()
-        if key not in ("quantization_config", "auto_map", "attn_implementation", "_attn_implementation")
-    }
-    made = config_class.from_dict(plain)
-    if found is None:
-        both = (
-            ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING")
-            if getattr(made, "is_encoder_decoder", False)
-            else ()
-        )
-        for mapping in (
-            *both,
-            "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
-            "MODEL_FOR_MASKED_LM_MAPPING",
-            "MODEL_FOR_CAUSAL_LM_MAPPING",
-            "MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING",
-            "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING",
-            "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING",
-            "MODEL_MAPPING",
-        ):
-            table = getattr(modeling_auto, mapping, None)
-            if table is not None and config_class in table:
-                found = table[config_class]
-                found = found[0] if isinstance(found, (tuple, list)) else found
-                break
-        found = found or class_beside(config_class)
-        if found is None:
-            raise Refused(f"transformers {transformers.__version__} has no model for \"{made.model_type}\"")
-        notes.append(f"the config names no class that is known: counted as {found.__name__}")
-    return found, made, notes
-
-
-def class_beside(config_class):
-    """The first model that stands in the library's own file for this config."""
-    import importlib
-
-    try:
-        module = importlib.import_module(config_class.__module__.replace("configuration_", "modeling_"))
-    except ImportError:
-        return None
-    fitting = [
-        each
-        for each in vars(module).values()
-        if isinstance(each, type)
-        and getattr(each, "config_class", None) is config_class
-        and not each.__name__.endswith("PreTrainedModel")
-    ]
-    return fitting[-1] if fitting else None
-
-
-def build(transformers, found, config, torch):
-    for each in configs_of(config):
-        each._attn_implementation_internal = "mfu"
-        each._experts_implementation_internal = "batched_mm"  # a token meets the experts that it visits, no others
-        for name in vars(each):  # whole layers are never left out, nor are inputs blotted out
-            if "layerdrop" in name or name in ("drop_path_rate", "mask_time_prob", "mask_feature_prob"):
-                setattr(each, name, 0.0)
-    problems = []
-    for implementation in ("mfu", "sdpa", "eager"):
-        try:
-            with torch.device("meta"):
-                config._attn_implementation = implementation
-                model = found._from_config(config, dtype=torch.float32)
-            return model.to("meta"), implementation
-        except (ValueError, ImportError, KeyError) as error:
-            problems.append(str(error))
-            if (
-                not isinstance(error, KeyError)
-                and "attn" not in str(error).lower()
-                and "attention" not in str(error).lower()
-            ):
-                break
-    raise Refused(f"{found.__name__} cannot be built from this config: {problems[-1][:600]}")
-
-
 def tensors_in(value, torch, seen=None):
     if isinstance(value, torch.Tensor):
         return [value] if value.is_floating_point() and value.grad_fn is not None else []
@@ -194,8 +87,18 @@ def tensors_in(value, torch, seen=None):
     return []
 
 
-def watch(model, recorder):
+def outputs_of(model):
+    """Names of the modules that make logits, as the class itself says."""
+    try:
+        head = model.get_output_embeddings()
+    except Exception:  # a class that has none
+        return []
+    return [name for name, each in model.named_modules() if each is head and name]
+
+
+def watch(torch, model, recorder):
     """Modules say where in the model the loop is."""
+    mark_layers(torch, model, recorder)
 
     def leave(*_):
         if recorder.stack:
@@ -249,8 +152,9 @@ def step(torch, model, request, recorder, inputs, modes_of):
     operators, marks = modes_of
     caches = phase in ("prefill", "decode")
     cached = {"use_cache": caches} if "use_cache" in taken else {}
-    last = {"logits_to_keep": 1} if caches and "logits_to_keep" in taken else {}
-    if caches and not last and request["sequence"] > 1 and any("lm_head" in name for name, _ in model.named_children()):
+    kept = 1 if phase == "prefill" else request["sequence"]  # drafted tokens are verified by their logits
+    last = {"logits_to_keep": kept} if caches and "logits_to_keep" in taken else {}
+    if phase == "prefill" and not last and request["sequence"] > 1 and OUTPUTS:
         recorder.assumed.add("the class makes logits of every position, also in prefill: they are counted")
     model.train(phase == "train")
 
@@ -321,10 +225,12 @@ def answer(config, request):
     torch.autocast.__init__ = lambda self, kind, *args, **kwargs: autocast(
         self, "cpu" if kind == "meta" else kind, *args, **kwargs
     )
-    notes, recorder, values = [], Recorder(torch), Values(torch)
+    notes, recorder = [], Recorder(torch)
+    values = Values(torch, recorder.assumed)
+    request |= dict(zip(("batch", "sequence"), request["steps"][0]))
     if isinstance(config.get("_class_name"), str) and "model_type" not in config:
-        library, model, inputs = diffusion_model(torch, config, request, values, notes, recorder)
-        kind, attention = type(model).__name__, "sdpa"
+        library, model, inputs_of = diffusion_model(torch, config, request, values, notes, recorder)
+        kind, runs = type(model).__name__, model
     else:
         import transformers
 
@@ -332,17 +238,28 @@ def answer(config, request):
         library = transformers
         found, made, said = find_class(transformers, config, request.get("architecture"))
         notes.extend(said)
+        request["known"] = True
         masks(torch, transformers, recorder, values)
-        model, attention = build(transformers, found, made, torch)
-        inputs, kind = Inputs(torch, model, request, values, notes, recorder), made.model_type
-    if attention == "eager":
-        notes.append("the class has no fused attention: its scores are counted over the whole square")
+        model = build(transformers, found, made, torch)
+        kind = made.model_type
+        runs = part_that_runs(torch, model, notes)
+        inputs_of = lambda asked: Inputs(torch, runs, asked, values, notes, recorder)  # noqa: E731
+    OUTPUTS.update(outputs_of(model))
     total, parts = parameters(torch, model)
     active = active_parameters(model.config, total, parts)
     if active is None:
         notes.append("how many experts a token visits is not in the config: all parameters are called active")
-    watch(model, recorder)
-    given = step(torch, model, request, recorder, inputs, modes(torch, recorder, values))
+    trained, adapters = train_some(torch, model, request, recorder)
+    watch(torch, model, recorder)
+    tokens = 0
+    for batch, sequence in request["steps"]:
+        asked = request | {"batch": batch, "sequence": sequence}
+        inputs = inputs_of(asked)
+        given = step(torch, runs, asked, recorder, inputs, modes(torch, recorder, values))
+        if len(request["steps"]) > 1 and not any(each in given for each in TEXT):
+            raise Refused(f"{type(model).__name__} takes no text: its sequences have no lengths of their own")
+        tokens += inputs.tokens(given)
+        recorder.done()
     if "input_ids" in given and "pixel_values" in inputs.taken and "pixel_values" not in given:
         notes.append("no picture: text alone")
     notes.extend(sorted(recorder.assumed))
@@ -368,10 +285,12 @@ def answer(config, request):
         "parameters": total,
         "active": active or total,
         "parts": parts,
-        "tokens": inputs.tokens(given),
+        "trained": trained,
+        "adapters": adapters,
+        "tokens": tokens,
         "notes": notes,
         "inputs": shapes,
-        "operators": list(recorder.rows.values()),
+        "operators": list(recorder.kept.values()),
         "stamps": stamps(library, torch),
     }
 
@@ -420,6 +339,7 @@ def active_parameters(config, total, parts):
 def main(config_text, request_text):
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
+    request = {}
     try:
         config, request = json.loads(config_text), json.loads(request_text)
         if not isinstance(config, dict):
@@ -443,7 +363,6 @@ def main(config_text, request_text):
     except RecursionError:
         said = {"problem": "its values are nested too deep"}
     except Exception as problem:  # what a class says of a config that it cannot use
-        first = str(problem).strip().splitlines() or [""]
-        said = {"problem": f"the class refuses it: {type(problem).__name__}: {first[0][:400]}"}
-    print(json.dumps(said), file=out, flush=True)
+        said = {"problem": f"the class refuses it: {brief(problem, 400)}"}
+    print(json.dumps(said | ({"known": True} if request.get("known") else {})), file=out, flush=True)
     os._exit(0)

@@ -60,7 +60,8 @@ def fused(
 
         @staticmethod
         def backward(context, gradient):
-            recorder.add("attention_backward", [row])
+            needed = dict(zip(("dq", "dk", "dv"), context.needs_input_grad))
+            recorder.add("attention_backward", [row if all(needed.values()) else row | needed])
             return tuple(
                 torch.empty_like(each) if each is not None and each.is_floating_point() else None
                 for each in context.shapes
@@ -109,6 +110,20 @@ def area_of(torch, rule, rows, columns, first, offset):
     return (int(counted(every).sum()) if rows * columns <= 1 << 31 else None), None
 
 
+def in_memory(torch, values):
+    """A mode in which tensors that a rule holds have their values: padding, blocks, lengths."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Twins(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            given = [*tensors_of(torch, args), *tensors_of(torch, (kwargs or {}).values())]
+            if not all(values.known(each) for each in given):
+                raise LookupError("values that are not known")
+            return values.run(func, args, kwargs or {})
+
+    return Twins()
+
+
 def masks(torch, transformers, recorder, values):
     """Registers an attention of ours: fused, with masks whose true area is worked out from the rule that makes them."""
     import inspect
@@ -116,6 +131,7 @@ def masks(torch, transformers, recorder, values):
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
     made = inspect.signature(masking_utils.ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
+    twins = in_memory(torch, values)
 
     def mask(*args, **kwargs):
         bound = made.bind(*args, **kwargs).arguments
@@ -127,12 +143,14 @@ def masks(torch, transformers, recorder, values):
         columns, offset = bound["kv_length"], bound.get("kv_offset", 0)
         result = torch.empty((bound["batch_size"], 1, rows, columns), dtype=torch.bool, device="meta")
         try:
-            with torch.device("cpu"), torch.utils._python_dispatch._disable_current_modes():
+            with torch.device("cpu"), torch.utils._python_dispatch._disable_current_modes(), twins:
                 pairs, seen = area_of(torch, rule, int(rows), int(columns), int(first), int(offset))
                 if seen is not None and result.numel() <= MOST_KNOWN:
                     values.keep(result, seen)
         except Exception:  # a rule that looks at a tensor's values
             pairs = None
+        if pairs == rows * columns and bound.get("allow_is_bidirectional_skip") and bound.get("attention_mask") is None:
+            return None  # as the library: a mask that leaves nothing out is none
         if pairs is not None:
             AREAS[result.untyped_storage()._cdata] = (pairs, int(rows), int(columns))
             KEPT.append(result)

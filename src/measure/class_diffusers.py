@@ -15,12 +15,15 @@ def diffusion_model(torch, config, request, values, notes, recorder):
     found = getattr(diffusers, name, None) if name.isidentifier() else None
     if not isinstance(found, type) or not hasattr(found, "from_config") or not issubclass(found, torch.nn.Module):
         raise Refused(f"diffusers {diffusers.__version__} has no model {name}")
+    request["known"] = True
     if request["phase"] in ("prefill", "decode"):
         raise Refused(f"{name} has no cache: --phase train or forward")
     with torch.device("meta"):
         model = found.from_config({key: value for key, value in config.items() if key != "quantization_config"})
     model = model.to("meta")
-    return diffusers, model, DiffusionInputs(torch, model, request, values, notes, recorder)
+    if len(request["steps"]) > 1:
+        raise Refused(f"{name} takes no text of its own: its sequences have no lengths")
+    return diffusers, model, lambda asked: DiffusionInputs(torch, model, asked, values, notes, recorder)
 
 
 def number(config, *names, default=None):
@@ -44,7 +47,7 @@ class DiffusionInputs(Inputs):
         self.documented = dict(
             re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE)
         )
-        self.token, self.said = 0, False
+        self.token, self.said, self.places = 0, False, 0
         self.encoder = self.text = request.get("encoder_sequence") or number(
             self.config, "max_text_seq_length", "text_len", default=77
         )

@@ -89,6 +89,7 @@ class Inputs:
         self.token = plain_token(self.config)
         self.encoder = request.get("encoder_sequence") or self.sequence
         self.kind = model.config.model_type
+        self.places, self.place_token = 0, None  # of a picture in each text
 
     # -- shapes, by the argument's name
 
@@ -99,8 +100,15 @@ class Inputs:
         made = getattr(self, "of_" + name, None)
         if made is not None:
             return made()
-        if name in ("input_ids", "token_type_ids", "decoder_input_ids", "labels_ids"):
-            return [((batch, self.length_of(name)), "id")]
+        if name in ("input_ids", "decoder_input_ids", "labels_ids"):
+            length, books = self.length_of(name), size_in(config, "num_codebooks")
+            if self.places and name == "input_ids":
+                row = [self.place_token] * self.places + [self.token] * (length - self.places)
+                return [((batch, length), [row] * batch)]
+            inner = within(config, "decoder_config", "decoder")
+            books = books or (size_in(inner, "num_channels") if inner is not config and name in TEXT else None)
+            several = ((batch * (books or 1), length), (batch, length, books), (batch, books, length))
+            return [((batch, length), "id")] + ([(sizes, "id") for sizes in several] if books else [])
         if name in ("attention_mask", "decoder_attention_mask"):
             return [((batch, self.length_of(name.replace("attention_mask", "input_ids"))), "one")]
         return self.by_documentation(name)
@@ -173,6 +181,13 @@ class Inputs:
 
     def of_image_sizes(self):
         return [((self.batch, 2), [picture_size(self.config, self.request) or [224, 224]] * self.batch)]
+
+    def of_token_type_ids(self):
+        """1 where a picture has its places."""
+        length = self.length_of("input_ids")
+        return [((self.batch, length), [[1] * self.places + [0] * (length - self.places)] * self.batch)]
+
+    of_mm_token_type_ids = of_token_type_ids
 
     def of_bbox(self):
         return [((self.batch, self.length_of("input_ids"), 4), "id")]
@@ -406,6 +421,21 @@ class Inputs:
             and self.shapes(each)
         ]
 
+    def make_places(self, problem):
+        """Where a class counts the places of pictures in the text: as many as its features. Whether that helps."""
+        found = re.search(r"features and (\w+) tokens do not match.*features:? (\d+)", str(problem), re.IGNORECASE)
+        if not found or self.places:
+            return False
+        kind = found[1].lower()
+        self.place_token = size_in(self.config, f"{kind}_token_id", f"{kind}_token_index")
+        places = int(found[2]) // self.batch
+        width = size_in(within(self.config, "text_config"), "hidden_size", default=1)
+        self.places = places // width if places > self.sequence and places % width == 0 else places
+        if self.place_token is None or self.places > self.sequence:
+            raise Refused(f"its pictures make {self.places} tokens of each text, and those have {self.sequence}: --seq")
+        self.say(f"{self.places} tokens of each text are the picture's")
+        return True
+
     def tried(self, call):
         """Runs call(arguments) with what the class can be given, until it takes it. Where nothing fits, the problem of
         the try that came
@@ -429,17 +459,21 @@ class Inputs:
                 except Exception as problem:  # whatever a class says of inputs that do not fit
                     if isinstance(problem, MemoryError) or getattr(problem, "mfu_end", False):
                         raise
+                    if self.make_places(problem):
+                        added = None
+                        break
                     if self.recorder.seen > farthest:
                         first, farthest = problem, self.recorder.seen
                     added = [each for each in self.missing(problem, names) if each not in seen] or added
                     if added or tries >= MOST_TRIED:
                         break
+            if added is None:
+                continue
             if not added or tries >= MOST_TRIED:
                 raise first
             seen.update(added)
             names = names + added
 
 
-def brief(problem):
-    lines = str(problem).strip().splitlines() or [""]
-    return f"{type(problem).__name__}: {lines[0][:300]}"
+def brief(problem, most=300):
+    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:most]}"

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <set>
 
 #include "base/digest.h"
 #include "base/embed.h"
@@ -23,6 +25,8 @@ MFU_EMBED(mfu_class_values_py, MFU_MEASURE_DIR "/class_values.py");
 MFU_EMBED(mfu_class_attention_py, MFU_MEASURE_DIR "/class_attention.py");
 MFU_EMBED(mfu_class_inputs_py, MFU_MEASURE_DIR "/class_inputs.py");
 MFU_EMBED(mfu_class_diffusers_py, MFU_MEASURE_DIR "/class_diffusers.py");
+MFU_EMBED(mfu_class_model_py, MFU_MEASURE_DIR "/class_model.py");
+MFU_EMBED(mfu_class_training_py, MFU_MEASURE_DIR "/class_training.py");
 MFU_EMBED(mfu_ask_class_py, MFU_MEASURE_DIR "/ask_class.py");
 
 namespace mfu {
@@ -30,6 +34,7 @@ namespace {
 
 constexpr std::chrono::minutes kPatience{10};
 constexpr std::uint64_t kMostAnswerBytes = 8u << 20;
+constexpr std::size_t kMostLengths = 64;
 constexpr std::size_t kMostAnswers = 2000;  // kept on disk at most
 
 std::string hexadecimal(std::string_view bytes) {
@@ -61,18 +66,47 @@ void write_size(JsonWriter& json, std::string_view name, const ImageSize& size) 
   json.begin_array().value(size.height).value(size.width).end_array();
 }
 
+// Sequences of the same length run together.
+void write_steps(JsonWriter& json, const Workload& work) {
+  std::map<std::uint64_t, std::uint64_t> batch_of;
+  for (std::uint64_t length : work.lengths) ++batch_of[length];
+  if (work.lengths.empty()) batch_of[work.sequence] = work.batch;
+  json.key("steps").begin_array();
+  for (auto [length, batch] : batch_of) json.begin_array().value(batch).value(length).end_array();
+  json.end_array();
+}
+
+void write_training(JsonWriter& json, const Workload& work, const TrainingOptions& training) {
+  if (work.phase != Phase::train) return;
+  auto write_list = [&](std::string_view name, const std::vector<std::string>& texts) {
+    json.key(name).begin_array();
+    for (const std::string& text : texts) json.value(text);
+    json.end_array();
+  };
+  write_list("frozen", training.frozen);
+  if (training.lora_rank == 0) return;
+  json.key("lora").begin_object().member("rank", training.lora_rank);
+  write_list("targets", training.lora_targets);
+  json.end_object();
+}
+
 std::string request_of(const ConfigOptions& config, const Workload& work,
                        const ClassOptions& options) {
   JsonWriter json;
   json.begin_object();
-  json.member("phase", name_of(work.phase)).member("batch", work.batch);
-  json.member("sequence", work.sequence).member("context", work.context);
+  json.member("phase", name_of(work.phase)).member("context", work.context);
+  write_steps(json, work);
+  write_training(json, work, options.training);
   json.member("encoder_sequence", work.encoder_sequence);
   json.member("architecture", config.architecture);
   write_size(json, "image", options.image);
   write_size(json, "latent", options.latent);
   json.member("frames", options.frames);
   json.key("overrides").begin_array();
+  if (!config.assume.empty()) {
+    json.begin_array().value("model_type").value(config.assume).end_array();
+    json.begin_array().value("architectures").value("null").end_array();
+  }
   for (const auto& [key, value] : config.overrides) {
     json.begin_array().value(key).value(value).end_array();
   }
@@ -139,6 +173,8 @@ std::string script_for(std::string_view config, std::string_view request) {
         std::string_view(mfu_class_attention_py, mfu_class_attention_py_end),
         std::string_view(mfu_class_inputs_py, mfu_class_inputs_py_end),
         std::string_view(mfu_class_diffusers_py, mfu_class_diffusers_py_end),
+        std::string_view(mfu_class_model_py, mfu_class_model_py_end),
+        std::string_view(mfu_class_training_py, mfu_class_training_py_end),
         std::string_view(mfu_ask_class_py, mfu_ask_class_py_end)}) {
     script.append(part).push_back('\n');
   }
@@ -161,14 +197,16 @@ Result<Json> asked(const std::string& python, const std::string& script, std::st
   Json answer = MFU_TRY(parse_json(end.output, python));
   if (std::string problem = answer.text_at("problem"); !problem.empty()) {
     bool absent = !answer.text_at("missing").empty();
-    return fail(absent ? ErrorCode::not_found : ErrorCode::unsupported,
-                fmt::format("{}: {}", name, printable(problem, 900)));
+    bool known = answer.find("known") != nullptr;  // the type is; it is the config that will not do
+    ErrorCode code = known ? ErrorCode::malformed : ErrorCode::unsupported;
+    if (absent) code = ErrorCode::not_found;
+    return fail(code, fmt::format("{}: {}", name, printable(problem, 900)));
   }
   text = std::move(end.output);
   return answer;
 }
 
-ClassNeed need_of(const Json& answer) {
+ClassNeed need_of(const Json& answer, Recompute recompute) {
   ClassNeed found;
   found.type = printable(answer.text_at("type"), 200);
   found.architecture = printable(answer.text_at("architecture"), 200);
@@ -176,6 +214,8 @@ ClassNeed need_of(const Json& answer) {
   found.version = printable(answer.text_at("version"), 100);
   found.parameters.total = answer.count_at("parameters").value_or(0);
   found.parameters.active = answer.count_at("active").value_or(found.parameters.total);
+  found.parameters_trained = answer.count_at("trained").value_or(found.parameters.total);
+  found.parameters.by_part[Part::adapter] = answer.count_at("adapters").value_or(0);
   if (const Json* parts = answer.find("parts")) {
     for (const auto& [name, count] : parts->members()) {
       found.parameters.by_part[part_named(name)] += count.count().value_or(0);
@@ -196,29 +236,28 @@ ClassNeed need_of(const Json& answer) {
       for (const Json& size : sizes.elements()) shape.push_back(size.count().value_or(0));
     }
   }
-  price_operators(answer, found);
+  price_operators(answer, recompute, found);
   return found;
 }
 
 Result<void> check_asked(const Workload& work) {
-  std::string_view what = !work.lengths.empty() || work.sums          ? "lengths"
-                          : work.recompute != Recompute::none         ? "recomputation"
-                          : work.images != 0 || work.grid.frames != 0 ? "pictures beside a text"
-                          : work.mtp                                  ? "multi-token prediction"
-                          : work.mla != MlaForm::automatic            ? "forms of latent attention"
-                                                                      : "";
+  std::set<std::uint64_t> lengths(work.lengths.begin(), work.lengths.end());
+  if (lengths.size() > kMostLengths) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} different lengths: a class is asked for at most {}", lengths.size(),
+                            kMostLengths));
+  }
+  std::string_view what;
+  if (work.sums) what = "a sum of lengths";
+  if (work.images != 0 || work.grid.frames != 0) what = "--images and --image-grid";
+  if (work.mtp) what = "--mtp";
+  if (work.mla != MlaForm::automatic) what = "--mla";
   if (what.empty()) return {};
   return fail(ErrorCode::unsupported,
-              fmt::format("{} are not known for a model that is counted by its class", what));
+              fmt::format("{}: not known for a model that is counted by its class", what));
 }
 
 }  // namespace
-
-Result<ClassNeed> ask_class(const std::string& path, const ConfigOptions& config,
-                            const Workload& work, const ClassOptions& options) {
-  MFU_TRY(check_asked(work));
-  return ask_class(MFU_TRY(read_config_text(path)), config, work, options);
-}
 
 Result<ClassNeed> ask_class(const ConfigText& text, const ConfigOptions& config,
                             const Workload& work, const ClassOptions& options) {
@@ -235,7 +274,7 @@ Result<ClassNeed> ask_class(const ConfigText& text, const ConfigOptions& config,
     answer = MFU_TRY(asked(python, script, text.path, said));
     if (folder) keep(*folder, kept, said);
   }
-  ClassNeed found = need_of(*answer);
+  ClassNeed found = need_of(*answer, work.recompute);
   found.name = text.name;
   return found;
 }

@@ -14,13 +14,22 @@ class Refused(Exception):
 PARTS = (
     ("router_bias", ("e_score_correction_bias", "expert_bias", "expert_biases")),
     ("shared_experts", ("shared_expert", "shared_experts", "shared_mlp")),
-    ("router", ("router", "gate.wg", "gate.classifier")),
+    ("router", ("router", "gate.wg", "gate.classifier", "shared_expert_gate")),
     ("experts", ("experts",)),
     ("norm", ("norm", "layernorm", "layer_norm", "ln", "ln_f", "groupnorm", "batchnorm", "bn")),
 )
 
 
+ADAPTER = "(adapter)"  # what the loop is in while it computes an adapter of ours
+OUTPUTS = set()  # modules that make logits, as the class itself says
+QUERIES = ("q_proj", "k_proj", "v_proj", "o_proj", "qkv_proj", "query", "key", "value", "c_attn", "query_key_value")
+INNER = ("up_proj", "down_proj", "gate_proj", "gate_up_proj", "fc1", "fc2", "c_fc")
+STATES = ("mamba", "ssm", "mixer", "recurrent", "linear_attn", "short_conv", "temporal_block", "rg_lru", "rwkv")
+
+
 def part_of(name, kind=""):
+    if name == ADAPTER:
+        return "adapter"
     words = name.lower().replace("-", "_").split(".")
     whole = ".".join(words)
     for part, needles in PARTS[:4]:
@@ -38,8 +47,15 @@ def part_of(name, kind=""):
         return "mtp"
     if any("norm" in word or word in ("ln", "ln_f", "bn") for word in words[-2:]):
         return "norm"
-    if words and words[0] in ("lm_head", "embed_out", "output_projection") or last == "lm_head" or "lm_head" in words:
+    if words[0] in ("lm_head", "embed_out", "output_projection") or "lm_head" in words:
         return "lm_head"
+    if name in OUTPUTS or name.rpartition(".")[0] in OUTPUTS and last in ("weight", "bias"):
+        return "lm_head"
+    return inner_part(words, last)
+
+
+def inner_part(words, last):
+    """Of what is no router, norm or head for logits."""
     if any(word.startswith(("vision", "visual", "image", "pixel", "vit", "siglip")) for word in words):
         return "vision"
     if any(word.startswith(("audio", "speech", "sound")) for word in words):
@@ -50,12 +66,22 @@ def part_of(name, kind=""):
         return "position_embedding"
     if any("embed" in word or word in ("wte", "shared") for word in words):
         return "embedding"
-    if any("attn" in word or "attention" in word or word in ("attn", "mha") for word in words):
+    if "indexer" in words:
+        return "indexer"
+    own = words[:-1] if last in ("weight", "bias") else words
+    states = any(each in word for word in own for each in STATES) or "conv" in own[:-1] and "layers" in own
+    if own and own[-1] in QUERIES and states:
         return "attention_projections"
-    if any(
-        "mamba" in word or "ssm" in word or "conv" in word or "mixer" in word or "recurrent" in word for word in words
-    ):
+    if own and own[-1] in INNER and states:
+        return "mlp"
+    attention = [i for i, word in enumerate(words) if "attn" in word or "attention" in word or word == "mha"]
+    inside = [i for i, word in enumerate(words) if word in ("ff", "ffn", "mlp", "feed_forward", "ff_context")]
+    if not states and attention:
+        return "mlp" if inside and inside[-1] > attention[-1] else "attention_projections"
+    if states:
         return "ssm"
+    if any("conv" in word for word in own[-2:]):
+        return "convolution"
     if any(
         word in ("score", "classifier", "head", "heads", "pooler", "qa_outputs", "cls") or word.endswith("_head")
         for word in words
@@ -78,13 +104,23 @@ class Recorder:
     def __init__(self, torch):
         self.torch, self.rows, self.stack, self.assumed, self.on = torch, {}, [], set(), True
         self.seen = 0  # operators of this call, counted or not
+        self.layers = []  # of those the loop is in: whether a backward pass reaches it
+        self.kept = {}  # rows of steps that are done
 
     def again(self):
         """What a call that failed left is forgotten."""
         if self.on:
             self.rows.clear()
         self.stack.clear()
+        self.layers.clear()
         self.seen = 0
+
+    def done(self):
+        """A step is done: its rows are added to those of the steps before."""
+        for key, row in self.rows.items():
+            kept = self.kept.setdefault(key, row | {"calls": 0})
+            kept["calls"] += row["calls"]
+        self.rows = {}
 
     def part(self):
         node = self.torch._C._current_autograd_node()
@@ -112,6 +148,8 @@ class Recorder:
             return
         part, backward = self.part()
         row = {"op": name, "part": part, "backward": backward, "args": arguments}
+        if not backward and any(self.layers):
+            row["again"] = True
         if result is not None:
             row["result"] = result
         key = json.dumps(row)

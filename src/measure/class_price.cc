@@ -18,17 +18,27 @@ struct Count {
 
 struct Priced {
   ClassNeed& found;
+  Recompute recompute;
+  bool plain_attention = false;                    // scores are made by plain products
+  FlopCount experts{};                             // forward
   std::map<std::string, std::uint64_t> uncounted;  // calls by operator
   std::map<std::string, Count> differing;          // by what torch's counter counts differently
 };
 
-// Nothing is recomputed here: the scores that a fused backward computes again are left out, as
-// everywhere in `mfu flops`.
-void add_cost(Priced& priced, Part part, const Count& each, std::uint64_t calls) {
+// What a fused backward repeats of its scores is left out, as everywhere in `mfu flops`.
+void add_cost(Priced& priced, Part part, const Json& row, const Count& each, std::uint64_t calls) {
   FlopNeed& need = priced.found.need;
   need.model_flop += each.exact * calls;
   need.hardware_flop += each.exact * calls;
+  const Json* again = row.find("again");  // of a layer that a backward pass reaches
+  bool layer = again != nullptr && again->boolean().value_or(false);
+  bool repeated = priced.recompute == Recompute::full ||
+                  (priced.recompute == Recompute::selective && part == Part::attention_scores);
+  if (layer && repeated) need.hardware_flop += each.exact * calls;
   need.by_part[part] += each.exact * calls;
+  const Json* backward = row.find("backward");
+  bool forward = backward == nullptr || !backward->boolean().value_or(false);
+  if (forward && part == Part::experts) priced.experts += each.exact * calls;
   priced.found.flopcounter += each.eager * calls;
   priced.found.flopcounter_fused += each.fused * calls;
 }
@@ -39,6 +49,20 @@ void add_difference(Priced& priced, const std::string& what, const Count& each,
   Count& sum = priced.differing[what];
   sum.exact += each.exact * calls;
   sum.eager += each.eager * calls;
+}
+
+// What a backward leaves out where nobody needs the gradient of queries, keys or values.
+FlopCount not_needed(const Json& shape, std::uint64_t pairs, std::int64_t qk, std::int64_t v) {
+  auto needed = [&](std::string_view name) {
+    const Json* said = shape.find(name);
+    return said == nullptr || said->boolean().value_or(true);
+  };
+  std::uint64_t widths = 0;
+  if (!needed("dq")) widths += static_cast<std::uint64_t>(qk);
+  if (!needed("dk")) widths += static_cast<std::uint64_t>(qk);
+  if (!needed("dv")) widths += static_cast<std::uint64_t>(v);
+  if (!needed("dq") && !needed("dk")) widths += static_cast<std::uint64_t>(v);
+  return FlopCount(pairs) * (2 * widths);
 }
 
 void add_attention(Priced& priced, const Json& row, std::uint64_t calls, bool backward) {
@@ -56,7 +80,11 @@ void add_attention(Priced& priced, const Json& row, std::uint64_t calls, bool ba
                          };
   AttentionFlop square = flop(full, qk, v);
   Count count{flop(pairs, qk, v).model_flop, square.model_flop, square.hardware_flop};
-  add_cost(priced, Part::attention_scores, count, calls);
+  if (backward) {
+    count.exact = count.exact - not_needed(shape, pairs, qk, v);
+    count.eager = count.eager - not_needed(shape, full, qk, v);
+  }
+  add_cost(priced, Part::attention_scores, row, count, calls);
   add_difference(priced, "pairs that an attention mask leaves out", count, calls);
 }
 
@@ -115,10 +143,13 @@ void add_row(Priced& priced, const Json& row) {
     return;
   }
   Part part = part_named(row.text_at("part"));
-  if (part == Part::attention_projections && is_batched(name)) part = Part::attention_scores;
+  if (part == Part::attention_projections && is_batched(name)) {
+    part = Part::attention_scores;
+    priced.plain_attention = true;
+  }
   FlopCount counted = by_counter(name, *given, cost->model_flop);
   Count count{cost->model_flop, counted, counted};
-  add_cost(priced, part, count, calls);
+  add_cost(priced, part, row, count, calls);
   add_difference(priced, name, count, calls);
 }
 
@@ -131,11 +162,19 @@ Part part_named(std::string_view name) {
   return Part::mlp;
 }
 
-void price_operators(const Json& answer, ClassNeed& found) {
-  Priced priced{found, {}, {}};
+void price_operators(const Json& answer, Recompute recompute, ClassNeed& found) {
+  Priced priced{found, recompute, false, {}, {}, {}};
   if (const Json* rows = answer.find("operators")) {
     for (const Json& row : rows->elements()) add_row(priced, row);
   }
+  const ParameterCount& parameters = found.parameters;
+  double dense = 2.0 * static_cast<double>(found.need.tokens) *
+                 static_cast<double>(parameters.by_part[Part::experts]);
+  bool chosen = parameters.active < parameters.total;
+  if (chosen && priced.experts.to_double() > 0.9 * dense) {
+    found.need.notes.push_back({"every_expert_runs", {}});
+  }
+  if (priced.plain_attention) found.need.notes.push_back({"plain_attention", {}});
   for (const auto& [name, calls] : priced.uncounted) {
     found.need.notes.push_back(
         {"ran_uncounted",

@@ -8,7 +8,7 @@
 namespace mfu {
 
 // `answer` is what ask_class.py wrote. Fills in need, flopcounter and flopcounter_fused.
-void price_operators(const Json& answer, ClassNeed& found);
+void price_operators(const Json& answer, Recompute recompute, ClassNeed& found);
 
 Part part_named(std::string_view name);
 

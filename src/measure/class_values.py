@@ -6,10 +6,11 @@ values are known has a twin in memory. An operator whose inputs are all known ru
 in
 place need nothing more, since twins lie in memory as their tensors would."""
 
-MOST_KNOWN = 1 << 22  # values of one tensor
+MOST_KNOWN = 1 << 24  # values of one tensor
 MOST_KNOWN_BYTES = 1 << 30  # of all tensors
 
 RANDOM = ("rand", "bernoulli", "dropout", "multinomial", "normal", "uniform", "exponential", "poisson")
+PICKED = ("topk", "argmax", "argmin", "max", "min", "sort", "argsort")
 FILLED = {"zeros_like": 0, "new_zeros": 0, "ones_like": 1, "new_ones": 1}
 
 
@@ -22,8 +23,11 @@ def tensors_of(torch, values):
 
 
 class Values:
-    def __init__(self, torch):
-        self.torch, self.twins, self.held = torch, {}, 0
+    def __init__(self, torch, assumed):
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        self.torch, self.twins, self.held, self.assumed, self.weak = torch, {}, 0, assumed, StorageWeakRef
+        self.picked = False  # something was, by activations
 
     def known(self, tensor):
         return (
@@ -41,8 +45,12 @@ class Values:
         return made.set_(twin, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def keep(self, tensor, twin):
-        """The tensor has these values. What was kept holds its storage, so that no other gets its place."""
+        """The tensor has these values. Who knows of a storage keeps its place, so that no other gets it."""
         storage = tensor.untyped_storage()
+        if self.held + storage.nbytes() > MOST_KNOWN_BYTES:
+            for place in [each for each, (kept, _) in self.twins.items() if kept.expired()]:
+                twin = self.twins.pop(place)[1]
+                self.held -= twin.nbytes() if twin is not None else 0
         if self.held + storage.nbytes() > MOST_KNOWN_BYTES:
             return
         made = self.torch.zeros(storage.nbytes() // tensor.element_size(), dtype=tensor.dtype, device="cpu")
@@ -51,12 +59,14 @@ class Values:
             return  # a fresh tensor never overlaps itself
         view.copy_(twin)
         self.held += storage.nbytes()
-        self.twins[storage._cdata] = (storage, made.untyped_storage())
+        self.twins[storage._cdata] = (self.weak(storage), made.untyped_storage())
 
     def forget(self, tensor):
         storage = tensor.untyped_storage()
-        if storage._cdata in self.twins:
-            self.twins[storage._cdata] = (storage, None)
+        kept, twin = self.twins.get(storage._cdata, (None, None))
+        if twin is not None:
+            self.held -= twin.nbytes()
+            self.twins[storage._cdata] = (kept, None)
 
     def swapped(self, value):
         torch = self.torch
@@ -105,6 +115,8 @@ class Values:
             if fresh[0].untyped_storage()._cdata not in self.twins:
                 self.keep(fresh[0], torch.full((), FILLED[short], dtype=fresh[0].dtype, device="cpu"))
             return
+        if not known and short in PICKED:
+            return self.pick(short, args, kwargs, fresh)
         if not known or any(word in name for word in RANDOM) or (given and short.startswith("empty")):
             return
         try:
@@ -115,11 +127,30 @@ class Values:
             if meta.shape == real.shape:
                 self.keep(meta, real)
 
+    def pick(self, short, args, kwargs, fresh):
+        """Places that are picked by activations: each in turn, so that as many are picked as would be."""
+        torch, places = self.torch, fresh[-1]
+        axis = kwargs.get("dim", args[2 if short == "topk" else 1] if len(args) > (2 if short == "topk" else 1) else -1)
+        if places.dtype != torch.long or not isinstance(axis, int) or args[0].dim() == 0:
+            return
+        axis, every = axis % args[0].dim(), args[0].shape
+        each = 1 if short in ("argmax", "argmin", "max", "min") else places.shape[axis] if places.dim() else 0
+        if not every[axis] or not places.numel():
+            return
+        rows = places.numel() // max(1, each)
+        turn = torch.arange(rows, device="cpu")[:, None] * (0 if each == every[axis] else each)
+        found = (turn + torch.arange(each, device="cpu")) % every[axis]
+        around = [size for i, size in enumerate(every) if i != axis]
+        self.keep(places, found.reshape(*around, each).movedim(-1, axis).reshape(places.shape))
+        self.picked = True
+
     def rescue(self, func, name, args, kwargs, problem):
         """An operator whose result's size depends on values: by the values, where they are known."""
         torch = self.torch
         given = list(tensors_of(torch, args)) + list(tensors_of(torch, kwargs.values()))
         if given and all(self.known(each) for each in given):
+            if self.picked:
+                self.assumed.add("what the class picks by its activations, such as experts, is picked in turn")
             real = self.run(func, args, kwargs)
             many = isinstance(real, (tuple, list))
             made = [self.made(each) if isinstance(each, torch.Tensor) else each for each in (real if many else (real,))]

@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, kPartCount> kPartNames = {"embedding",
                                                                  "audio",
                                                                  "modulation",
                                                                  "adapter",
-                                                                 "mtp"};
+                                                                 "mtp",
+                                                                 "convolution"};
 
 FlopCount wide_parameters(const Component& component) {
   if (const auto* weights = std::get_if<Weights>(&component.work)) return weights->count;

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/suggest.h"
 #include "base/text.h"
 #include "model/families.h"
@@ -60,7 +61,8 @@ Failure unknown_type(const Fields& config, const std::string& type) {
                           : fmt::format("it lacks {}", fmt::join(missing, ", "));
   return fail(ErrorCode::unsupported,
               fmt::format("{}: model type \"{}\" is not known, and {}; give the shape (layers, "
-                          "hidden, heads, ffn, vocab) or a safetensors file{}{}",
+                          "hidden, heads, ffn, vocab), a safetensors file, or --assume TYPE if it "
+                          "is made as a known one{}{}",
                           config.file(), printable(type), lacks,
                           near.empty() ? "" : "; near: ", fmt::join(near, ", ")));
 }
@@ -130,31 +132,63 @@ ReadType read_type(const Fields& config, const ConfigOptions& options) {
   return {type, {{"type_by_class", {{"type", type}, {"class", printable(architectures[0], 80)}}}}};
 }
 
-// Meta's own params.json of a Llama: the width of its MLP is a rule (llama/model.py, FeedForward).
+// What an original params.json may have that makes it more than a Llama or a Mistral.
+constexpr std::string_view kOfOthers[] = {"moe_args",          "vision_args", "vision_encoder",
+                                          "vision_chunk_size", "q_lora_rank", "kv_lora_rank"};
+
+// The width of a Llama's MLP is a rule (llama/model.py, FeedForward); Mistral's is a field.
+Result<std::uint64_t> width_of_params(const Fields& params, std::uint64_t hidden,
+                                      std::string_view name) {
+  if (params.has("hidden_dim")) return params.size({"hidden_dim"}, 0);
+  std::uint64_t multiple = params.count({"multiple_of"}, 256);
+  double factor = params.has("ffn_dim_multiplier") ? params.number({"ffn_dim_multiplier"}, 1) : 1;
+  if (multiple == 0 || !(factor > 0 && factor < 1e3)) {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: multiple_of and ffn_dim_multiplier above 0 were expected", name));
+  }
+  auto width = static_cast<std::uint64_t>(factor * static_cast<double>(8 * hidden / 3));
+  return (width + multiple - 1) / multiple * multiple;
+}
+
+// The original params.json of a Llama (Meta) or a Mistral, as a config.
 Result<std::string> config_of_params(const Fields& params, std::string_view name) {
   std::uint64_t hidden = params.count({"dim"}, 0), heads = params.count({"n_heads"}, 0);
-  std::uint64_t layers = params.count({"n_layers"}, 0),
-                multiple = params.count({"multiple_of"}, 256);
-  double factor = params.has("ffn_dim_multiplier") ? params.number({"ffn_dim_multiplier"}, 1) : 1;
-  std::uint64_t ffn = 8 * hidden / 3;
-  if (hidden == 0 || heads == 0 || layers == 0 || multiple == 0 || !(factor > 0 && factor < 1e3)) {
-    return fail(
-        ErrorCode::malformed,
-        fmt::format("{}: dim, n_heads, n_layers and multiple_of above 0 were expected", name));
+  std::uint64_t layers = params.count({"n_layers"}, 0);
+  if (hidden == 0 || heads == 0 || layers == 0) {
+    return fail(ErrorCode::malformed,
+                fmt::format("{}: dim, n_heads and n_layers above 0 were expected", name));
   }
-  ffn = static_cast<std::uint64_t>(factor * static_cast<double>(ffn));
-  ffn = (ffn + multiple - 1) / multiple * multiple;
+  for (std::string_view field : kOfOthers) {
+    if (!params.has(field)) continue;
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: {} is not read of a params.json: give the model's config.json",
+                            name, field));
+  }
   if (!params.is_count("vocab_size")) {
     return fail(ErrorCode::malformed,
                 fmt::format("{}: its vocabulary is the tokenizer's: give --set vocab_size=32000 "
                             "(Llama 1 and 2) or what it has",
                             name));
   }
-  return fmt::format(
-      R"({{"model_type":"llama","architectures":["LlamaForCausalLM"],"hidden_size":{},"num_hidden_layers":{},)"
-      R"("num_attention_heads":{},"num_key_value_heads":{},"intermediate_size":{},"vocab_size":{},"tie_word_embeddings":false}})",
-      hidden, layers, heads, params.count({"n_kv_heads"}, heads), ffn,
-      params.count({"vocab_size"}, 0));
+  std::uint64_t width = MFU_TRY(width_of_params(params, hidden, name));
+  Fields moe = params.section({"moe"});
+  bool experts = params.has("moe"), own = params.has("hidden_dim");
+  JsonWriter json;
+  json.begin_object();
+  json.member("model_type", experts ? "mixtral" : own ? "mistral" : "llama");
+  json.member("hidden_size", hidden).member("num_hidden_layers", layers);
+  json.member("num_attention_heads", heads);
+  json.member("num_key_value_heads", params.count({"n_kv_heads"}, heads));
+  if (params.has("head_dim")) json.member("head_dim", params.size({"head_dim"}, 0));
+  json.member("intermediate_size", width).member("vocab_size", params.count({"vocab_size"}, 0));
+  json.key("sliding_window");
+  params.is_count("sliding_window") ? json.value(params.count({"sliding_window"}, 0)) : json.null();
+  if (experts) {
+    json.member("num_local_experts", moe.size({"num_experts"}, 8));
+    json.member("num_experts_per_tok", moe.size({"num_experts_per_tok"}, 2));
+  }
+  json.member("tie_word_embeddings", params.flag({"tied_embeddings"}, false)).end_object();
+  return json.text();
 }
 
 bool is_params(const Fields& config) {
@@ -272,7 +306,7 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
     ConfigOptions rest = options;
     rest.overrides.clear();
     ModelSpec model = MFU_TRY(parse_model(translated, name, rest));
-    model.notes.push_back({"meta_params", {}});
+    model.notes.push_back({"original_params", {{"type", model.type}}});
     return model;
   }
   ModelSpec model;

@@ -136,6 +136,12 @@ Result<void> check_images(const FlopNeed& need) {
                           need.image_tokens, need.tokens));
 }
 
+Note trained_note(std::uint64_t trained, std::uint64_t all) {
+  return {
+      "parameters_trained",
+      {{"trained", static_cast<std::int64_t>(trained)}, {"all", static_cast<std::int64_t>(all)}}};
+}
+
 void add_assumptions(const ModelSpec& model, const NeedQuestion& question, NeedReport& report) {
   Traits traits = traits_of(model);
   if (traits.encodes && traits.decodes && question.work.encoder_sequence == 0) {
@@ -202,9 +208,7 @@ Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& quest
   }
   if (partly && question.work.phase == Phase::train) {
     report.assumptions.push_back(
-        {"parameters_trained",
-         {{"trained", static_cast<std::int64_t>(plan.parameters_trained)},
-          {"all", static_cast<std::int64_t>(report.parameters.total + plan.parameters_adapter)}}});
+        trained_note(plan.parameters_trained, report.parameters.total + plan.parameters_adapter));
   }
   report.bytes = MFU_TRY(bytes_per_step(model, question.work));
   if (question.tree) report.tree = MFU_TRY(tree_of(model, question.work));
@@ -234,14 +238,10 @@ std::string spaced(std::string code) {
 }  // namespace
 
 Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& question) {
-  bool partly = question.training.lora_rank != 0 || !question.training.frozen.empty();
-  std::string_view what = partly          ? "frozen weights and adapters"
-                          : question.tree ? "a tree of layers"
-                          : question.rl   ? "steps of reinforcement learning"
-                                          : "";
-  if (!what.empty()) {
+  if (question.tree || question.rl) {
     return fail(ErrorCode::unsupported,
-                fmt::format("{} are not known for a model that is counted by its class", what));
+                fmt::format("{}: not known for a model that is counted by its class",
+                            question.tree ? "--tree" : "--rl"));
   }
   NeedReport report;
   report.name = printable(need.name, 200);
@@ -255,6 +255,10 @@ Result<NeedReport> report_need(const ClassNeed& need, const NeedQuestion& questi
   report.flop_by_part = need.need.by_part;
   report.notes = need.need.notes;
   report.notes.push_back({"bytes_not_counted", {}});
+  std::uint64_t all = need.parameters.total + need.parameters.by_part[Part::adapter];
+  if (question.work.phase == Phase::train && need.parameters_trained < all) {
+    report.assumptions.push_back(trained_note(need.parameters_trained, all));
+  }
   report.tensors = need.inputs;
   ConventionCount chosen = count_of(need, question.convention);
   report.model_flop = chosen.model_flop;

@@ -71,12 +71,16 @@ def build(torch, asked, device):
         for each in all_configs(config):
             each._experts_implementation_internal = "batched_mm"
             for name in list(vars(each)):
-                if "layerdrop" in name or name in ("drop_path_rate", "mask_time_prob", "mask_feature_prob"):
+                if "layerdrop" in name or name == "drop_path_rate":
                     setattr(each, name, 0.0)
         config._attn_implementation = attention
         try:
             with torch.device(device):
-                return found._from_config(config, dtype=torch.float32)
+                model = found._from_config(config, dtype=torch.float32)
+            for part in model.modules():  # after the weights are made: one of them stands in for what is masked
+                if getattr(part, "config", None) is not None:
+                    part.config.mask_time_prob = part.config.mask_feature_prob = 0.0
+            return model
         except ValueError as error:
             problem = error
     raise problem
@@ -98,14 +102,16 @@ def given_to(torch, asked, model, device):
     made, batch = {}, asked["batch"]
     for name, sizes in asked["tensors"].items():
         if "grid_thw" in name:
-            side = round((asked["tensors"]["pixel_values"][0] // batch) ** 0.5)
+            patches = next(each for each in ("pixel_values", "hidden_states") if each in asked["tensors"])
+            side = round((asked["tensors"][patches][0] // batch) ** 0.5)
             made[name] = torch.tensor([[1, side, side]] * sizes[0])
         elif name.endswith(("ids", "labels")) or name == "bbox":
             count = 1
             for size in sizes:
                 count *= size
             made[name] = torch.tensor(
-                [random.choice(plain) if name != "bbox" else 0 for _ in range(count)], dtype=torch.long
+                [0 if name == "bbox" or "type_ids" in name else random.choice(plain) for _ in range(count)],
+                dtype=torch.long,
             ).reshape(sizes)
         elif name.endswith("mask") and name != "padding_mask":
             made[name] = torch.ones(sizes, dtype=torch.long)

@@ -150,7 +150,7 @@ class Sweep:
         return rows
 
     def model(self, name):
-        return self.diffusion(name) if name[0].isupper() else self.type(name)
+        return self.diffusion(name) if name in DIFFUSION or name == "SDXL" else self.type(name)
 
     def diffusion(self, name):
         """Rows of one model of diffusers, at a latent of 32x32."""

@@ -40,8 +40,9 @@ def flops(folder, config, *options, name="config.json", forked=None, **environme
     path = folder / name
     path.write_text(config if isinstance(config, str) else json.dumps(config))
     python = str(ROOT / "tests" / "models" / "forked.py") if forked else sys.executable
+    batch = [] if "--lengths" in options else ["--batch", "2"]
     run = subprocess.run(
-        [MFU, "flops", str(path), "--batch", "2", "--json", *(["--python", python] if python else []), *options],
+        [MFU, "flops", str(path), *batch, "--json", *(["--python", python] if python else []), *options],
         capture_output=True,
         text=True,
         env=os.environ | {"MFU_CACHE_DIR": str(folder / "cache")} | (forked or {}) | environment,
@@ -119,6 +120,104 @@ def test_the_class_and_the_family_say_the_same_in_every_phase(tmp_path, forked, 
             assert asked_class[key] == family[key], (phase, key, asked_class["flop_by_part"], family["flop_by_part"])
         assert asked_class["model"]["parameters_total"] == family["model"]["parameters_total"]
         assert asked_class["model"]["parameters_active"] == family["model"]["parameters_active"]
+
+
+LLAMA = drawn("llama", architectures=("LlamaForCausalLM",), tie_word_embeddings=False)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--lengths", "8,32,8"],
+        ["--lengths", "8,32", "--phase", "prefill"],
+        ["--seq", "16", "--lora", "4"],
+        ["--seq", "16", "--lora", "4", "--recompute", "full"],
+        ["--seq", "16", "--lora", "4:q_proj,v_proj"],
+        ["--seq", "16", "--frozen", "model.embed_tokens", "--frozen", "model.layers.0*"],
+        ["--seq", "16", "--frozen", "model.embed_tokens", "--frozen", "model.layers.0*", "--recompute", "full"],
+        ["--seq", "16", "--frozen", "mlp"],
+        ["--seq", "16", "--recompute", "full"],
+        ["--seq", "16", "--recompute", "selective"],
+        ["--phase", "decode", "--seq", "4", "--context", "12"],
+    ],
+    ids=" ".join,
+)
+def test_the_class_and_the_family_say_the_same_of_every_option(tmp_path, forked, asked):
+    _, family = flops(tmp_path, LLAMA, *asked)
+    _, found = flops(tmp_path, LLAMA, *asked, "--by-class", forked=forked)
+    for key in ("model_flop", "hardware_flop", "tokens", "flop_by_part", "assumptions"):
+        assert found[key] == family[key], (key, found, family)
+    assert found["model"]["parameters_by_part"] == family["model"]["parameters_by_part"]
+
+
+@pytest.mark.parametrize(
+    "asked,said",
+    [
+        (["--frozen", "no.such"], 'frozen pattern "no.such" fits no weight'),
+        (["--lora", "4:q_prj"], 'LoRA target "q_prj" fits no weight of LlamaForCausalLM; near: q_proj'),
+        (["--mtp"], "--mtp: not known for a model that is counted by its class"),
+        (["--tree"], "--tree: not known for a model that is counted by its class"),
+        (["--architecture", "BertModel"], "BertModel takes no config of the type llama"),
+        (["--architecture", "NoSuchModel"], "has no class NoSuchModel"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_option_that_does_not_fit_is_refused(tmp_path, forked, asked, said):
+    status, found = flops(tmp_path, LLAMA, "--seq", "16", *asked, "--by-class", forked=forked)
+    assert status == 2 and said in found["message"], found
+
+
+def test_masks_of_chunks_and_experts_in_a_loop_are_counted_as_the_family_counts_them(tmp_path, forked):
+    """A rule that holds a tensor of its own; and rows that a class picks by what its router says."""
+    chunked = drawn(
+        "llama4_text",
+        architectures=("Llama4ForCausalLM",),
+        attention_chunk_size=8,
+        intermediate_size_mlp=48,
+        num_local_experts=2,
+        num_experts_per_tok=1,
+        layer_types=("chunked_attention", "full_attention", "chunked_attention"),
+        num_hidden_layers=3,
+    )
+    looped = {
+        "model_type": "dbrx",
+        "architectures": ["DbrxForCausalLM"],
+        "d_model": 32,
+        "n_heads": 4,
+        "n_layers": 2,
+        "max_seq_len": 64,
+        "vocab_size": 100,
+        "attn_config": {"kv_n_heads": 2, "clip_qkv": 8, "rope_theta": 10000.0},
+        "ffn_config": {"ffn_hidden_size": 48, "moe_num_experts": 4, "moe_top_k": 2},
+    }
+    for config, parts in ((chunked, ("attention_scores",)), (looped, ("experts", "attention_scores", "router"))):
+        for phase, sequence, context in PHASES:
+            asked = ["--phase", phase, "--seq", str(sequence), "--context", str(context)]
+            _, family = flops(tmp_path, config, *asked)
+            _, found = flops(tmp_path, config, *asked, "--by-class", forked=forked)
+            for part in parts:
+                assert found["flop_by_part"][part] == family["flop_by_part"][part], (config["model_type"], phase, part)
+        said = " ".join(found["notes"])
+        assert ("runs every expert" in said) == (config is chunked) and ("in turn" in said) == (config is looped), said
+
+
+def test_a_weight_that_only_masking_uses_is_a_parameter(tmp_path, forked):
+    """wav2vec2-base: 95,044,608 parameters are published."""
+    config = {"model_type": "wav2vec2", "architectures": ["Wav2Vec2ForPreTraining"]}
+    _, found = flops(tmp_path, config, "--seq", "800", "--phase", "forward", forked=forked)
+    assert found["model"]["parameters_total"] == 95_044_608
+
+
+def test_the_type_wins_over_a_class_that_does_not_take_it(tmp_path, forked):
+    config = LLAMA | {"architectures": ["MllamaForConditionalGeneration"]}
+    _, found = flops(tmp_path, config, "--seq", "16", "--by-class", forked=forked)
+    assert found["model"]["architecture"] == "LlamaForCausalLM"
+    assert any("takes no config of the type llama" in note for note in found["notes"]), found["notes"]
+
+
+def test_a_config_that_is_not_there_is_told_of_once(tmp_path):
+    run = subprocess.run([MFU, "flops", str(tmp_path / "none.json"), "--by-class"], capture_output=True, text=True)
+    assert run.returncode == 2 and run.stderr.count("cannot open") == 1, run.stderr
 
 
 # Eleven kinds of model and a UNet: text, pictures, sound, series, states, experts, two towers, encoder and decoder.
@@ -227,6 +326,9 @@ def test_a_type_without_a_family_is_counted_by_its_class(tmp_path):
             },
             "refuses it",
         ),
+        ({"model_type": "mllama_text_model", **SMALL, "cross_attention_layers": [1] * 200_000}, "a list of 200000"),
+        ({"model_type": "swin", "depths": [10**9, 2]}, "depths: 1000000000 is more"),
+        ({"model_type": "mllama_text_model", **SMALL, "vocab_size": -5}, "vocab_size: -5 is below 0"),
         ("[" * 100_000, ""),
         ('{"model_type": "mllama_text_model", "a": ' + '{"a": ' * 40 + "1" + "}" * 41, ""),
     ],
@@ -243,6 +345,9 @@ def test_a_type_without_a_family_is_counted_by_its_class(tmp_path):
         "unknown rope",
         "a picture of 10^18",
         "quantization",
+        "a long list",
+        "deep stages",
+        "no words",
         "brackets",
         "nested",
     ],
@@ -274,6 +379,15 @@ def test_configs_as_they_are_found(tmp_path):
     }
     _, meta = flops(tmp_path, params, "--seq", "16", name="params.json")
     assert meta["model"]["parameters_total"] == 8_030_261_248
+    mistral = {"dim": 4096, "n_layers": 32, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32, "n_kv_heads": 8}
+    mistral |= {"norm_eps": 1e-05, "vocab_size": 32000}
+    _, dense = flops(tmp_path, mistral, "--seq", "16", name="params.json")
+    assert dense["model"]["parameters_total"] == 7_241_732_096
+    moe = {"moe": {"num_experts_per_tok": 2, "num_experts": 8}}
+    _, sparse = flops(tmp_path, mistral | moe, "--seq", "16", name="params.json")
+    assert sparse["model"]["parameters_total"] == 46_702_792_704
+    status, other = flops(tmp_path, params | {"moe_args": {"num_experts": 16}}, "--seq", "16", name="params.json")
+    assert status == 2 and "moe_args" in other["message"]
 
 
 def test_a_diffusers_model_is_counted_at_the_size_asked_for(tmp_path):
