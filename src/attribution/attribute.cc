@@ -310,6 +310,27 @@ RankAttribution attribute_rank(const TraceOutline& trace, RankPart part,
   return rank;
 }
 
+// Two files of one rank: the traces of two attempts, or a trace that was given twice.
+void note_ranks_twice(std::span<const TraceOutline* const> traces, Attribution& whole) {
+  std::map<std::int64_t, const TraceOutline*> first;
+  std::int64_t more = 0;
+  std::optional<Note> note;
+  for (const TraceOutline* trace : traces) {
+    if (!trace->rank) continue;
+    auto [known, added] = first.try_emplace(*trace->rank, trace);
+    if (added) continue;
+    ++more;
+    if (note) continue;
+    note = Note{"rank_twice",
+                {{"rank", *trace->rank},
+                 {"path", printable(known->second->path)},
+                 {"other", printable(trace->path)}}};
+  }
+  if (!note) return;
+  note->values.emplace_back("more", more);
+  whole.notes.push_back(std::move(*note));
+}
+
 // Adds ranks up as they come.
 class Whole {
  public:
@@ -356,6 +377,7 @@ Result<Attribution> attribute(std::span<const TraceOutline* const> traces, const
                             "activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]",
                             traces.empty() ? "no trace" : traces.front()->path));
   }
+  note_ranks_twice(traces, whole.so_far());
   RankWaits matching = waits_of(traces);
   for (Note& note : matching.notes) whole.so_far().notes.push_back(std::move(note));
   for (std::size_t i = 0; i < traces.size(); ++i) {

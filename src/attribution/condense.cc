@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -11,6 +12,7 @@
 #include "attribution/tables.h"
 #include "attribution/window.h"
 #include "base/saturating.h"
+#include "base/threads.h"
 
 namespace mfu {
 
@@ -54,9 +56,9 @@ void describe_device(const Trace& trace, RankPart& part) {
 
 // Splits the idle time of the steps. Where nothing runs does not depend on the levels.
 void split_idle(const Trace& trace, const Works& works, const AttributionOptions& options,
-                RankPart& part) {
+                HostStates& states, RankPart& part) {
   Book book(std::move(part.steps));
-  IdleSplitter idle(trace, works, options, part.cpu,
+  IdleSplitter idle(trace, works, options, part.cpu, states,
                     [&](std::int64_t from_ns, std::int64_t to_ns, LedgerLine line) {
                       book.charge(from_ns, to_ns, line);
                     });
@@ -261,9 +263,17 @@ HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
   return use;
 }
 
-Result<RankPart> condense_rank(const Trace& trace, Works works, std::int64_t device, bool cpu,
-                               const std::vector<std::uint32_t>& place_of,
-                               const AttributionOptions& options) {
+// What all ranks of a trace are made of.
+struct Material {
+  const Trace& trace;
+  const AttributionOptions& options;
+  HostStates& states;
+  const std::vector<std::uint32_t>& place_of;  // of device events among those that communicate
+  unsigned threads = 1;
+};
+
+Result<RankPart> condense_rank(const Material& of, Works works, std::int64_t device, bool cpu) {
+  const auto& [trace, options, states, place_of, threads] = of;
   RankPart part;
   part.device_id = device;
   part.cpu = cpu;
@@ -280,15 +290,20 @@ Result<RankPart> condense_rank(const Trace& trace, Works works, std::int64_t dev
     whole.end_ns = part.window.end_ns;
   }
   set_inside(part.window, works);
-  part.intervals = intervals_of(trace, works, part.window, cpu);
-  split_idle(trace, works, options, part);
   KeptCosts costs(works, part);
-  keep_spans(works, keep_calls(works, costs, part), place_of, part);
-  sum_flop(works, part);
-  part.operators = operators_of(trace, works);
-  part.kernels = kernels_of(trace, works, part.window, cpu);
-  part.coverage = coverage_of(trace, works, part.window, cpu);
-  if (options.timeline) part.timeline = timeline_of(trace, works, part.window, cpu);
+  auto keep = [&] {
+    keep_spans(works, keep_calls(works, costs, part), place_of, part);
+    sum_flop(works, part);
+  };
+  auto draw = [&] {
+    if (options.timeline) part.timeline = timeline_of(trace, works, part.window, cpu);
+  };
+  // Each writes other members of the part.
+  run_tasks(threads, {[&] { split_idle(trace, works, options, states, part); }, draw, keep,
+                      [&] { part.intervals = intervals_of(trace, works, part.window, cpu); },
+                      [&] { part.kernels = kernels_of(trace, works, part.window, cpu); },
+                      [&] { part.coverage = coverage_of(trace, works, part.window, cpu); },
+                      [&] { part.operators = operators_of(trace, works); }});
   if (cpu) {
     Settled settled = settled_of(trace, works, part, counted_window(options, trace.info.path));
     part.host = host_use(trace, works, settled, part, costs);
@@ -327,22 +342,34 @@ TraceOutline outline_of(const Trace& trace, const std::vector<std::int64_t>& dev
 
 }  // namespace
 
-Result<TracePart> condense(const Trace& trace, const AttributionOptions& options) {
+Result<TracePart> condense(const Trace& trace, const AttributionOptions& options,
+                           unsigned threads) {
   std::vector<std::int64_t> devices = devices_of(trace);
-  TracePart part{outline_of(trace, devices), {}};
+  TracePart part;
+  HostStates states(trace, options.interpreter_ns);
+  bool of_cpu = trace.device.size() == 0 && has_operators(trace);
+  Works first;
+  std::vector<std::function<void()>> tasks = {[&] {
+    if (!devices.empty()) first = works_of(trace, devices.front());
+    if (of_cpu) first = cpu_works_of(trace);
+  }};
+  for (std::uint32_t i = 0; threads > 1 && i < trace.threads.size(); ++i) {
+    bool launches = trace.threads[i].launch_begin < trace.threads[i].launch_end;
+    if (launches) tasks.emplace_back([&states, i] { states.prepare(i); });
+  }
+  tasks.emplace_back([&] { part.outline = outline_of(trace, devices); });
+  run_tasks(threads, tasks);
   std::vector<std::uint32_t> place_of(trace.device.size(), kNone);
   const std::vector<CommunicationEvent>& events = part.outline.communication.events;
   for (std::uint32_t i = 0; i < events.size(); ++i) place_of[events[i].event] = i;
+  Material material{trace, options, states, place_of, threads};
   for (std::int64_t device : devices) {
-    part.ranks.push_back(
-        MFU_TRY(condense_rank(trace, works_of(trace, device), device, false, place_of, options)));
+    bool known = device == devices.front();
+    Works works = known ? std::move(first) : works_of(trace, device);
+    part.ranks.push_back(MFU_TRY(condense_rank(material, std::move(works), device, false)));
   }
-  if (trace.device.size() == 0 && has_operators(trace)) {
-    Works works = cpu_works_of(trace);
-    if (!works.spans.empty()) {
-      part.ranks.push_back(
-          MFU_TRY(condense_rank(trace, std::move(works), 0, true, place_of, options)));
-    }
+  if (of_cpu && !first.spans.empty()) {
+    part.ranks.push_back(MFU_TRY(condense_rank(material, std::move(first), 0, true)));
   }
   part.outline.ranks = part.ranks.size();
   return part;

@@ -1,6 +1,7 @@
 #include "attribution/host_state.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "attribution/names.h"
 #include "attribution/sweep.h"
@@ -72,6 +73,8 @@ std::vector<HostSpan> together(std::vector<HostSpan> spans) {
 HostStates::HostStates(const Trace& trace, std::int64_t interpreter_ns)
     : trace_(trace),
       interpreter_ns_(interpreter_ns),
+      has_python_(std::find(trace.host.kind.begin(), trace.host.kind.end(), HostKind::python) !=
+                  trace.host.kind.end()),
       facts_(trace.text_count(), TextFact::unknown),
       by_thread_(trace.threads.size()) {
   std::vector<std::uint64_t> launches(trace.threads.size());
@@ -92,7 +95,8 @@ HostStates::HostStates(const Trace& trace, std::int64_t interpreter_ns)
 
 HostStates::TextFact HostStates::fact_of(std::uint32_t name) {
   if (name >= facts_.size()) return TextFact::nothing;
-  TextFact& fact = facts_[name];
+  std::atomic_ref<TextFact> known(facts_[name]);  // two threads find the same
+  TextFact fact = known.load(std::memory_order_relaxed);
   if (fact == TextFact::unknown) {
     std::string_view text = trace_.text(name);
     fact = names_data_loading(text)             ? TextFact::data
@@ -101,6 +105,7 @@ HostStates::TextFact HostStates::fact_of(std::uint32_t name) {
            : names_blocking_copy(text)          ? TextFact::copying
            : names_bookkeeping(text)            ? TextFact::bookkeeping
                                                 : TextFact::nothing;
+    known.store(fact, std::memory_order_relaxed);
   }
   return fact;
 }
@@ -205,14 +210,18 @@ void HostStates::visit(const std::vector<HostSpan>& spans, std::int64_t from_ns,
   }
 }
 
+const std::vector<HostSpan>& HostStates::known_spans(std::uint32_t thread) {
+  if (!by_thread_[thread]) by_thread_[thread] = spans_of(thread, true);
+  return *by_thread_[thread];
+}
+
 void HostStates::on_thread(std::uint32_t thread, std::int64_t from_ns, std::int64_t to_ns,
                            const Visit& call) {
   if (thread == kNone) {
     call({from_ns, to_ns, HostState::unseen, kNone, kNone});
     return;
   }
-  if (!by_thread_[thread]) by_thread_[thread] = spans_of(thread, true);
-  visit(*by_thread_[thread], from_ns, to_ns, call);
+  visit(known_spans(thread), from_ns, to_ns, call);
 }
 
 void HostStates::on_process(std::int64_t process, std::int64_t from_ns, std::int64_t to_ns,
@@ -222,8 +231,13 @@ void HostStates::on_process(std::int64_t process, std::int64_t from_ns, std::int
     std::vector<HostSpan> all;
     for (std::uint32_t i = 0; i < trace_.threads.size(); ++i) {
       if (trace_.threads[i].process != process) continue;
-      std::vector<HostSpan> spans = spans_of(i, false);
-      all.insert(all.end(), spans.begin(), spans.end());
+      if (!has_python_) {
+        const std::vector<HostSpan>& spans = known_spans(i);
+        all.insert(all.end(), spans.begin(), spans.end());
+      } else {
+        std::vector<HostSpan> spans = spans_of(i, false);
+        all.insert(all.end(), spans.begin(), spans.end());
+      }
     }
     known = by_process_.emplace(process, together(std::move(all))).first;
   }

@@ -36,6 +36,9 @@ class HostStates {
   HostStates(const Trace& trace, std::int64_t interpreter_ns);
 
   using Visit = std::function<void(const HostSpan&)>;
+  // Finds the states of a thread ahead of the first question. Several threads may do this at once,
+  // each for another one.
+  void prepare(std::uint32_t thread) { known_spans(thread); }
   // The states of a thread from from_ns to to_ns, in order and without gaps.
   void on_thread(std::uint32_t thread, std::int64_t from_ns, std::int64_t to_ns,
                  const Visit& visit);
@@ -58,6 +61,7 @@ class HostStates {
   };
   TextFact fact_of(std::uint32_t name);
   std::vector<HostSpan> spans_of(std::uint32_t thread, bool python);
+  const std::vector<HostSpan>& known_spans(std::uint32_t thread);
   std::vector<std::uint32_t> waiting_operators(std::uint32_t thread);
   bool waits(std::uint32_t launch);
   static void visit(const std::vector<HostSpan>& spans, std::int64_t from_ns, std::int64_t to_ns,
@@ -66,6 +70,7 @@ class HostStates {
   const Trace& trace_;
   std::int64_t interpreter_ns_;
   std::uint32_t main_thread_ = kNone;
+  bool has_python_ = false;
   std::vector<TextFact> facts_;
   std::vector<std::optional<std::vector<HostSpan>>> by_thread_;
   std::map<std::int64_t, std::vector<HostSpan>> by_process_;

@@ -43,13 +43,14 @@ std::uint32_t user_frame(const Trace& trace, std::uint32_t host) {
 }
 
 IdleSplitter::IdleSplitter(const Trace& trace, const Works& works,
-                           const AttributionOptions& options, bool cpu, Charge charge)
+                           const AttributionOptions& options, bool cpu, HostStates& states,
+                           Charge charge)
     : trace_(trace),
       works_(works),
       options_(options),
       cpu_(cpu),
       charge_(std::move(charge)),
-      states_(trace, options.interpreter_ns),
+      states_(states),
       has_python_(std::find(trace.host.kind.begin(), trace.host.kind.end(), HostKind::python) !=
                   trace.host.kind.end()) {}
 

@@ -37,8 +37,9 @@ class IdleSplitter {
   // Charges [from, to) to a line. Calls come in order of time.
   using Charge = std::function<void(std::int64_t from_ns, std::int64_t to_ns, LedgerLine line)>;
 
+  // `states` are those of `trace`.
   IdleSplitter(const Trace& trace, const Works& works, const AttributionOptions& options, bool cpu,
-               Charge charge);
+               HostStates& states, Charge charge);
 
   // Splits the gap that ends where works.spans[next] starts. kNone: nothing follows.
   void split(std::int64_t from_ns, std::int64_t to_ns, std::uint32_t next);
@@ -82,7 +83,7 @@ class IdleSplitter {
   const AttributionOptions& options_;
   bool cpu_;
   Charge charge_;
-  HostStates states_;
+  HostStates& states_;
   IdleTally tally_;
   std::map<LineKey, LineSum> sums_;
   std::vector<Kept> kept_;

@@ -144,7 +144,8 @@ struct TracePart {
 };
 
 // Only the options of the window, the timeline and the waits are used. Fails with
-// `invalid_argument` if the window holds nothing.
-Result<TracePart> condense(const Trace& trace, const AttributionOptions& options);
+// `invalid_argument` if the window holds nothing. Any number of threads gives the same result.
+Result<TracePart> condense(const Trace& trace, const AttributionOptions& options,
+                           unsigned threads = 1);
 
 }  // namespace mfu

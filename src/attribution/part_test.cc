@@ -74,6 +74,25 @@ TEST(Part, packed_and_unpacked_it_gives_the_same_with_any_peak) {
   EXPECT_GT(seen, 200);
 }
 
+TEST(Part, any_number_of_threads_makes_the_same) {
+  std::mt19937 dice(3);
+  int seen = 0;
+  for (int i = 0; i < 200; ++i) {
+    Result<Trace> trace = drawn(dice, 5 + dice() % 200);
+    if (!trace.has_value()) continue;
+    Result<TracePart> alone = condense(*trace, plain());
+    for (unsigned threads : {2u, 3u, 7u}) {
+      Result<TracePart> shared = condense(*trace, plain(), threads);
+      ASSERT_EQ(shared.has_value(), alone.has_value());
+      if (!shared.has_value()) continue;
+      ASSERT_EQ(pack_outline(shared->outline), pack_outline(alone->outline));
+      ASSERT_EQ(pack_ranks(shared->ranks), pack_ranks(alone->ranks)) << i;
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 300);
+}
+
 TEST(Part, cut_or_changed_bytes_are_refused_or_add_up) {
   std::mt19937 dice(4);
   int refused = 0, taken = 0;

@@ -25,7 +25,9 @@ Piece read_piece(const std::string& path, const AttributionOptions& options,
                  const ReadOptions& reading) {
   if (path != "-" && is_part_file(path)) return read_part_file(path);
   Trace trace = MFU_TRY(read_trace(path, reading));
-  TracePart part = MFU_TRY(condense(trace, options));
+  constexpr std::size_t kRowsWorthThreads = 1u << 14;  // below it one costs more than it saves
+  bool worth = trace.device.size() + trace.host.size() >= kRowsWorthThreads;
+  TracePart part = MFU_TRY(condense(trace, options, worth ? std::max(1u, reading.threads) : 1));
   PartsContent content;
   content.window = options.window;
   content.timeline = options.timeline;
@@ -97,10 +99,10 @@ Result<Parts> gather(const std::vector<std::string>& paths, const AttributionOpt
       continue;
     }
     const Error& error = pieces[i].error();
-    bool part = error.code == ErrorCode::malformed && is_part_file(files[i].path);
-    if (!part && !is_stranger(files[i], error)) return fail(error.code, error.message);
+    if (error.code != ErrorCode::malformed) return fail(error.code, error.message);
     if (!first) first = error;
-    (part ? whole->refused : whole->left_out).push_back(error.message);
+    bool stranger = !is_part_file(files[i].path) && is_stranger(files[i], error);
+    (stranger ? whole->left_out : whole->refused).push_back(error.message);
   }
   if (whole->traces.empty()) return fail(first->code, first->message);
   return Parts(std::move(whole));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "mfu/sink.h"
+#include "sinks/words.h"
 
 namespace mfu {
 
@@ -83,7 +84,9 @@ std::string to_markdown(const ExplainReport& report) {
   }
   if (report.ranks.size() == 1) text += operator_table(report.ranks.front().found);
   if (!report.notes.empty()) text += "\n### Notes\n\n";
-  for (const Note& note : report.notes) text += "- " + markdown_escaped(words_of(note)) + "\n";
+  for (const std::string& note : few_words(report.notes)) {
+    text += "- " + markdown_escaped(note) + "\n";
+  }
   if (report.partial) text += "- partial: the file ends early\n";
   return text;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 #include "base/text.h"
 #include "mfu/sink.h"
@@ -204,6 +206,27 @@ std::string file_name(const std::string& path) {
   return printable(path.substr(path.rfind('/') + 1), 255);
 }
 
+// The ranks that are shown: all of them, or of many those that the others wait for; where nobody
+// waits, those with the lowest MFU.
+std::vector<std::size_t> shown_ranks(const ExplainReport& report) {
+  constexpr std::size_t kAllShown = 64, kShown = 16;
+  std::vector<std::size_t> ranks(report.ranks.size());
+  std::iota(ranks.begin(), ranks.end(), std::size_t{0});
+  if (ranks.size() <= kAllShown) return ranks;
+  auto share = [&](std::size_t i) {
+    const RankAttribution& rank = report.ranks[i].found;
+    if (!report.slowest) return rank.mfu.value_or(1);
+    return static_cast<double>(rank.ledger[LedgerLine::exposed_communication_wait]) /
+           static_cast<double>(std::max<std::int64_t>(rank.window.duration_ns(), 1));
+  };
+  std::stable_sort(ranks.begin(), ranks.end(), [&](std::size_t a, std::size_t b) {
+    bool slowest_a = report.slowest == a, slowest_b = report.slowest == b;
+    return slowest_a != slowest_b ? slowest_a : share(a) < share(b);
+  });
+  ranks.resize(kShown);
+  return ranks;
+}
+
 std::string ranks_text(const ExplainReport& report, const TextStyle& style) {
   Table table({{"rank"},
                {"MFU", Align::right},
@@ -213,7 +236,8 @@ std::string ranks_text(const ExplainReport& report, const TextStyle& style) {
                {"waiting", Align::right},
                {"idle", Align::right},
                {"file"}});
-  for (std::size_t i = 0; i < report.ranks.size(); ++i) {
+  std::vector<std::size_t> shown = shown_ranks(report);
+  for (std::size_t i : shown) {
     const RankAttribution& rank = report.ranks[i].found;
     double window = static_cast<double>(std::max<std::int64_t>(rank.window.duration_ns(), 1));
     auto share = [&](std::int64_t ns) { return share_percent(static_cast<double>(ns) / window); };
@@ -227,7 +251,11 @@ std::string ranks_text(const ExplainReport& report, const TextStyle& style) {
                share(ledger[LedgerLine::exposed_communication_wait]), share(ledger.idle_ns()),
                file_name(rank.path)});
   }
-  return table.text(style);
+  std::string text = table.text(style);
+  if (shown.size() == report.ranks.size()) return text;
+  return text + fmt::format("{} of {} ranks, {}; --csv and --json have all\n", shown.size(),
+                            report.ranks.size(),
+                            report.slowest ? "those that the others wait for" : "by lowest MFU");
 }
 
 std::string published_text(const ExplainReport& report, const TextStyle& style) {
@@ -271,7 +299,7 @@ std::string to_text(const ExplainReport& report, const TextStyle& style) {
   if (report.partial) {
     text += labelled("partial:", "the file ends early; this is of what could be read", style);
   }
-  for (const Note& note : report.notes) text += labelled("note:", words_of(note), style);
+  for (const std::string& note : few_words(report.notes)) text += labelled("note:", note, style);
   return text;
 }
 

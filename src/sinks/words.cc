@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 
 #include "sinks/sentences.h"
 
@@ -171,6 +173,24 @@ FindingWords finding_words(const Finding& finding, Voice voice) {
     fixes.push_back(filled(sentence_of("fix", each), finding.values, voice));
   }
   words.fix = fmt::format("{}.", fmt::join(fixes, "; "));
+  return words;
+}
+
+std::vector<std::string> few_words(const std::vector<Note>& notes) {
+  constexpr std::size_t kSameShown = 3;
+  std::map<std::string_view, std::size_t> same;
+  for (const Note& note : notes) ++same[note.code];
+  std::vector<std::string> words;
+  std::set<std::string_view> shortened;
+  for (const Note& note : notes) {
+    std::size_t count = same[note.code];
+    if (count > kSameShown && note.code != "said") {
+      if (!shortened.insert(note.code).second) continue;
+      words.push_back(fmt::format("{} (the first of {} such notes)", words_of(note), count));
+    } else {
+      words.push_back(words_of(note));
+    }
+  }
   return words;
 }
 

@@ -62,6 +62,12 @@ std::string seen(const std::string& bytes, unsigned threads) {
   add(all, device.start_ns);
   add(all, device.duration_ns);
   add(all, device.name);
+  add(all, device.kind);
+  add(all, device.lane);
+  add(all, device.correlation);
+  add(all, device.launch);
+  add(all, device.host);
+  add(all, device.collective);
   const Launches& launches = trace->launches;
   add(all, launches.start_ns);
   add(all, launches.correlation);
@@ -72,7 +78,19 @@ std::string seen(const std::string& bytes, unsigned threads) {
   add(all, host.name);
   add(all, host.thread);
   add(all, host.inputs);
+  add(all, host.kind);
   add(all, host.parent);
+  add(all, host.forward);
+  add(all, host.collective);
+  add(all, host.backward);
+  add(all, host.recomputed);
+  for (const Thread& thread : trace->threads) {
+    all += fmt::format("{} {} {} {};", thread.host_begin, thread.host_end, thread.launch_begin,
+                       thread.launch_end);
+  }
+  for (const Clip& clip : trace->clips) all += fmt::format("{} {};", clip.event, clip.duration_ns);
+  for (const ProfilerStep& step : trace->steps)
+    all += fmt::format("{} {};", step.number, step.host);
   return all;
 }
 

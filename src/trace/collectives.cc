@@ -1,5 +1,6 @@
 // Finds which device events communicate, and what was recorded about it.
 #include <numeric>
+#include <vector>
 
 #include "trace/link.h"
 
@@ -37,11 +38,14 @@ std::optional<std::int64_t> elements_of(const std::vector<OperatorInput>& inputs
 // Gives annotations a row of Trace::collectives if the operator around them has none.
 void describe_annotations(Trace& trace) {
   HostEvents& host = trace.host;
+  std::vector<std::uint8_t> annotates(trace.text_count());
+  for (std::uint32_t text = 0; text < annotates.size(); ++text) {
+    annotates[text] = !annotated_collective(trace.text(text)).empty();
+  }
   for (std::uint32_t row = 0; row < host.size(); ++row) {
     if (host.collective[row] != kNone) trace.collectives[host.collective[row]].host = row;
     if (host.kind[row] == HostKind::python || host.collective[row] != kNone) continue;
-    std::string_view name = annotated_collective(trace.text(host.name[row]));
-    if (name.empty() || trace.collectives.size() >= kMostCollectives) continue;
+    if (annotates[host.name[row]] == 0 || trace.collectives.size() >= kMostCollectives) continue;
     std::uint32_t parent = host.parent[row];
     if (parent != kNone && host.collective[parent] != kNone) {
       host.collective[row] = host.collective[parent];

@@ -6,15 +6,23 @@
 #include <tuple>
 #include <vector>
 
+#include "base/threads.h"
+
 namespace mfu {
 namespace {
+
+// Below this many rows a thread costs more than it saves.
+#ifdef MFU_FUZZED
+constexpr std::size_t kRowsWorthThreads = 16;
+#else
+constexpr std::size_t kRowsWorthThreads = 1u << 14;
+#endif
 
 // The host events of one thread that are open at a time, innermost last.
 class OpenEvents {
  public:
   OpenEvents(const HostEvents& host, std::int64_t slack_ns) : host_(host), slack_ns_(slack_ns) {}
 
-  void clear() { open_.clear(); }
   // Closes what ended before or at this time.
   void advance(std::int64_t time_ns) {
     while (!open_.empty() && end_of(open_.back()) <= time_ns) open_.pop_back();
@@ -88,14 +96,13 @@ void index_operators(const HostEvents& host, IdIndex& index) {
 
 }  // namespace
 
-void nest_host_events(Trace& trace, bool whole_microseconds) {
+void nest_host_events(Trace& trace, bool whole_microseconds, unsigned threads) {
   HostEvents& host = trace.host;
   Launches& launches = trace.launches;
   host.parent.resize_uninitialized(host.size());
   launches.host.resize_uninitialized(launches.size());
-  OpenEvents open(host, whole_microseconds ? 1000 : 0);
-  for (const Thread& thread : trace.threads) {
-    open.clear();
+  auto nest = [&](const Thread& thread) {
+    OpenEvents open(host, whole_microseconds ? 1000 : 0);
     std::uint32_t launch = thread.launch_begin;
     auto place_launches_before = [&](std::int64_t time_ns) {
       for (; launch < thread.launch_end && launches.start_ns[launch] < time_ns; ++launch) {
@@ -108,7 +115,11 @@ void nest_host_events(Trace& trace, bool whole_microseconds) {
       host.parent[row] = open.open(row);
     }
     place_launches_before(INT64_MAX);
-  }
+  };
+  std::atomic<std::size_t> next{0};
+  on_threads(threads, [&] {
+    for (std::size_t i = next++; i < trace.threads.size(); i = next++) nest(trace.threads[i]);
+  });
 }
 
 void link_device_events(Trace& trace, Unlinked& unlinked) {
@@ -195,17 +206,25 @@ void find_steps(Trace& trace) {
             [](const ProfilerStep& a, const ProfilerStep& b) { return a.start_ns < b.start_ns; });
 }
 
-void link_trace(Trace& trace, Unlinked& unlinked, const std::atomic<bool>* cancel) {
+void link_trace(Trace& trace, Unlinked& unlinked, unsigned threads,
+                const std::atomic<bool>* cancel) {
   bool whole_microseconds = unlinked.whole_microseconds;
-  const std::array<std::function<void()>, 8> stages = {
+  std::size_t rows = trace.device.size() + trace.launches.size() + trace.host.size();
+  if (rows < kRowsWorthThreads) threads = 1;
+  auto link_device = [&] {
+    link_device_events(trace, unlinked);
+    clip_overruns(trace, whole_microseconds);
+  };
+  auto link_host = [&] {
+    link_backward(trace, unlinked);
+    find_steps(trace);
+  };
+  const std::array<std::function<void()>, 5> stages = {
       [&] { leave_out_strays(trace, unlinked); },
-      [&] { sort_events(trace); },
-      [&] { nest_host_events(trace, whole_microseconds); },
-      [&] { link_device_events(trace, unlinked); },
-      [&] { link_backward(trace, unlinked); },
+      [&] { sort_events(trace, threads); },
+      [&] { nest_host_events(trace, whole_microseconds, threads); },
+      [&] { run_tasks(threads, {link_host, link_device}); },
       [&] { link_collectives(trace); },
-      [&] { clip_overruns(trace, whole_microseconds); },
-      [&] { find_steps(trace); },
   };
   for (const auto& stage : stages) {
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) return;

@@ -14,18 +14,19 @@ namespace mfu {
 // bits.
 inline constexpr std::int64_t kMostSpanNs = std::int64_t{1} << 47;
 
-// In this order.
+// In this order; of those with `threads`, so many may be used.
 void leave_out_strays(Trace& trace, const Unlinked& unlinked);
-void sort_events(Trace& trace);
-void nest_host_events(Trace& trace, bool whole_microseconds);
+void sort_events(Trace& trace, unsigned threads);
+void nest_host_events(Trace& trace, bool whole_microseconds, unsigned threads);
 void link_device_events(Trace& trace, Unlinked& unlinked);
 void link_backward(Trace& trace, Unlinked& unlinked);
 void link_collectives(Trace& trace);
 void clip_overruns(Trace& trace, bool whole_microseconds);
 void find_steps(Trace& trace);
 
-// All of them; a set `cancel` leaves the trace half linked.
-void link_trace(Trace& trace, Unlinked& unlinked, const std::atomic<bool>* cancel);
+// All of them, by so many threads; a set `cancel` leaves the trace half linked.
+void link_trace(Trace& trace, Unlinked& unlinked, unsigned threads,
+                const std::atomic<bool>* cancel);
 
 // Rows of a column of ids, found by id. Ids of a real trace lie close together: then it is an
 // array.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "base/threads.h"
 #include "trace/chunks.h"
 #include "trace/link.h"
 #include "trace/source.h"
@@ -47,7 +48,7 @@ struct Reading {
 
 unsigned threads_for_one(const ReadOptions& options) {
   constexpr unsigned kMost = 16;  // one thread puts together what the others read
-  unsigned threads = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
+  unsigned threads = options.threads != 0 ? options.threads : usable_cores();
   return std::clamp(threads, 1u, kMost);
 }
 
@@ -159,7 +160,7 @@ Result<Trace> read_source(ByteSource& source, const std::string& name, const Rea
   trace.coverage.file_bytes = source.file_bytes();
   trace.coverage.json_bytes = reading.json_bytes;
   MFU_TRY(judge(document, source, trace, name));
-  link_trace(trace, builder.unlinked(), options.cancel);
+  link_trace(trace, builder.unlinked(), threads_for_one(options), options.cancel);
   if (cancelled(options)) {
     return fail(ErrorCode::io, fmt::format("{}: reading was cancelled", name));
   }

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "base/threads.h"
 #include "trace/many.h"
 
 namespace mfu {
@@ -118,7 +119,7 @@ class SharedProgress {
 }  // namespace
 
 unsigned reading_threads(const ReadOptions& options, std::size_t files) {
-  unsigned threads = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
+  unsigned threads = options.threads != 0 ? options.threads : usable_cores();
   return std::clamp<unsigned>(threads, 1, static_cast<unsigned>(std::min<std::size_t>(files, 256)));
 }
 
@@ -126,7 +127,7 @@ void read_files(const std::vector<ListedFile>& files, const ReadOptions& options
                 const std::function<void(std::size_t, const ReadOptions&)>& read) {
   SharedProgress progress(files, options);
   std::atomic<std::size_t> next{0};
-  unsigned all = options.threads != 0 ? options.threads : std::thread::hardware_concurrency();
+  unsigned all = options.threads != 0 ? options.threads : usable_cores();
   auto work = [&] {
     for (std::size_t i = next++; i < files.size(); i = next++) {
       ReadOptions each = options;

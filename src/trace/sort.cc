@@ -1,8 +1,12 @@
 // Rows in the order everything after relies on.
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <iterator>
+#include <tuple>
 #include <vector>
 
+#include "base/threads.h"
 #include "trace/link.h"
 
 namespace mfu {
@@ -13,13 +17,19 @@ struct SortKey {
   std::uint32_t row;
 };
 
+// Where a column is put in order: the memory of the column that was put in order before it, since
+// most of the cost of new memory is the first touch of each page.
+using Spares = std::tuple<Column<std::int64_t>, Column<std::uint32_t>, Column<std::uint8_t>,
+                          Column<DeviceKind>, Column<LaunchKind>, Column<HostKind>>;
+
 template <typename T>
-void reorder(const Column<SortKey>& order, Column<T>& column) {
-  if (column.size() != order.size()) return;  // not filled yet
-  Column<T> sorted = column.sibling();
-  sorted.resize_uninitialized(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) sorted[i] = column[order[i].row];
-  column = std::move(sorted);
+void reorder(const Column<std::uint32_t>& order, Column<T>& column, Spares& spares) {
+  MFU_ASSERT(column.size() == order.size());
+  Column<T>& spare = std::get<Column<T>>(spares);
+  if (spare.empty()) spare = column.sibling();
+  spare.resize_uninitialized(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) spare[i] = column[order[i]];
+  std::swap(column, spare);
 }
 
 // Profilers write long runs that are in order already, one behind the other: these are found and
@@ -73,74 +83,116 @@ std::vector<std::size_t> by_group(const Column<std::int64_t>& start_ns,
   return ends;
 }
 
-// Sorted by group, then start, then `ties` over rows; reorders the columns if they are not.
-template <typename Ties, typename... Columns>
-void sort_rows(const Column<std::int64_t>& start_ns, const Column<std::uint32_t>* group,
-               std::size_t groups, Ties ties, Columns&... columns) {
+// Which row comes where: by group, then start, then `ties` over rows.
+struct RowOrder {
+  Column<std::uint32_t> rows;
+  std::vector<std::size_t> ends;  // of the groups
+  bool in_place = true;           // the rows are in order already
+};
+
+template <typename Ties>
+RowOrder order_of(const Column<std::int64_t>& start_ns, const Column<std::uint32_t>* group,
+                  std::size_t groups, Ties ties) {
   auto before = [&ties](const SortKey& a, const SortKey& b) {
     if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
     std::int64_t tie = ties(a.row, b.row);
     return tie != 0 ? tie < 0 : a.row < b.row;
   };
-  Column<SortKey> order = start_ns.sibling_of<SortKey>();
+  RowOrder order;
+  Column<SortKey> keys = start_ns.sibling_of<SortKey>();
+  order.ends = by_group(start_ns, group, groups, keys);
   std::size_t begin = 0;
-  for (std::size_t end : by_group(start_ns, group, groups, order)) {
-    sort_runs(order.data() + begin, order.data() + end, before);
+  for (std::size_t end : order.ends) {
+    sort_runs(keys.data() + begin, keys.data() + end, before);
     begin = end;
   }
-  bool in_place = true;
-  for (std::size_t i = 0; i < order.size(); ++i) in_place = in_place && order[i].row == i;
-  if (in_place) return;
-  (reorder(order, columns), ...);
+  order.rows = start_ns.sibling_of<std::uint32_t>();
+  order.rows.resize_uninitialized(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    order.rows[i] = keys[i].row;
+    order.in_place = order.in_place && keys[i].row == i;
+  }
+  return order;
+}
+
+using Reordering = std::function<void(Spares&)>;
+
+template <typename... Columns>
+void add_reorderings(const RowOrder& order, std::vector<Reordering>& to, Columns&... columns) {
+  if (order.in_place) return;
+  (to.push_back([&](Spares& spares) { reorder(order.rows, columns, spares); }), ...);
 }
 
 std::int64_t compare(std::int64_t a, std::int64_t b) {
   return a < b ? -1 : a > b;
 }
 
-void find_thread_rows(Trace& trace) {
-  for (std::uint32_t row = 0; row < trace.host.size(); ++row) {
-    Thread& thread = trace.threads[trace.host.thread[row]];
-    if (thread.host_end == 0) thread.host_begin = row;
-    thread.host_end = row + 1;
-  }
-  for (std::uint32_t row = 0; row < trace.launches.size(); ++row) {
-    Thread& thread = trace.threads[trace.launches.thread[row]];
-    if (thread.launch_end == 0) thread.launch_begin = row;
-    thread.launch_end = row + 1;
-  }
+RowOrder device_order(const DeviceEvents& device) {
+  // Of two that start together on a stream the longer is the later, so that clipping keeps it.
+  return order_of(device.start_ns, nullptr, 1, [&](std::uint32_t a, std::uint32_t b) {
+    return compare(device.duration_ns[a], device.duration_ns[b]);
+  });
 }
 
-}  // namespace
+RowOrder launch_order(const Launches& launches, std::size_t threads) {
+  return order_of(launches.start_ns, &launches.thread, threads,
+                  [&](std::uint32_t a, std::uint32_t b) {
+                    return compare(launches.duration_ns[b], launches.duration_ns[a]);
+                  });
+}
 
-void sort_events(Trace& trace) {
-  DeviceEvents& device = trace.device;
-  // Of two that start together on a stream the longer is the later, so that clipping keeps it.
-  auto shorter_first = [&](std::uint32_t a, std::uint32_t b) {
-    return compare(device.duration_ns[a], device.duration_ns[b]);
-  };
-  sort_rows(device.start_ns, nullptr, 1, shorter_first, device.name, device.kind, device.lane,
-            device.correlation, device.external_id, device.graph_node, device.bytes,
-            device.geometry, device.collective, device.duration_ns, device.start_ns);
-  Launches& launches = trace.launches;
-  auto longer_launch_first = [&](std::uint32_t a, std::uint32_t b) {
-    return compare(launches.duration_ns[b], launches.duration_ns[a]);
-  };
-  sort_rows(launches.start_ns, &launches.thread, trace.threads.size(), longer_launch_first,
-            launches.name, launches.kind, launches.correlation, launches.external_id,
-            launches.duration_ns, launches.start_ns, launches.thread);
-  HostEvents& host = trace.host;
+RowOrder host_order(const HostEvents& host, std::size_t threads) {
   // The enclosing first; of two with the same ends an annotation or a frame encloses an operator.
-  auto enclosing_first = [&](std::uint32_t a, std::uint32_t b) {
+  return order_of(host.start_ns, &host.thread, threads, [&](std::uint32_t a, std::uint32_t b) {
     std::int64_t longer = compare(host.duration_ns[b], host.duration_ns[a]);
     if (longer != 0) return longer;
     return static_cast<std::int64_t>(host.kind[b] != HostKind::op) -
            static_cast<std::int64_t>(host.kind[a] != HostKind::op);
-  };
-  sort_rows(host.start_ns, &host.thread, trace.threads.size(), enclosing_first, host.name,
-            host.external_id, host.sequence, host.inputs, host.stack, host.collective,
-            host.backward, host.kind, host.duration_ns, host.start_ns, host.thread);
-  find_thread_rows(trace);
+  });
+}
+
+struct RowRange {
+  std::uint32_t begin = 0, end = 0;  // both 0 where there is none
+};
+RowRange rows_of(const RowOrder& order, std::size_t group) {
+  std::size_t begin = group == 0 ? 0 : order.ends[group - 1], end = order.ends[group];
+  if (begin == end) return {};
+  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+}
+
+}  // namespace
+
+void sort_events(Trace& trace, unsigned threads) {
+  DeviceEvents& device = trace.device;
+  Launches& launches = trace.launches;
+  HostEvents& host = trace.host;
+  RowOrder of_device, of_launches, of_host;
+  run_tasks(threads, {[&] { of_host = host_order(host, trace.threads.size()); },
+                      [&] { of_launches = launch_order(launches, trace.threads.size()); },
+                      [&] { of_device = device_order(device); }});
+  std::vector<Reordering> reorderings;
+  add_reorderings(of_host, reorderings, host.start_ns, host.duration_ns, host.external_id,
+                  host.sequence, host.name, host.thread, host.inputs, host.stack, host.collective,
+                  host.kind, host.backward);
+  add_reorderings(of_launches, reorderings, launches.start_ns, launches.duration_ns,
+                  launches.correlation, launches.external_id, launches.name, launches.thread,
+                  launches.kind);
+  add_reorderings(of_device, reorderings, device.start_ns, device.duration_ns, device.correlation,
+                  device.external_id, device.graph_node, device.bytes, device.name, device.lane,
+                  device.geometry, device.collective, device.kind);
+  std::atomic<std::size_t> next{0};
+  on_threads(threads, [&] {
+    Spares spares;
+    for (std::size_t i = next++; i < reorderings.size(); i = next++) reorderings[i](spares);
+  });
+  for (std::size_t i = 0; i < trace.threads.size(); ++i) {
+    Thread& thread = trace.threads[i];
+    RowRange of_thread = rows_of(of_host, i), calls = rows_of(of_launches, i);
+    thread.host_begin = of_thread.begin;
+    thread.host_end = of_thread.end;
+    thread.launch_begin = calls.begin;
+    thread.launch_end = calls.end;
+  }
 }
 
 }  // namespace mfu

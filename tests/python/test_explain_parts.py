@@ -172,3 +172,36 @@ def test_no_change_of_a_byte_is_believed(ranks, tmp_path):
     assert len(found["ranks"]) == 1 + len(unchanged)
     if not unchanged:
         assert found["ranks"] == json.loads(expected)["ranks"]
+
+
+def test_trace_that_holds_nothing_is_named_and_the_rest_explained(ranks, tmp_path):
+    empty = tmp_path / "killed.json"
+    rest = json.loads(mfu(*ranks[1:], "--json").stdout)
+    for content in ("", "{}", '{"traceEvents": []}'):
+        empty.write_text(content)
+        run = mfu(empty, *ranks[1:], "--json")
+        found = json.loads(run.stdout)
+        assert found["partial"] is True and found["ranks"] == rest["ranks"], content
+        assert [note for note in found["notes"] if "killed.json" in note] and "killed.json" in run.stderr
+        assert "killed.json" in mfu(empty, status=2).stderr
+
+
+def test_rank_that_stands_in_two_files_is_said(ranks, tmp_path):
+    mfu(ranks[0], "--partial", tmp_path / "0.mfu-part")
+    found = json.loads(mfu(*ranks, tmp_path / "0.mfu-part", "--json").stdout)
+    said = [note for note in found["notes"] if "rank 0 stands in more than one file" in note]
+    assert len(said) == 1 and "(1 files too many in all)" in said[0] and len(found["ranks"]) == 13
+    assert "more than one file" not in mfu(*ranks, "--json").stdout
+
+
+def test_text_of_many_ranks_is_short(tmp_path):
+    """Of 80 ranks it shows the slowest and those next to it, and a note of each kind; JSON has all."""
+    script = ROOT / "bench" / "make_ranks.py"
+    subprocess.run([sys.executable, script, tmp_path, "--ranks", "80", "--layers", "2", "--steps", "1"], check=True)
+    found = json.loads(mfu(tmp_path, "--json").stdout)
+    assert len(found["ranks"]) == 80 and len(found["notes"]) > 20
+    for text in (mfu(tmp_path).stdout, mfu(tmp_path, "--markdown").stdout):
+        assert text.count("faster than the peak") == 1 and "such notes)" in text
+    text = mfu(tmp_path).stdout
+    assert "16 of 80 ranks, those that the others wait for; --csv and --json have all" in text
+    assert f"\n{found['summary']['slowest_rank']} (slowest)" in text and text.count(".json") == 16

@@ -1,0 +1,38 @@
+#include "base/threads.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <system_error>
+#include <thread>
+
+namespace mfu {
+
+unsigned usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  // It fails on machines with more processors than the set has room for.
+  int count = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+  if (count > 0) return static_cast<unsigned>(count);
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void on_threads(unsigned threads, const std::function<void()>& work) {
+  std::vector<std::thread> others;
+  try {
+    for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
+  } catch (const std::system_error&) {  // no more threads are to be had
+  }
+  work();
+  for (std::thread& other : others) other.join();
+}
+
+void run_tasks(unsigned threads, const std::vector<std::function<void()>>& tasks) {
+  std::atomic<std::size_t> next{0};
+  on_threads(std::min(threads, static_cast<unsigned>(tasks.size())), [&] {
+    for (std::size_t i = next++; i < tasks.size(); i = next++) tasks[i]();
+  });
+}
+
+}  // namespace mfu

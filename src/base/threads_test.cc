@@ -1,0 +1,39 @@
+#include "base/threads.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include <array>
+#include <atomic>
+#include <thread>
+
+namespace mfu {
+namespace {
+
+TEST(Threads, each_task_runs_once_on_any_number_of_threads) {
+  for (unsigned threads : {0u, 1u, 2u, 7u}) {
+    std::array<std::atomic<int>, 5> ran{};
+    std::vector<std::function<void()>> tasks;
+    for (std::atomic<int>& each : ran) tasks.emplace_back([&each] { ++each; });
+    run_tasks(threads, tasks);
+    for (std::atomic<int>& each : ran) EXPECT_EQ(each, 1) << threads;
+  }
+  run_tasks(3, {});
+}
+
+TEST(Threads, a_process_that_may_use_one_core_has_one) {
+  std::thread pinned([] {
+    int here = ::sched_getcpu();
+    ASSERT_GE(here, 0);
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(here), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    EXPECT_EQ(usable_cores(), 1u);
+  });
+  pinned.join();
+  EXPECT_GE(usable_cores(), 1u);
+}
+
+}  // namespace
+}  // namespace mfu
