@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -29,6 +30,7 @@ std::string launch_text(const LaunchFile& launch) {
   json.member("host", launch.facts.host).member("pid", launch.pid);
   json.member("start_ticks", launch.start_ticks).member("place", launch.place);
   json.member("attempt", std::uint64_t{launch.attempt});
+  if (!launch.pids.empty()) json.member("pids", launch.pids);
   if (!launch.job.empty()) json.member("job", launch.job);
   if (launch.task) json.member("task", std::uint64_t{*launch.task});
   if (launch.tasks) json.member("tasks", std::uint64_t{*launch.tasks});
@@ -86,9 +88,19 @@ bool create_exclusively(const std::string& path, const std::string& own, const s
 
 }  // namespace
 
+std::string pids_here() {
+  std::array<char, 64> link{};
+  ssize_t size = readlink("/proc/self/ns/pid", link.data(), link.size());
+  Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id", 64);
+  if (size <= 0 || !boot.has_value()) return {};
+  return fmt::format("{} {}", boot->substr(0, boot->find('\n')),
+                     std::string_view(link.data(), static_cast<std::size_t>(size)));
+}
+
 bool is_over(const LaunchFile& launch) {
   if (launch.facts.ended) return true;
   if (launch.facts.host != host_name()) return false;
+  if (!launch.pids.empty() && launch.pids != pids_here()) return false;
   std::uint64_t ticks = process_start_ticks(static_cast<std::uint32_t>(launch.pid));
   return ticks == 0 || (launch.start_ticks != 0 && ticks != launch.start_ticks);
 }
@@ -145,6 +157,7 @@ Result<LaunchFile> read_launch(const std::string& path) {
   launch.spare_folder = text_of("spare_folder");
   launch.job = text_of("job");
   launch.place = text_of("place");
+  launch.pids = text_of("pids");
   auto small_of = [&](const char* name) -> std::optional<std::uint32_t> {
     std::optional<std::uint64_t> count = count_of(name);
     if (!count || *count > kMostTasks) return std::nullopt;
@@ -163,7 +176,9 @@ Standing standing_in(const std::string& directory, const LaunchFile& mine) {
   std::uint32_t last = 0, under_way = 0, mine_next = 0;
   bool all_over = true, same_job = false, been_here = false;
   for (const LaunchFile& each : launches) {
-    bool over = is_over(each);
+    // Of one place there is one launcher: a container that is started again has other pids.
+    bool other_pids = each.facts.host == mine.facts.host && each.pids != mine.pids;
+    bool over = is_over(each) || (other_pids && each.place == mine.place);
     all_over = all_over && over;
     last = std::max(last, each.attempt);
     if (!over) under_way = std::max(under_way, each.attempt);

@@ -187,6 +187,7 @@ LaunchFile launch_of(const std::vector<std::string>& command, const Job& job) {
   launch.facts.started = std::chrono::nanoseconds(static_cast<std::int64_t>(realtime_ns()));
   launch.pid = static_cast<std::uint64_t>(getpid());
   launch.start_ticks = process_start_ticks(static_cast<std::uint32_t>(getpid()));
+  launch.pids = pids_here();
   launch.job = job.id;
   launch.task = job.task;
   launch.tasks = job.tasks;

@@ -14,6 +14,7 @@ struct LaunchFile {
   RunFacts facts;
   std::uint64_t pid = 0;
   std::uint64_t start_ticks = 0;  // with the pid, one process for good; 0: not known
+  std::string pids;               // whose pids these are; empty: not known
   std::string file;               // its name, where it was listed
   std::string region_folder, spare_folder;
   std::string job;    // empty: none
@@ -46,6 +47,9 @@ std::vector<std::string> process_notes(const std::string& folder);
 
 // It said so, or it was on this machine and is not there any more.
 bool is_over(const LaunchFile& launch);
+// The boot and the namespace that this process's pid belongs to. Two machines or containers may have
+// one host name.
+std::string pids_here();
 
 // run.json and those of launchers that joined, in `directory`.
 std::vector<std::string> launch_files(const std::string& directory);

@@ -110,6 +110,55 @@ def test_a_killed_node_that_is_started_again_goes_on_in_the_same_run(tmp_path):
     assert "30 steps on 2 ranks of 2 hosts" in said and "MFU" not in said_again
 
 
+needs_pids = pytest.mark.skipif(
+    subprocess.run(["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode != 0,
+    reason="pids of its own are not at hand: unshare --pid is refused",
+)
+
+
+def container(tmp_path, rank, **variables):
+    """A launcher in a container: its own pids, and the host name that the next one has too."""
+    (tmp_path / "train.py").write_text(PROGRAM)
+    script = f"hostname worker; exec {MFU} run --dir {tmp_path}/run -- {sys.executable} {tmp_path}/train.py"
+    return subprocess.Popen(
+        ["unshare", "--uts", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", script],
+        env=dict(os.environ, RANK=str(rank), WORLD_SIZE="2", **variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@needs_pids
+def test_two_containers_with_one_host_name_are_one_run(tmp_path):
+    second = container(tmp_path, 1, STEPS="8", PAUSE="1")
+    while not (tmp_path / "run" / "run.json").exists():
+        assert second.poll() is None
+        time.sleep(0.05)
+    first = container(tmp_path, 0)
+    first.communicate(timeout=240)
+    second.communicate(timeout=240)
+    report = summary(tmp_path / "run")
+    assert (report["ranks"], report["launchers"], report["attempt"], report["restarts"]) == (2, 2, 0, 0)
+    assert report["model_flop"] == (4 + 8) * STEP_FLOP and not (tmp_path / "run" / "earlier-1").exists()
+
+
+@needs_pids
+def test_a_container_that_is_started_again_is_the_next_attempt(tmp_path):
+    other = container(tmp_path, 0, STEPS="40", PAUSE="0.5")
+    killed = container(tmp_path, 1, HANG_AT="2")
+    assert killed.stdout.readline() == "hangs\n"
+    time.sleep(1)
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    container(tmp_path, 1).communicate(timeout=240)
+    other.communicate(timeout=240)
+    report = summary(tmp_path / "run")
+    assert (report["ranks"], report["attempt"], report["restarts"], report["launchers"]) == (2, 1, 1, 3)
+    assert report["model_flop"] == (40 + 3 + 4) * STEP_FLOP  # its counters were in memory of the same machine
+
+
 def test_ranks_that_nobody_saw_are_said(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     done = subprocess.run(
