@@ -11,6 +11,8 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from pathlib import Path
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 import pytest
 
@@ -196,6 +198,14 @@ def test_a_prometheus_that_scrapes_two_launchers_answers_every_query_of_the_boar
         for title, expression in expressions:
             found = query(expression.replace("$run", ".*"))
             assert found or title == "Alerts", f"{title}: {expression} gives nothing"
+        drawn = subprocess.run(
+            [sys.executable, DEPLOY / "grafana" / "draw.py", f"http://127.0.0.1:{own}", "--seconds", "60"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        assert all(escape(panel["title"]) in drawn for panel in board["panels"]) and "no data" not in drawn
+        ElementTree.fromstring(drawn)
     finally:
         end(*launchers, server)
 
