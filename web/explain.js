@@ -57,6 +57,7 @@ function drawHeadline(rank) {
     rank.hfu === null ? null : fact("HFU", percent(rank.hfu)),
     fact("device", device.name || "unknown"),
     device.peak_flop_per_s ? fact("peak", `${rate(device.peak_flop_per_s)} ${device.dtype || ""}`) : fact("peak", "not known: the notes say what to give"),
+    rank.cpu && rank.cpu.cores_used ? fact("cores", `${rank.cpu.cores_used.toFixed(1)} of ${rank.cpu.cores_available} busy, ${rank.cpu.threads} threads`) : null,
     fact("window", `${time(rank.window.duration_ns)}, ${rank.window.policy}${rank.window.steps ? `, ${rank.window.steps} steps` : ""}`));
   const parts = [box];
   const faster = (rank.note_codes || []).findIndex((note) => note.code === "faster_than_peak");
@@ -161,6 +162,6 @@ function drawMethod(rank) {
   add("model FLOP", flop(rank.model_flop)); add("hardware FLOP", flop(rank.hardware_flop));
   const intervals = rank.intervals || {};
   add("unions", Object.entries(intervals).map(([name, ns]) => `${name.replace(/_ns$/, "").replaceAll("_", " ")} ${time(ns)}`).join(" · "));
-  for (const note of (rank.notes || []).concat(report.notes || [])) add("note", note);
+  for (const note of new Set((rank.notes || []).concat(report.notes || []))) add("note", note);
   byId("method").replaceChildren(element("dl", {}, ...rows));
 }

@@ -210,7 +210,7 @@ struct ProfiledWindow {
   bool on_device = false;  // it computed on another device than the processor
   std::uint64_t cores_available = 0, threads = 0;
   std::chrono::nanoseconds wall{}, cpu{};             // the process, all its threads
-  std::chrono::nanoseconds waited{};                  // the loop's thread, for a core
+  std::chrono::nanoseconds waited{}, loop_cpu{};      // the loop's thread: for a core, on one
   std::chrono::nanoseconds loading{}, loading_cpu{};  // the loop in its loader, and its own work
   std::uint64_t children = 0;                         // processes it had started: loader workers
   std::chrono::nanoseconds children_cpu{};

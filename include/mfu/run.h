@@ -161,6 +161,9 @@ struct RunExplanation {
   std::optional<double> mfu;        // of the explained steps, slowed by the profiler
   std::vector<Line> ledger;
   std::vector<Finding> findings;
+  // Where processors computed, of all ranks: those that were busy, those that there are, threads.
+  double cores_used = 0;
+  std::uint64_t cores_available = 0, threads = 0;
 };
 
 struct RunReport {

@@ -214,6 +214,46 @@ class OptimizerRanges {
   std::map<std::uint32_t, std::int64_t> starts_;  // by the row of the range
 };
 
+// Of each span, the longest of the operators in it that call no others.
+std::vector<std::int64_t> longest_inside(const Trace& trace, const Works& works) {
+  std::vector<std::uint32_t> around(trace.host.size(), kNone);  // the span of each row
+  std::vector<bool> calls_others(trace.host.size());
+  for (std::uint32_t i = 0; i < works.spans.size(); ++i) around[works.spans[i].event] = i;
+  std::vector<std::int64_t> longest(works.spans.size());
+  for (std::uint32_t row = 0; row < trace.host.size(); ++row) {  // behind what encloses it
+    std::uint32_t parent = trace.host.parent[row];
+    if (parent == kNone) continue;
+    if (around[row] == kNone) around[row] = around[parent];
+    if (trace.host.kind[row] == HostKind::op) calls_others[parent] = true;
+  }
+  for (std::uint32_t row = 0; row < trace.host.size(); ++row) {
+    if (around[row] == kNone || calls_others[row]) continue;
+    std::int64_t& most = longest[around[row]];
+    most = std::max(most, trace.host.duration_ns[row]);
+  }
+  return longest;
+}
+
+std::int64_t fusible_ns(const Trace& trace, const Works& works, const Settled& settled,
+                        const OptimizerRanges& ranges) {
+  std::vector<std::int64_t> longest = longest_inside(trace, works);
+  std::int64_t all = 0;
+  std::int64_t in_row = 0;
+  std::int64_t needed = 0;
+  for (std::size_t i = 0; i < works.spans.size(); ++i) {
+    const WorkSpan& span = works.spans[i];
+    if (settled.own_ns[i] == 0) continue;
+    if (span.level != Level::other || span.call != kNone || ranges.contains(span.event)) {
+      all += std::max<std::int64_t>(0, in_row - needed);
+      in_row = needed = 0;
+      continue;
+    }
+    in_row += std::max<std::int64_t>(0, settled.own_ns[i] - settled.overhead_ns);
+    needed = std::max(needed, std::min(longest[i], settled.own_ns[i]));
+  }
+  return all + std::max<std::int64_t>(0, in_row - needed);
+}
+
 // Adds one operator, with its overhead if that is known without a peak.
 void add_operator(HostUse::Operators& sum, std::int64_t own_ns, std::int64_t overhead_ns) {
   ++sum.count;
@@ -228,6 +268,7 @@ HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
   use.stretch = settled.stretch;
   OptimizerRanges ranges(trace);
   use.optimizer_ns = ranges.inside_ns(part.window);
+  use.fusible_ns = fusible_ns(trace, works, settled, ranges);
   std::map<std::uint32_t, std::uint64_t> by_name;
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
     const WorkSpan& span = works.spans[i];
@@ -254,9 +295,6 @@ HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
     }
     if (in_optimizer) continue;
     add_operator(use.others, ns, overhead_ns);
-    if (span.level == Level::other) {
-      use.other_work_ns = saturating_sum(use.other_work_ns, ns - overhead_ns);
-    }
     std::string_view text = trace.text(name);
     if (text == "aten::item" || text == "aten::is_nonzero") ++use.items;
   }

@@ -33,25 +33,25 @@ std::optional<double> mfu_gain(std::optional<double> mfu, std::int64_t window_ns
                                std::int64_t gain_ns) {
   if (!mfu || gain_ns >= window_ns) return std::nullopt;
   double window = static_cast<double>(window_ns);
-  return *mfu * (window / (window - static_cast<double>(gain_ns)) - 1);
+  double then = *mfu * window / (window - static_cast<double>(gain_ns));
+  return std::min(then, std::max(1.0, *mfu)) - *mfu;
 }
 
 std::vector<Finding> findings_of(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::vector<Finding> findings;
-  for (Rule rule : {data_rule, preprocessing_rule, launch_rule, tiny_rule, threads_rule,
-                    optimizer_rule, synchronization_rule, unknown_rule, waiting_rule, transfer_rule,
-                    copies_rule, recomputation_rule, precision_rule, matmul_rule, kernels_rule}) {
+  for (Rule rule :
+       {data_rule, preprocessing_rule, launch_rule, tiny_rule, compile_rule, threads_rule,
+        optimizer_rule, synchronization_rule, unknown_rule, waiting_rule, transfer_rule,
+        copies_rule, recomputation_rule, precision_rule, matmul_rule, kernels_rule}) {
     std::optional<Finding> finding = rule(situation);
     if (!finding) continue;
     bool good = rank.mfu && *rank.mfu >= kGoodMfu;
     double worth = good ? kWorthWhenGoodFraction : kWorthFraction;
     double window = static_cast<double>(rank.window.duration_ns());
     if (static_cast<double>(finding->gain_ceiling_ns) < worth * window) continue;
-    if (finding->cause != Cause::precision) {
-      finding->gain_ceiling_mfu =
-          mfu_gain(rank.mfu, rank.window.duration_ns(), finding->gain_ceiling_ns);
-    }
+    finding->gain_ceiling_mfu =
+        mfu_gain(rank.mfu, rank.window.duration_ns(), finding->gain_ceiling_ns);
     findings.push_back(*std::move(finding));
   }
   rank_and_cut(findings);
@@ -88,9 +88,7 @@ std::vector<Finding> findings_of_all(const std::vector<RankAttribution>& ranks,
     }
     Finding& finding = findings.emplace_back(*sum.worst);
     finding.gain_ceiling_ns = sum.gain_ns;
-    if (finding.cause != Cause::precision) {
-      finding.gain_ceiling_mfu = mfu_gain(mfu, window_ns, sum.gain_ns);
-    }
+    finding.gain_ceiling_mfu = mfu_gain(mfu, window_ns, sum.gain_ns);
     for (auto& [name, value] : finding.values) {
       if (finding.code == "matmul_below_peak") break;  // it describes the matmuls of the worst rank
       if (name == "of") value = "all_ranks";

@@ -140,4 +140,8 @@ bool names_communication(std::string_view range) {
                      [&](std::string_view start) { return range.starts_with(start); });
 }
 
+bool names_compilation(std::string_view range) {
+  return range.ends_with(" (dynamo_timed)");
+}
+
 }  // namespace mfu

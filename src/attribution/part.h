@@ -85,7 +85,7 @@ struct HostUse {
   std::uint64_t optimizer_tensors = 0;    // how often the most called operator was called
   Operators optimizer, others, all;       // inside the optimizer, outside of it, and both
   std::uint64_t items = 0;                // values read one by one, outside the optimizer
-  std::int64_t other_work_ns = 0;         // outside the optimizer, without matmuls and overhead
+  std::int64_t fusible_ns = 0;  // no matmuls: what one kernel for those in a row would save
   std::int64_t recomputed_ns = 0;
   std::int64_t most_overhead_ns = 0;  // of one call, in addition to its work
   double stretch = 1;                 // by how much other processes slowed all work down

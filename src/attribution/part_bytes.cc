@@ -240,7 +240,7 @@ void idle(A& archive, P& part) {
 
 template <typename A, typename P>
 void host(A& archive, P& use) {
-  for (auto* each : {&use.optimizer_ns, &use.optimizer_held_up_ns, &use.other_work_ns,
+  for (auto* each : {&use.optimizer_ns, &use.optimizer_held_up_ns, &use.fusible_ns,
                      &use.recomputed_ns, &use.most_overhead_ns}) {
     archive.number(*each);
   }

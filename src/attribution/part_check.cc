@@ -116,7 +116,7 @@ bool fit_sums(const RankPart& part) {
                         tally.slow_call_ns,
                         host.optimizer_ns,
                         host.optimizer_held_up_ns,
-                        host.other_work_ns,
+                        host.fusible_ns,
                         host.recomputed_ns,
                         host.most_overhead_ns,
                         host.optimizer.own_ns,

@@ -26,6 +26,7 @@ std::optional<Finding> kernels_rule(const Situation& situation);
 std::optional<Finding> threads_rule(const Situation& situation);
 std::optional<Finding> optimizer_rule(const Situation& situation);
 std::optional<Finding> tiny_rule(const Situation& situation);
+std::optional<Finding> compile_rule(const Situation& situation);
 // In rules_matmul.cc.
 std::optional<Finding> precision_rule(const Situation& situation);
 std::optional<Finding> matmul_rule(const Situation& situation);

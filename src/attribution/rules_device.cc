@@ -58,12 +58,14 @@ std::vector<NotedItem> kernel_list(const Situation& situation,
 }
 
 std::int64_t kernel_ns(const Situation& situation, std::string_view kind,
-                       std::initializer_list<std::string_view> parts) {
+                       std::initializer_list<std::string_view> parts,
+                       std::initializer_list<std::string_view> without = {}) {
   std::int64_t ns = 0;
   for (const KernelLine& kernel : situation.rank.kernels) {
     if (kernel.kind != kind) continue;
-    bool fits = std::any_of(parts.begin(), parts.end(),
-                            [&](std::string_view part) { return has_part(kernel.name, part); });
+    auto has = [&](std::string_view part) { return has_part(kernel.name, part); };
+    bool fits = std::any_of(parts.begin(), parts.end(), has) &&
+                std::none_of(without.begin(), without.end(), has);
     if (fits) ns = saturating_sum(ns, kernel.duration_ns);
   }
   return ns;
@@ -144,7 +146,7 @@ std::optional<Finding> recomputation_rule(const Situation& situation) {
 std::optional<Finding> kernels_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::other_kernels];
-  if (rank.cpu) ns = situation.host.stretched(situation.host.other_work_ns);
+  if (rank.cpu) ns = situation.host.stretched(situation.host.fusible_ns);
   if (static_cast<double>(ns) < 0.1 * static_cast<double>(rank.window.duration_ns())) {
     return std::nullopt;
   }
@@ -155,7 +157,10 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
     finding.evidence.push_back({"softmax_alone", {{"duration_ns", softmax}}});
     finding.fixes.emplace_back("flash_attention");
   }
-  std::int64_t optimizer = kernel_ns(situation, "compute", {"multi_tensor_apply", "dam"});
+  // A processor's optimizer is optimizer_rule's. Kernels that are named after what they update with
+  // are fused already.
+  std::int64_t optimizer =
+      rank.cpu ? 0 : kernel_ns(situation, "compute", {"multi_tensor_apply"}, {"Fused", "Adam"});
   if (10 * optimizer > ns) {
     finding.evidence.push_back({"in_optimizer", {{"duration_ns", optimizer}}});
     finding.fixes.emplace_back("fused_optimizer");

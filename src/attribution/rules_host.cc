@@ -70,6 +70,12 @@ struct EventMean {
   double mean_ns = 0;
 };
 
+bool is_fused(const RankAttribution& rank) {
+  return std::any_of(rank.kernels.begin(), rank.kernels.end(), [](const KernelLine& kernel) {
+    return kernel.name.find("FusedOptimizer") != std::string::npos;
+  });
+}
+
 EventMean mean_event(const RankAttribution& rank) {
   EventMean mean;
   std::int64_t sum = 0;
@@ -161,7 +167,7 @@ std::optional<Finding> launch_rule(const Situation& situation) {
     return finding;
   }
   finding.fixes = {"launch_less"};
-  if (situation.trace.optimizer) finding.fixes.emplace_back("fused_optimizer");
+  if (situation.trace.optimizer && !is_fused(rank)) finding.fixes.emplace_back("fused_optimizer");
   return finding;
 }
 
@@ -182,24 +188,46 @@ std::optional<Finding> synchronization_rule(const Situation& situation) {
 
 namespace {
 
-// Time in which the thread was ready to run and had no core, as the scheduler counts it. Nobody
-// knows where in the window that was, so that much of the unexplained time is explained by it.
-std::int64_t waited_for_a_core(const Situation& situation) {
-  if (!situation.rank.cpu || situation.counted == nullptr) return 0;
-  return situation.counted->waited.count();
+// Unexplained time that is the program's own. The thread may have been ready to run and had no
+// core, as the scheduler counts it, and nobody knows where in the window that was: as much is not
+// called a mystery. But what comes back in each step is no accident, and of that the thread ran at
+// least as large a share as of all its time.
+std::int64_t unexplained_ns(const Situation& situation) {
+  const RankAttribution& rank = situation.rank;
+  std::int64_t ns = rank.ledger[LedgerLine::idle_unknown];
+  const ProfiledWindow* counted = situation.counted;
+  if (!rank.cpu || counted == nullptr) return ns;
+  std::int64_t left = ns - std::min(ns, counted->waited.count());
+  std::int64_t active = rank.window.duration_ns() - rank.ledger[LedgerLine::idle_data] -
+                        rank.intervals.exposed_communication_ns;
+  if (rank.steps.size() < 2 || active <= 0) return left;
+  std::int64_t least = ns;
+  for (const StepLedger& step : rank.steps) {
+    least = std::min(least, step.ledger[LedgerLine::idle_unknown]);
+  }
+  double ran = static_cast<double>(counted->loop_cpu.count()) / static_cast<double>(active);
+  double again = static_cast<double>(least) * static_cast<double>(rank.steps.size());
+  return std::max(left, static_cast<std::int64_t>(again * std::min(1.0, ran)));
+}
+
+// Whether the loop's thread computed in that time rather than was blocked.
+bool computes(const Situation& situation, std::int64_t ns) {
+  const ProfiledWindow* counted = situation.counted;
+  if (!situation.rank.cpu || counted == nullptr) return false;
+  if (counted->loop_cpu.count() == 0) return 3 * counted->cpu > 2 * counted->wall;
+  auto off = counted->wall - counted->loop_cpu - counted->waited - counted->loading;
+  return 2 * off.count() < ns;
 }
 
 }  // namespace
 
 std::optional<Finding> unknown_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
-  std::int64_t ns = rank.ledger[LedgerLine::idle_unknown];
-  ns -= std::min(ns, waited_for_a_core(situation));
+  std::int64_t ns = unexplained_ns(situation);
   double window = static_cast<double>(rank.window.duration_ns());
   if (ns <= 0 || static_cast<double>(ns) < kWorthUnexplainedFraction * window) return std::nullopt;
   Finding finding = finding_of(situation, "idle_unknown", Cause::unknown, ns);
-  const ProfiledWindow* counted = situation.counted;
-  if (rank.cpu && counted != nullptr && 3 * counted->cpu > 2 * counted->wall) {
+  if (computes(situation, ns)) {
     finding.code = "host_code";
     finding.cause = Cause::cpu_preprocessing;
     finding.evidence.push_back({"host_is_busy", {}});

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "attribution/names.h"
 #include "attribution/rules.h"
 #include "base/saturating.h"
 
@@ -102,6 +103,24 @@ std::optional<Finding> tiny_rule(const Situation& situation) {
   if (!reads && !situation.trace.compiled) {
     finding.fixes.insert(finding.fixes.begin(), "compile_model");
   }
+  return finding;
+}
+
+// A program that is compiled once compiles before the window. What compiles in it does so again.
+std::optional<Finding> compile_rule(const Situation& situation) {
+  std::int64_t ns = 0;
+  std::uint64_t calls = 0;
+  for (const KernelLine& line : situation.rank.kernels) {
+    if (!names_compilation(line.name)) continue;
+    ns = saturating_sum(ns, line.duration_ns);
+    calls += line.calls;
+  }
+  if (calls == 0) return std::nullopt;
+  Finding finding = finding_of(situation, "compiles_again", Cause::implementation, ns);
+  finding.evidence.push_back({"compilations",
+                              {{"calls", static_cast<std::int64_t>(calls)},
+                               {"steps", static_cast<std::int64_t>(situation.rank.window.steps)}}});
+  finding.fixes = {"compile_dynamic"};
   return finding;
 }
 

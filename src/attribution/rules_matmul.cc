@@ -104,37 +104,70 @@ Advice advice_of(const Situation& situation, const std::vector<Loss>& losses) {
 
 }  // namespace
 
-std::optional<Finding> precision_rule(const Situation& situation) {
-  const RankAttribution& rank = situation.rank;
-  if (!rank.precision || !rank.device || rank.cpu || situation.peak_given) return std::nullopt;
-  bool wide = *rank.precision == Precision::fp32 || *rank.precision == Precision::tf32 ||
-              *rank.precision == Precision::fp64;
-  if (!wide) return std::nullopt;
-  std::optional<FasterPeak> faster = faster_peak(*rank.device, *rank.precision);
-  if (!faster) return std::nullopt;
-  double ratio = faster->time_fraction;
+namespace {
+
+// How long the matmuls of that type took, of all matmul time that has a type.
+std::int64_t time_in(const RankAttribution& rank, Precision precision) {
+  double all = 0;
+  double wanted = 0;
+  for (const OperatorLine& line : rank.operators) {
+    if (line.dtype.empty()) continue;
+    all += static_cast<double>(line.duration_ns);
+    if (line.dtype == name_of(precision)) wanted += static_cast<double>(line.duration_ns);
+  }
   std::int64_t matmul =
       rank.ledger[LedgerLine::matmul_at_peak] + rank.ledger[LedgerLine::matmul_below_peak];
-  std::int64_t ns = static_cast<std::int64_t>(static_cast<double>(matmul) * (1 - ratio));
-  if (ns <= 0) return std::nullopt;
-  Finding finding = finding_of(situation, "precision", Cause::precision, matmul);
-  finding.gain_ceiling_ns = ns;
-  finding.values.emplace_back("dtype", std::string(name_of(*rank.precision)));
+  return all <= 0 ? 0 : static_cast<std::int64_t>(wanted / all * static_cast<double>(matmul));
+}
+
+struct Narrower {
+  Precision from = Precision::fp32;
+  FasterPeak to;
+  std::int64_t took_ns = 0, gain_ns = 0;
+};
+
+// The wide type whose matmuls would win most in a narrower one. A processor's narrow units help
+// some programs and hold up others, but two fp32 numbers always fit where one fp64 did.
+std::optional<Narrower> narrower_type(const RankAttribution& rank) {
+  std::optional<Narrower> best;
+  for (Precision from : {Precision::fp64, Precision::fp32, Precision::tf32}) {
+    if (rank.cpu && from != Precision::fp64) continue;
+    std::optional<FasterPeak> to = faster_peak(*rank.device, from);
+    if (!to || (rank.cpu && to->peak.against != Precision::fp32)) continue;
+    std::int64_t took = time_in(rank, from);
+    auto gain = static_cast<std::int64_t>(static_cast<double>(took) * (1 - to->time_fraction));
+    if (gain > 0 && (!best || gain > best->gain_ns)) best = Narrower{from, *to, took, gain};
+  }
+  return best;
+}
+
+const char* fix_of(Precision narrow) {
+  if (narrow == Precision::fp32) return "use_fp32";
+  return narrow == Precision::bf16 ? "use_bf16" : "use_fp16";
+}
+
+}  // namespace
+
+std::optional<Finding> precision_rule(const Situation& situation) {
+  const RankAttribution& rank = situation.rank;
+  if (!rank.device || situation.peak_given) return std::nullopt;
+  std::optional<Narrower> found = narrower_type(rank);
+  const Peak* now = found ? rank.device->peak(found->from) : nullptr;
+  if (now == nullptr) return std::nullopt;
+  Finding finding = finding_of(situation, "precision", Cause::precision, found->took_ns);
+  finding.gain_ceiling_ns = found->gain_ns;
+  std::string dtype(name_of(found->from)), faster(name_of(*found->to.peak.against));
+  finding.values.emplace_back("dtype", dtype);
   finding.evidence.push_back({"peaks_by_type",
                               {{"device", rank.device->name},
-                               {"dtype", std::string(name_of(*rank.precision))},
-                               {"peak_flop_per_s", rank.peak->per_s},
-                               {"faster_dtype", std::string(name_of(*faster->peak.against))},
-                               {"faster_flop_per_s", faster->peak.rate->per_s}}});
-  finding.evidence.push_back({"against_the_higher_peak", {}});
-  finding.fixes = {faster->peak.against == Precision::bf16 ? "use_bf16" : "use_fp16"};
-  if (*rank.precision == Precision::fp32 && rank.device->peak(Precision::tf32) != nullptr) {
+                               {"dtype", dtype},
+                               {"peak_flop_per_s", now->rate.per_s},
+                               {"faster_dtype", faster},
+                               {"faster_flop_per_s", found->to.peak.rate->per_s}}});
+  finding.evidence.push_back({"against_the_higher_peak", {{"faster_dtype", faster}}});
+  finding.fixes = {fix_of(*found->to.peak.against)};
+  if (found->from == Precision::fp32 && rank.device->peak(Precision::tf32) != nullptr) {
     finding.fixes.emplace_back("use_tf32");
-  }
-  double window = static_cast<double>(rank.window.duration_ns());
-  if (rank.mfu && static_cast<double>(ns) < window) {
-    double then = *rank.mfu * ratio * window / (window - static_cast<double>(ns));
-    finding.gain_ceiling_mfu = std::max(0.0, then - *rank.mfu);
   }
   return finding;
 }

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "attribution/names.h"
 #include "attribution/work.h"
 
 namespace mfu {
@@ -12,6 +13,7 @@ struct Inherited {
   bool inside_operator = false;
   bool data = false;
   bool recomputed = false;
+  bool compiles = false;
 };
 
 class CpuWorks {
@@ -63,6 +65,7 @@ class CpuWorks {
       inherited_[row] = state;
       return;
     }
+    bool compiles = op && names_compilation(trace_.text(name));
     bool communication = table_.is_communication(name) && trace_.host.kind[row] != HostKind::python;
     if (counts_[row] != 0 && state.call == kNone) {
       state.call = add_call(row, state.recomputed || recomputed);
@@ -71,9 +74,11 @@ class CpuWorks {
     } else if (communication && !state.inside_operator) {
       add_span(row, Level::communication, kNone);
       op = true;
-    } else if (op && !state.inside_operator) {
+    } else if (op && (!state.inside_operator || (compiles && !state.compiles))) {
+      // The compiler runs inside what it compiles: its time is told apart from that.
       add_span(row, Level::other, kNone);
     }
+    state.compiles = state.compiles || compiles;
     state.recomputed = state.recomputed || recomputed;
     state.inside_operator = state.inside_operator || op;
     inherited_[row] = state;

@@ -73,6 +73,7 @@ std::optional<ProfiledWindow> read_window(const std::filesystem::path& path) {
   window.wall = time("wall_ns");
   window.cpu = time("cpu_ns");
   window.waited = time("waited_ns");
+  window.loop_cpu = time("loop_cpu_ns");
   window.loading = time("loading_ns");
   window.loading_cpu = time("loading_cpu_ns");
   window.children = numbers["children"];

@@ -178,17 +178,22 @@ void add_slow_rank(const RunReport& report, RunFindings& all) {
 void add_precision(const RunQuestion& question, const RunReport& report, bool tf32_possible,
                    RunFindings& all) {
   const std::optional<Device>& device = question.device.device;
-  if (!device || question.peak || question.precision || report.dtype != "fp32") return;
-  std::optional<FasterPeak> faster = faster_peak(*device, Precision::fp32);
-  if (!faster || device->kind == "cpu") {
+  bool double_wide = report.dtype == "fp64";
+  if (!device || question.peak || question.precision) return;
+  if (!double_wide && report.dtype != "fp32") return;
+  std::optional<FasterPeak> faster =
+      faster_peak(*device, double_wide ? Precision::fp64 : Precision::fp32);
+  if (!faster || (device->kind == "cpu" && !double_wide)) {
     if (tf32_possible) all.add("tf32_not_allowed", Cause::precision, 0, "step_time", "allow_tf32");
     return;
   }
   // At most, all of the device's own time shrinks, as far as that time is known.
   double most = 1 - share_of(report, StepPhase::data_wait) - host_share(report, HostPart::sleep);
   double share = std::max(0.0, most) * (1 - faster->time_fraction);
-  Finding& finding = all.add("precision", Cause::precision, share, "step_time",
-                             faster->peak.against == Precision::bf16 ? "use_bf16" : "use_fp16");
+  const char* fix = faster->peak.against == Precision::fp32   ? "use_fp32"
+                    : faster->peak.against == Precision::bf16 ? "use_bf16"
+                                                              : "use_fp16";
+  Finding& finding = all.add("precision", Cause::precision, share, "step_time", fix);
   finding.values.emplace_back("dtype", report.dtype);
   finding.evidence.push_back({"peaks_by_type",
                               {{"device", device->name},

@@ -82,7 +82,7 @@ Finding of_run(const Finding& found, const ShareOfRun& share_of, const RunReport
   finding.gain_ceiling_ns = static_cast<std::int64_t>(share_of(found) * step_ns);
   const Finding* loading = is_loading(found.cause) ? loading_of_run(report) : nullptr;
   if (loading != nullptr) finding.gain_ceiling_ns = loading->gain_ceiling_ns;
-  if (finding.cause != Cause::precision && report.mfu) {
+  if (report.mfu) {
     finding.gain_ceiling_mfu =
         mfu_gain(report.mfu->value, report.step_time.count(), finding.gain_ceiling_ns);
   }
@@ -114,6 +114,14 @@ void add_profiled(const RunRecord& record, RunReport& report) {
 
 void add_explanation(RunReport& report, const ExplainReport& explained, RunExplanation files) {
   files.mfu = explained.mfu;
+  for (const RankReport& each : explained.ranks) {
+    const std::optional<ProfiledWindow>& counted = each.found.counted;
+    if (!each.found.cpu || !counted || counted->wall.count() <= 0) continue;
+    files.cores_used +=
+        static_cast<double>(counted->cpu.count()) / static_cast<double>(counted->wall.count());
+    files.cores_available = std::max(files.cores_available, counted->cores_available);
+    files.threads += counted->threads;
+  }
   files.findings = explained.findings;
   for (const LedgerRow& row : explained.rows) {
     files.ledger.push_back({row.line, row.duration_ns, row.fraction});
@@ -121,6 +129,12 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
   ShareOfRun share_of(explained, report);
   std::vector<Finding> merged;
   bool straggler = has_code(report.findings, "straggler");
+  // The compiler works in processes of its own, and the thread waits for them.
+  if (has_code(explained.findings, "compiles_again")) {
+    std::erase_if(report.findings, [](const Finding& each) {
+      return each.code == "host_sleeps" || each.code == "host_waits";
+    });
+  }
   bool sleeps = has_code(report.findings, "host_sleeps") || has_code(report.findings, "host_waits");
   for (const Finding& each : explained.findings) {
     // A slow rank is the reason why the others wait, and a sleeping thread is the reason why

@@ -199,7 +199,13 @@ std::string explained_text(const RunReport& report) {
     text += fmt::format("{} {} {}", i == 0 ? "" : ",", label_of(lines[i].line),
                         run_percent(lines[i].fraction));
   }
-  if (!report.explain->report.empty()) text += "; " + report.explain->report;
+  const RunExplanation& explain = *report.explain;
+  if (explain.cores_available > 0) {
+    text +=
+        fmt::format("; {:.1f} of {} cores busy, {} {}", explain.cores_used, explain.cores_available,
+                    explain.threads, explain.threads == 1 ? "thread" : "threads");
+  }
+  if (!explain.report.empty()) text += "; " + explain.report;
   return text;
 }
 

@@ -343,7 +343,8 @@ HostUse HostUse::operator-(const HostUse& before) const {
           less(loading_cpu_ns, before.loading_cpu_ns),
           less(children_cpu_ns, before.children_cpu_ns),
           children,
-          less(waited_ns, before.waited_ns)};
+          less(waited_ns, before.waited_ns),
+          less(loop_cpu_ns, before.loop_cpu_ns)};
 }
 
 HostUse loading_use() noexcept {
@@ -358,6 +359,7 @@ HostUse host_use() noexcept {
   use.wall_ns = clock_of(CLOCK_MONOTONIC);
   use.cpu_ns = clock_of(CLOCK_PROCESS_CPUTIME_ID);
   use.waited_ns = waited(host.loop);
+  use.loop_cpu_ns = clock_of(CLOCK_THREAD_CPUTIME_ID);
   add_children(use);
   return use;
 }

@@ -32,7 +32,8 @@ struct HostUse {
   std::uint64_t loading_ns = 0, loading_cpu_ns = 0;
   // CPU time and number of the processes it started: workers
   std::uint64_t children_cpu_ns = 0, children = 0;
-  std::uint64_t waited_ns = 0;                     // how long the loop's thread waited for a core
+  // how long the loop's thread waited for a core, and how long it had one
+  std::uint64_t waited_ns = 0, loop_cpu_ns = 0;
   HostUse operator-(const HostUse& before) const;  // `children` is how many there are now
 };
 HostUse host_use() noexcept;

@@ -35,7 +35,7 @@ std::string text_of(const WindowFacts& facts, const std::string& trace) {
   text += line("cores_available", cores_available());
   text += line("threads", static_cast<std::uint64_t>(std::max(at::get_num_threads(), 1)));
   text += line("wall_ns", facts.use.wall_ns) + line("cpu_ns", facts.use.cpu_ns);
-  text += line("waited_ns", facts.use.waited_ns);
+  text += line("waited_ns", facts.use.waited_ns) + line("loop_cpu_ns", facts.use.loop_cpu_ns);
   text += line("loading_ns", facts.use.loading_ns);
   text += line("loading_cpu_ns", facts.use.loading_cpu_ns);
   text += line("children", facts.use.children);

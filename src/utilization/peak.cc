@@ -107,7 +107,8 @@ ChosenPeak choose_peak(const PeakQuestion& question, std::string_view type, cons
 std::optional<FasterPeak> faster_peak(const Device& device, Precision precision) {
   const Peak* now = device.peak(precision);
   if (now == nullptr) return std::nullopt;
-  for (Precision better : {Precision::bf16, Precision::fp16}) {
+  for (Precision better : {Precision::fp32, Precision::bf16, Precision::fp16}) {
+    if (better == Precision::fp32 && precision != Precision::fp64) continue;
     const Peak* row = device.peak(better);
     if (row != nullptr && row->rate.per_s > 1.5 * now->rate.per_s) {
       return FasterPeak{peak_of(device, better, *row, PeakReason::own_unit),

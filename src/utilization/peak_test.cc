@@ -108,6 +108,8 @@ TEST(FasterPeak, is_a_type_that_is_faster_by_half) {
   Device device = device_with({{Precision::bf16, 100}, {Precision::fp32, 60}});
   EXPECT_EQ(faster_peak(device, Precision::fp32)->peak.against, Precision::bf16);
   EXPECT_FALSE(faster_peak(device, Precision::bf16));
+  Device wide = device_with({{Precision::fp64, 30}, {Precision::bf16, 100}, {Precision::fp32, 60}});
+  EXPECT_EQ(faster_peak(wide, Precision::fp64)->peak.against, Precision::fp32);
   EXPECT_FALSE(
       faster_peak(device_with({{Precision::bf16, 80}, {Precision::fp32, 60}}), Precision::fp32));
 }

@@ -58,6 +58,51 @@ def preprocessing():
     loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=16))
 
 
+def few_workers():
+    """One worker, which waits for each row as for a disk."""
+    rows = Rows(lambda index: (time.sleep(0.004), torch.ones(256))[1])
+    loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=16, num_workers=1, prefetch_factor=2))
+
+
+def double():
+    """fp64 by mistake, as numpy makes it."""
+    model = wide(512, 3).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
+    loop(model, (batch.double() for batch in endless(384, 512)), optimizer)
+
+
+def chains():
+    """Element-wise operators one after another on large tensors."""
+
+    class Chains(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(64, 64)
+
+        def forward(self, x):
+            x = self.layer(x)
+            for _ in range(6):
+                x = (x * 1.01 + 0.1).sigmoid() - 0.5
+            return x
+
+    model = Chains()
+    loop(model, endless(16384, 64), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
+
+
+def thin():
+    """One row through wide layers: weights are read for a single vector."""
+    model = wide(2560, 2)
+    loop(model, endless(1, 2560), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
+
+
+def recompiling():
+    """Each batch has a length of its own, and the graph is compiled for each."""
+    model = wide(64, 2)
+    torch._dynamo.config.recompile_limit = 64
+    compiled = torch.compile(model, dynamic=False, backend="eager")
+    loop(compiled, (torch.ones(8 + number, 64) for number in range(100)), torch.optim.SGD(model.parameters(), lr=1e-3))
+
+
 def one_thread():
     torch.set_num_threads(1)
     loop(wide(), endless(512, 768))
@@ -165,6 +210,17 @@ def ranks():
     )
     torch.distributed.destroy_process_group()
     time.sleep(0.5)  # torch's gloo thread drops its last work late: the process would abort, without mfu too
+
+
+def network():
+    """Two ranks with many weights and little to compute for them."""
+    torch.distributed.init_process_group("gloo")
+    torch.set_num_threads(1)
+    model = wide(1536, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
+    loop(nn.parallel.DistributedDataParallel(model), endless(8, 1536), optimizer)
+    torch.distributed.destroy_process_group()
+    time.sleep(0.5)
 
 
 def own_profiler():
