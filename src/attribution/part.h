@@ -89,8 +89,7 @@ struct HostUse {
   std::int64_t recomputed_ns = 0;
   std::int64_t most_overhead_ns = 0;  // of one call, in addition to its work
   double stretch = 1;                 // by how much other processes slowed all work down
-  // Their overhead is only known with the peak (with_overhead()).
-  std::vector<SettledCall> calls;
+  std::vector<SettledCall> calls;     // with_overhead() adds their overhead, which needs the peak
 
   std::int64_t stretched(std::int64_t settled_ns) const {
     return static_cast<std::int64_t>(stretch * static_cast<double>(settled_ns));
