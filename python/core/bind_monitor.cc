@@ -53,7 +53,7 @@ nb::dict dict_of(const Calibration& calibration) {
 
 // By phase, of all models.
 std::vector<PhaseDone> observed_phases(std::uintptr_t address) {
-  constexpr std::size_t kMost = 128;
+  constexpr std::size_t kMost = 256;
   std::vector<PhaseDone> sums;
   if (address == 0) return sums;
   auto read = reinterpret_cast<decltype(&mfu_observer_read_phases)>(address);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -19,13 +21,25 @@ unsigned usable_cores() {
 }
 
 void on_threads(unsigned threads, const std::function<void()>& work) {
+  std::mutex mutex;
+  std::exception_ptr thrown;  // the first; it goes on to the caller once every thread has ended
+  auto guarded = [&] {
+    try {
+      work();
+    } catch (...) {
+      std::lock_guard lock(mutex);
+      if (!thrown) thrown = std::current_exception();
+    }
+  };
   std::vector<std::thread> others;
+  others.reserve(threads);
   try {
-    for (unsigned i = 1; i < threads; ++i) others.emplace_back(work);
+    for (unsigned i = 1; i < threads; ++i) others.emplace_back(guarded);
   } catch (const std::system_error&) {  // no more threads are to be had
   }
-  work();
+  guarded();
   for (std::thread& other : others) other.join();
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 void run_tasks(unsigned threads, const std::vector<std::function<void()>>& tasks) {

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <new>
 #include <thread>
 
 namespace mfu {
@@ -19,6 +20,21 @@ TEST(Threads, each_task_runs_once_on_any_number_of_threads) {
     for (std::atomic<int>& each : ran) EXPECT_EQ(each, 1) << threads;
   }
   run_tasks(3, {});
+}
+
+TEST(Threads, what_a_task_throws_reaches_the_caller_once_all_have_ended) {
+  for (unsigned threads : {1u, 3u}) {
+    std::atomic<int> ran{0};
+    std::vector<std::function<void()>> tasks;
+    for (int i = 0; i < 3; ++i) {
+      tasks.emplace_back([&ran] {
+        ++ran;
+        throw std::bad_alloc();
+      });
+    }
+    EXPECT_THROW(run_tasks(threads, tasks), std::bad_alloc);
+    EXPECT_GE(ran, 1);
+  }
 }
 
 TEST(Threads, a_process_that_may_use_one_core_has_one) {

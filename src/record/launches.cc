@@ -177,7 +177,9 @@ Standing standing_in(const std::string& directory, const LaunchFile& mine) {
   bool all_over = true, same_job = false, been_here = false;
   for (const LaunchFile& each : launches) {
     // Of one place there is one launcher: a container that is started again has other pids.
-    bool other_pids = each.facts.host == mine.facts.host && each.pids != mine.pids;
+    // Where either did not say, its process is asked for as usual.
+    bool other_pids = each.facts.host == mine.facts.host && !each.pids.empty() &&
+                      !mine.pids.empty() && each.pids != mine.pids;
     bool over = is_over(each) || (other_pids && each.place == mine.place);
     all_over = all_over && over;
     last = std::max(last, each.attempt);

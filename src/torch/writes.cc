@@ -10,6 +10,9 @@
 namespace mfu::observer {
 namespace {
 
+// A watch that nobody ended must not take memory without end.
+constexpr std::size_t kMostWriters = 1 << 16;
+
 struct WatchedWrites {
   int depth = 0;
   at::CallbackHandle handle = 0;
@@ -58,8 +61,9 @@ bool makes_views(const c10::FunctionSchema& schema) {
 
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
   WatchedWrites* watched = watched_writes;
+  if (watched == nullptr || watched->writers.size() > kMostWriters) return {};
   std::optional<c10::FunctionSchema> schema = function.operator_schema();
-  if (watched == nullptr || !schema) return {};
+  if (!schema) return {};
   std::optional<Writer> allocated = allocates(schema->name());
   // Operators of others may write to arguments without saying so in their schema.
   bool foreign = !schema->name().starts_with("aten::");
@@ -85,8 +89,9 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& f
 
 void operator_ends(const at::RecordFunction& function, at::ObserverContext*) {
   WatchedWrites* watched = watched_writes;
+  if (watched == nullptr || watched->writers.size() > kMostWriters) return;
   std::optional<c10::FunctionSchema> schema = function.operator_schema();
-  if (watched == nullptr || !schema) return;
+  if (!schema) return;
   Writer writer = allocates(schema->name()).value_or(Writer::an_operator);
   std::size_t place = 0;
   for (const c10::IValue& value : function.outputs()) {

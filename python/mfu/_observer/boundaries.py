@@ -3,6 +3,7 @@
 import functools
 import os
 import sys
+import threading
 import time
 import weakref
 
@@ -141,14 +142,23 @@ def install_scaler(module, library):
     scaler._maybe_opt_step = watched
 
 
+_saves = threading.local()
+
+
 def _saving(save, library):
+    """One way to save may call another: the outermost one is timed."""
+
     @functools.wraps(save)
     def watched(*args, **kwargs):
+        if getattr(_saves, "under_way", False):
+            return save(*args, **kwargs)
         start = time.perf_counter_ns()
+        _saves.under_way = True
         library.saving(1)
         try:
             return save(*args, **kwargs)
         finally:
+            _saves.under_way = False
             library.saving(-1)
             library.add_checkpoint_ns(time.perf_counter_ns() - start)
 

@@ -10,6 +10,8 @@ In the first passes the forward of a Function is looked at (passes.py calls `beg
     can say how much. A doubt: the coverage is not known, and the Function is named.
 """
 
+import threading
+
 from . import binding as types
 
 MOST_LOOKS = 6  # of one Function
@@ -19,6 +21,7 @@ MOST_WAY = 2.0  # ranges that an activation goes up and down
 
 _looks = {}
 _doubted = set()
+_watching = []  # whose writes are watched now
 wrapped_calls = [0]  # of libraries that are watched: such a call explains what was computed
 
 
@@ -26,9 +29,10 @@ class Seen:
     """What was counted, named and written since it was made. All threads: another may do the work."""
 
     def __init__(self, library):
-        self.library, self.open = library, True
+        self.library, self.open, self.thread = library, True, threading.get_ident()
         self.before, self.after = self._counts(), None
         library.watch_writes(1)
+        _watching.append(self)
 
     def _counts(self):
         if not self.library.counting():
@@ -66,7 +70,15 @@ class Seen:
     def leave(self):
         if self.open:
             self.open = False
+            _watching.remove(self)
             self.library.watch_writes(-1)
+
+
+def leave_abandoned():
+    """A backward that raised never came to its end. Called where another one begins; not inside of one."""
+    if _watching and getattr(__import__("torch")._C, "_current_graph_task_id", lambda: -1)() == -1:
+        for each in [each for each in _watching if each.thread == threading.get_ident()]:
+            each.leave()
 
 
 def storage_of(tensor):

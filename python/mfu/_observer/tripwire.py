@@ -111,6 +111,7 @@ def first_step(optimizer, library):
 
 def before_backward(outputs, library):
     """The roots of a backward that begins."""
+    opaque.leave_abandoned()
     if _verdicts:
         _hear(library)
     _state["backwards"] += 1
@@ -139,8 +140,11 @@ def _look(node, library):
 
     def before(gradients):
         try:
-            held["seen"], held["kept"] = opaque.Seen(library), _kept(current())
+            held["seen"] = opaque.Seen(library)
+            held["kept"] = _kept(current())
         except Exception:  # noqa: BLE001: never into the program
+            if held:
+                held["seen"].leave()
             held.clear()
 
     def after(inputs, outputs):

@@ -301,3 +301,24 @@ def test_nothing_is_left_watching_when_a_function_raises(said, observer):
     loaded.watch_writes(-1)
     other = torch.randn(4)
     assert loaded.writer_of(other.untyped_storage()._cdata) in (0, 2)
+
+
+def test_nothing_is_left_watching_when_a_backward_raises(said, observer):
+    from mfu._observer import opaque
+
+    class RaisesBack(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            raise ValueError("theirs")
+
+    def fails():
+        with pytest.raises(ValueError, match="theirs"):
+            RaisesBack.apply(torch.randn(3, 4, requires_grad=True)).sum().backward()
+
+    said(fails)
+    torch.randn(3, requires_grad=True).square().sum().backward()  # the next one finds what was left
+    assert opaque._watching == []
