@@ -65,7 +65,7 @@ struct Intervals {
   std::int64_t exposed_communication_ns = 0, copy_ns = 0, exposed_copy_ns = 0;
 };
 
-struct StepLedger {  // a step lasts from its first device event to that of the next step
+struct StepLedger {  // from its first device event to the next step's first one
   std::int64_t number = 0, start_ns = 0, end_ns = 0;
   Ledger ledger;
   FlopCount model_flop;
@@ -154,7 +154,7 @@ std::string_view name_of(Cause cause);
 struct Finding {
   std::string code;  // "data_loading"
   Cause cause = Cause::implementation;
-  NoteValues values{};  // among them "fraction", the share of what "of" names
+  NoteValues values{};  // "fraction" is a share; "of" names what it is of
   std::vector<Note> evidence{};
   std::vector<std::string> fixes{};  // codes, the best first
   // The most that could be won: if the cause went away and nothing took its place.
@@ -196,7 +196,7 @@ struct Attribution {
   std::optional<double> mfu;
   std::optional<std::size_t> slowest;  // index into `ranks`: the one the others waited for most
   std::vector<Finding> findings;       // of all ranks together
-  bool partial = false;
+  bool partial = false;                // a trace was cut off, or could not be read
   std::vector<Note> notes;
 };
 
@@ -218,8 +218,8 @@ struct AttributionOptions {
 // nothing is in the window.
 Result<Attribution> attribute(const Traces& traces, const AttributionOptions& options);
 
-// What is kept of traces, a hundredth of their size. Those of all machines give what the traces
-// together would have given, to the last digit.
+// What is kept of traces, a hundredth of their size. The parts of all machines give exactly the
+// result that their traces together would have given.
 struct PartsContent;
 class Parts {
  public:
@@ -238,12 +238,12 @@ class Parts {
   std::unique_ptr<PartsContent> content_;
 };
 
-// Reads traces and part files in any mix; a folder stands for its traces, or where it holds none
-// for its *.mfu-part. Of the options, window and timeline matter: a part keeps the window it was
-// made with, and another is refused. Fails as read_traces() does, and where no part can be used.
+// Reads traces and part files in any mix. A folder stands for its traces or, if it has none, its
+// *.mfu-part. Of the options, only window and timeline matter. A part with another window than
+// asked for is refused. Fails as read_traces() does, and if no part can be used.
 Result<Parts> gather(const std::vector<std::string>& paths, const AttributionOptions& options,
                      const ReadOptions& reading = {});
-// Whole or not at all; gives its bytes. `invalid_argument` where the timeline was not asked for.
+// Writes the whole file or nothing; returns its size. Needs parts that were gathered with timeline.
 Result<std::uint64_t> write_parts(const Parts& parts, const std::string& path);
 Result<Attribution> attribute(const Parts& parts, const AttributionOptions& options);
 

@@ -33,6 +33,7 @@ struct TypedFlop {
   CountedFlop flop;
 };
 
+// Parts of a step's time; they may overlap.
 enum class StepPhase { data_wait, optimizer, communication, checkpoint, validation };
 inline constexpr std::size_t kStepPhases = 5;
 
@@ -135,7 +136,7 @@ struct ProcessRecord {
   std::vector<Step> steps;                     // sorted by sequence
   std::vector<OperatorTotal> totals;
   std::uint64_t tokens = 0, samples = 0;
-  std::uint64_t token_rows = 0;  // rows of the table that tokens are looked up in; 0 if none
+  std::uint64_t token_rows = 0;  // rows of the table of tokens (the vocabulary); 0 if none
   std::chrono::nanoseconds phase[kStepPhases] = {};
   // Their `lines` add up to `totals`, except for passes that were running at the time of reading.
   std::vector<PhaseTotal> phases;   // empty if an older observer wrote it
@@ -205,14 +206,15 @@ std::vector<Launcher> launchers_of(const std::string& directory);
 struct ProfiledWindow {
   std::string trace;  // path of the trace, in the run directory
   std::optional<std::int64_t> rank;
-  std::uint64_t pid = 0, number = 1;  // of the process's windows
+  std::uint64_t pid = 0, number = 1;  // `number`: which of its windows, from 1
   std::uint64_t wanted_steps = 0, steps = 0, first_step = 0;
   bool on_device = false;  // it computed on another device than the processor
   std::uint64_t cores_available = 0, threads = 0;
-  std::chrono::nanoseconds wall{}, cpu{};             // the process, all its threads
-  std::chrono::nanoseconds waited{}, loop_cpu{};      // the loop's thread: for a core, on one
-  std::chrono::nanoseconds loading{}, loading_cpu{};  // the loop in its loader, and its own work
-  std::uint64_t children = 0;                         // processes it had started: loader workers
+  std::chrono::nanoseconds wall{}, cpu{};         // the process, all its threads
+  std::chrono::nanoseconds waited{}, loop_cpu{};  // the loop's thread: waiting for a core, on one
+  std::chrono::nanoseconds loading{},
+      loading_cpu{};           // the loop in its loader, and its CPU time there
+  std::uint64_t children = 0;  // processes it had started: loader workers
   std::chrono::nanoseconds children_cpu{};
   std::vector<OperatorTotal> operators;  // with `reason`: those that were not counted
   std::string problem;                   // why there is no trace; empty: there is one
@@ -232,7 +234,7 @@ struct RunPlaces {
   std::string spare_folder{};      // MFU_REGION_SPARE: if a process cannot use region_folder
   std::string run{};               // MFU_RUN_ID
   std::uint32_t attempt = 0;       // MFU_ATTEMPT: how often the run was started again
-  std::uint64_t start_ticks = 0;   // when this launcher began: with its pid, one process for good
+  std::uint64_t start_ticks = 0;   // when this launcher began: it and the pid name one process
   // Region folders of launchers that were killed on this machine. Their counts are copied too.
   std::vector<std::string> leftovers{};
 };

@@ -67,11 +67,12 @@ struct ChosenPeak {
   Confidence confidence = Confidence::read;
 };
 
-// The dense peak that matrix multiplies of a data type are compared with, with the accumulation
-// that frameworks use. `type` is the type that an operator computes in, as a record or a trace
-// names it ("bf16", "complex64"). If the device has no unit for the type, a wider one is used: fp4
-// or fp6 -> fp8 -> bf16 -> fp32; int4 -> int8 -> fp16 -> fp32; fp16 and tf32 -> fp32. If only a
-// part of fp32 work may run in TF32, the peak is that of both parts together.
+// The dense peak that matrix multiplies of a data type are compared with. Its accumulate type is
+// the one that frameworks use (fp32 for fp16 and bf16). `type` is the type that an operator
+// computes in, as a record or a trace names it ("bf16", "complex64"). If the device has no unit for
+// the type, a wider one is used: fp4 or fp6 -> fp8 -> bf16 -> fp32; int4 -> int8 -> fp16 -> fp32;
+// fp16, bf16 and tf32 -> fp32. If only a part of fp32 work may run in TF32, the peak is that of
+// both parts together.
 ChosenPeak choose_peak(const PeakQuestion& question, std::string_view type, const Tf32& tf32 = {});
 
 // The type that training could use instead: bf16, else fp16, if its peak is more than 1.5 times as
