@@ -15,10 +15,17 @@ std::string cell(std::string_view text) {
   return quoted + '"';
 }
 
-std::string header() {
+// The columns of 0.1.0. A table that has only these goes on with them.
+std::string older_header() {
   std::string line = "step,time_unix_s,epoch,loss,grad_norm,learning_rate";
   for (std::string_view name : step_metric_names()) line += fmt::format(",{}", name);
   line += ",model_flop,source,convention,dtype,peak_flop_per_s,peak_source,devices,rank";
+  return line + '\n';
+}
+
+std::string header() {
+  std::string line = older_header();
+  line.pop_back();
   for (std::string_view name : phase_metric_names()) line += fmt::format(",{}", name);
   return line + '\n';
 }
@@ -27,7 +34,7 @@ std::string number(const std::optional<double>& value) {
   return value ? json_number(*value) : "";
 }
 
-std::string row(const StepReport& report) {
+std::string older_row(const StepReport& report) {
   const UtilizationBasis& basis = *report.basis;
   std::string line =
       fmt::format("{},{},{},{},{},{}", report.step,
@@ -39,6 +46,12 @@ std::string row(const StepReport& report) {
                       basis.precision ? name_of(*basis.precision) : "",
                       basis.peak ? json_number(basis.peak->per_s) : "", cell(basis.peak_source),
                       basis.devices, basis.rank ? std::to_string(*basis.rank) : "");
+  return line + '\n';
+}
+
+std::string row(const StepReport& report) {
+  std::string line = older_row(report);
+  line.pop_back();
   for (std::string_view name : phase_metric_names()) line += ',' + number(report.value(name));
   return line + '\n';
 }
@@ -61,7 +74,9 @@ std::unique_ptr<Sink> make_csv_sink(std::string path) {
                          .path = std::move(path),
                          .header = header(),
                          .line = row,
-                         .ours = is_our_row});
+                         .ours = is_our_row,
+                         .older_header = older_header(),
+                         .older_line = older_row});
 }
 
 }  // namespace mfu

@@ -9,6 +9,10 @@ namespace mfu {
 
 namespace {
 
+bool is_older(const FileEnds& ends, const LineFile& is) {
+  return ends.lines && !is.older_header.empty() && ends.first + '\n' == is.older_header;
+}
+
 bool is_ours(const FileEnds& ends, const LineFile& is) {
   if (!ends.lines) {
     // The file holds only half a line. It is ours only if it looks like ours.
@@ -16,6 +20,7 @@ bool is_ours(const FileEnds& ends, const LineFile& is) {
                              : ends.first.size() > 16 && is.header.starts_with(ends.first);
   }
   bool begins = is.header.empty() ? is.ours(ends.first, false) : ends.first + '\n' == is.header;
+  begins = begins || is_older(ends, is);
   return begins && (ends.half.empty() || is.ours(ends.half, true));
 }
 
@@ -31,6 +36,7 @@ class LineFileSink : public Sink {
     }
     file_ = MFU_TRY(AppendFile::open(is_.path, true));
     headed_ = is_.header.empty() || !file_.was_empty();
+    older_ = headed_ && is_older(ends, is_);
     return {};
   }
   Result<void> write(std::span<const StepReport> reports) override {
@@ -42,7 +48,8 @@ class LineFileSink : public Sink {
                       is_.path));
     }
     std::string lines = headed_ ? "" : is_.header;
-    for (const StepReport& report : reports) lines += is_.line(report);
+    for (const StepReport& report : reports)
+      lines += older_ ? is_.older_line(report) : is_.line(report);
     MFU_TRY(file_.append(lines));
     headed_ = true;
     return {};
@@ -57,6 +64,7 @@ class LineFileSink : public Sink {
   LineFile is_;
   AppendFile file_;
   bool headed_ = false;
+  bool older_ = false;  // the file has the older header
   std::vector<std::string> notes_;
 };
 
