@@ -47,8 +47,8 @@ std::vector<std::string> process_notes(const std::string& folder);
 
 // It said so, or it was on this machine and is not there any more.
 bool is_over(const LaunchFile& launch);
-// The boot and the namespace that this process's pid belongs to. Two machines or containers may have
-// one host name.
+// The boot and the namespace that this process's pid belongs to. Two machines or containers may
+// have the same host name.
 std::string pids_here();
 
 // run.json and those of launchers that joined, in `directory`.

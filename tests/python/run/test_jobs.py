@@ -111,7 +111,7 @@ def test_a_killed_node_that_is_started_again_goes_on_in_the_same_run(tmp_path):
 
 
 needs_pids = pytest.mark.skipif(
-    subprocess.run(["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode != 0,
+    subprocess.run(["unshare", "--uts", "--pid", "--fork", "--mount-proc", "true"], capture_output=True).returncode,
     reason="pids of its own are not at hand: unshare --pid is refused",
 )
 
