@@ -212,17 +212,6 @@ def ranks():
     time.sleep(0.5)  # torch's gloo thread drops its last work late: the process would abort, without mfu too
 
 
-def network():
-    """Two ranks with many weights and little to compute for them."""
-    torch.distributed.init_process_group("gloo")
-    torch.set_num_threads(1)
-    model = wide(1536, 3)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
-    loop(nn.parallel.DistributedDataParallel(model), endless(8, 1536), optimizer)
-    torch.distributed.destroy_process_group()
-    time.sleep(0.5)
-
-
 def own_profiler():
     from torch.profiler import profile, schedule
 

@@ -297,7 +297,7 @@ def test_in_a_real_terminal_no_line_is_lost_or_mixed_when_it_is_resized(tmp_path
         terminal.wait(lambda: whole[-1] in terminal.everything())
         assert said(terminal.everything()) == whole
         terminal.say("end")
-        terminal.wait(lambda: any(row.startswith("Pane is dead") for row in terminal.everything()))
+        terminal.wait(lambda: terminal.run("display-message", "-p", "#{pane_dead}").strip() == "1")
         assert said(terminal.everything()) == whole
         assert not any(row.startswith("step ") for row in terminal.everything())
     finally:
