@@ -19,8 +19,11 @@ constexpr bool is_digit(char c) {
 constexpr bool is_upper(char c) {
   return c >= 'A' && c <= 'Z';
 }
+constexpr bool is_lower(char c) {
+  return c >= 'a' && c <= 'z';
+}
 constexpr bool is_alnum(char c) {
-  return is_digit(c) || is_upper(c) || (c >= 'a' && c <= 'z');
+  return is_digit(c) || is_upper(c) || is_lower(c);
 }
 constexpr bool is_word(char c) {
   return is_alnum(c) || c == '_' || c == '-';
@@ -70,6 +73,7 @@ constexpr Form kForms[] = {
     {"shpat_", 30, "a Shopify token"},
     {"dckr_pat_", 20, "a Docker token"},
     {"AGE-SECRET-KEY-1", 40, "an age key"},
+    {"tskey-", 16, "a Tailscale key"},
 };
 
 // What the search does at a byte: nearly all of them are passed over with one look at a table.
@@ -122,14 +126,22 @@ std::optional<Secret> web_token_at(std::string_view text, std::size_t at) {
   return Secret{at, end - at, "a JSON web token"};
 }
 
-// scheme://user:password@host
+bool is_hex(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'f');
+}
+
+// scheme://user:password@host, and scheme://KEY@host (the address of a Sentry project).
 std::optional<Secret> url_password_at(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with("://")) return std::nullopt;
   std::size_t user = at + 3;
   std::size_t end = text.find_first_of("/ \t\n\r\"'<>?#", user);
   std::string_view authority = text.substr(user, end == kNpos ? kNpos : end - user);
   std::size_t host = authority.rfind('@'), colon = authority.find(':');
-  if (host == kNpos || colon == kNpos || colon + 1 >= host) return std::nullopt;
+  if (host == kNpos) return std::nullopt;
+  if (colon > host && host >= 32 && std::all_of(&authority[0], &authority[host], is_hex)) {
+    return Secret{user, host, "a key in a URL"};
+  }
+  if (colon == kNpos || colon + 1 >= host) return std::nullopt;
   std::string_view password = authority.substr(colon + 1, host - colon - 1);
   if (password[0] == '$' || password == kHidden) return std::nullopt;
   if (!find_secrets(authority.substr(0, colon)).empty()) {
@@ -202,6 +214,11 @@ Name name_kind(std::string_view name) {
       "pad",   "eos",  "bos",    "unk",     "sep",  "cls",    "mask",    "image",   "video",
       "audio", "stop", "next",   "first",   "last", "start",  "end",     "special", "forced",
       "boi",   "eoi",  "prompt", "decoder", "per",  "target", "current", "new"};
+  // Of a table, a record or a batch.
+  static constexpr std::array<std::string_view, 21> kPlainKeys = {
+      "cache",  "sort",  "primary", "foreign", "dict",   "state", "data",
+      "image",  "text",  "label",   "input",   "group",  "batch", "metric",
+      "target", "index", "column",  "field",   "public", "hot",   "host"};
   std::vector<std::string> words = words_of(name);
   if (words.empty()) return Name::plain;
   if (words.size() > 1 && words.back() == "id") {  // AWS_ACCESS_KEY_ID; a token's id is a number
@@ -220,6 +237,13 @@ Name name_kind(std::string_view name) {
   }
   if (last == "cookie" || last == "sas" || last == "sig") return Name::token;
   if (last == "signature" && before == "amz") return Name::token;
+  if (last == "webhook" || last == "dsn") return Name::token;
+  if (last == "url" && before == "webhook") return Name::token;
+  // KAGGLE_KEY, --report-key. A cache_key in a program is nobody's credential.
+  bool asked = name.starts_with("--") || std::none_of(name.begin(), name.end(), is_lower);
+  if (last == "key" && asked && !before.empty() && !is_one_of(before, kPlainKeys)) {
+    return Name::token;
+  }
   if (last == "auth" || last == "bearer" || last == "jwt") return Name::token;
   return last == "token" && !is_one_of(before, kSpecial) ? Name::token : Name::plain;
 }
@@ -246,11 +270,11 @@ bool is_path(std::string_view value) {
 // Whether words_of() is worth asking: nearly all names end in none of these.
 bool may_name_secret(std::string_view name) {
   while (!name.empty() && !is_alnum(name.back())) name.remove_suffix(1);
-  static constexpr std::array<std::string_view, 22> kEndings = {
+  static constexpr std::array<std::string_view, 25> kEndings = {
       "token",      "key",         "password",      "passwd",   "pwd",  "secret", "secrets",
       "credential", "credentials", "authorization", "cookie",   "sas",  "sig",    "signature",
       "auth",       "bearer",      "passphrase",    "passcode", "pass", "id",     "pw",
-      "jwt"};
+      "jwt",        "webhook",     "dsn",           "url"};
   return std::any_of(kEndings.begin(), kEndings.end(), [&](std::string_view ending) {
     if (name.size() < ending.size()) return false;
     std::string_view tail = name.substr(name.size() - ending.size());
@@ -326,20 +350,44 @@ std::optional<Secret> secret_at(std::string_view text, std::size_t at) {
   return form_at(text, at);
 }
 
-// The word behind this one is a value: "--api-key KEY".
+bool calls(const std::vector<std::string>& command, std::size_t before, std::string_view names) {
+  auto is_named = [&](const std::string& word) {
+    std::string_view name = std::string_view(word).substr(word.rfind('/') + 1);
+    return !name.empty() &&
+           (" " + std::string(names) + " ").find(" " + std::string(name) + " ") != kNpos;
+  };
+  return std::any_of(command.begin(), command.begin() + static_cast<std::ptrdiff_t>(before),
+                     is_named);
+}
+
+// "-u me:password" of curl and its like. Of containers it is a user and a group.
+bool is_user_password(const std::vector<std::string>& command, std::size_t at) {
+  if (command[at] != "-u" && command[at] != "--user") return false;
+  std::string_view value = command[at + 1];
+  std::size_t colon = value.find(':');
+  if (colon == kNpos || colon == 0 || value.find("://") != kNpos) return false;
+  std::string_view password = value.substr(colon + 1);
+  bool number = password.find_first_not_of("0123456789") == kNpos;
+  return !number && !calls(command, at, "docker podman nerdctl chown");
+}
+
+// The word behind this one is a value: "--api-key KEY", "trainer.logger.token KEY".
 bool takes_secret(const std::vector<std::string>& command, std::size_t at) {
   const std::string &word = command[at], &value = command[at + 1];
-  bool option = word.starts_with('-') && word.find('=') == kNpos;
+  bool option = word.starts_with('-') || (word.find('.') != kNpos && word.find('/') == kNpos);
+  option = !word.empty() && option && word.find('=') == kNpos;
   if (option && !value.starts_with('-') && secret_behind(word, value)) return true;
-  auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
   if (word == "login" && value.size() >= 32 && std::all_of(value.begin(), value.end(), is_hex)) {
     return true;  // wandb login KEY
   }
   if (at > 0 && command[at - 1].ends_with("sshpass") && word == "-p") return true;
-  bool fetches = std::any_of(
-      command.begin(), command.begin() + static_cast<std::ptrdiff_t>(at),
-      [](const std::string& each) { return each.ends_with("curl") || each.ends_with("wget"); });
-  return fetches && (word == "-u" || word == "--user") && value.find(':') != kNpos;
+  return is_user_password(command, at);
+}
+
+// mysql -pPASSWORD
+bool is_joined_password(const std::vector<std::string>& command, std::size_t at) {
+  return command[at].starts_with("-p") && command[at].size() > 2 &&
+         calls(command, at, "mysql mysqldump mysqladmin mariadb mariadb-dump");
 }
 
 }  // namespace
@@ -356,7 +404,7 @@ std::optional<std::string_view> secret_behind(std::string_view name, std::string
     default:
       break;
   }
-  bool digit = value.find_first_of("0123456789") != kNpos;
+  bool digit = value.find_first_of("0123456789=") != kNpos;  // base64 may end in =
   bool number = value.find_first_not_of("0123456789.,-+e") == kNpos;
   bool random = !number && !is_path(value) && (value.size() >= 20 || (value.size() >= 8 && digit));
   return random ? std::optional<std::string_view>("a token") : std::nullopt;
@@ -399,7 +447,10 @@ std::vector<std::string> without_secrets(const std::vector<std::string>& command
   std::vector<std::string> safe;
   for (std::size_t i = 0; i < command.size(); ++i) {
     bool hidden = i > 0 && takes_secret(command, i - 1);
-    safe.push_back(hidden ? std::string(kHidden) : without_secrets(command[i]));
+    if (!hidden && is_joined_password(command, i))
+      safe.push_back("-p" + std::string(kHidden));
+    else
+      safe.push_back(hidden ? std::string(kHidden) : without_secrets(command[i]));
   }
   return safe;
 }

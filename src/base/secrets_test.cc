@@ -17,13 +17,14 @@ std::string made_up(std::string_view start, std::size_t size) {
 
 TEST(Secrets, known_forms_are_hidden_wherever_they_stand) {
   for (auto [start, size] : std::vector<std::pair<std::string_view, std::size_t>>{
-           {"hf_", 34},       {"sk-", 48},      {"sk-proj-", 60},  {"sk-ant-api03-", 90},
-           {"ghp_", 36},      {"gho_", 36},     {"ghs_", 36},      {"github_pat_", 60},
-           {"glpat-", 20},    {"xoxb-", 40},    {"AIza", 35},      {"ya29.", 60},
-           {"npm_", 36},      {"nvapi-", 60},   {"gsk_", 52},      {"r8_", 37},
-           {"pypi-AgEI", 60}, {"dop_v1_", 64},  {"sk_live_", 24},  {"wandb_v1_", 40},
-           {"SG.", 22},       {"api_org_", 34}, {"hvs.", 90},      {"xai-", 80},
-           {"pplx-", 48},     {"shpat_", 32},   {"dckr_pat_", 27}, {"AGE-SECRET-KEY-1", 58}}) {
+           {"hf_", 34},        {"sk-", 48},      {"sk-proj-", 60},  {"sk-ant-api03-", 90},
+           {"ghp_", 36},       {"gho_", 36},     {"ghs_", 36},      {"github_pat_", 60},
+           {"glpat-", 20},     {"xoxb-", 40},    {"AIza", 35},      {"ya29.", 60},
+           {"npm_", 36},       {"nvapi-", 60},   {"gsk_", 52},      {"r8_", 37},
+           {"pypi-AgEI", 60},  {"dop_v1_", 64},  {"sk_live_", 24},  {"wandb_v1_", 40},
+           {"SG.", 22},        {"api_org_", 34}, {"hvs.", 90},      {"xai-", 80},
+           {"pplx-", 48},      {"shpat_", 32},   {"dckr_pat_", 27}, {"AGE-SECRET-KEY-1", 58},
+           {"tskey-auth-", 40}}) {
     std::string secret = made_up(start, size);
     for (std::string around :
          {"{}", "x={}", "at {}, then", "\"{}\"", "({})", "a/{}/b", "{}\n", "{}."}) {
@@ -111,6 +112,22 @@ TEST(Secrets, values_behind_names_of_secrets) {
   }
 }
 
+TEST(Secrets, variables_that_hold_keys_under_other_names) {
+  std::string key = made_up("", 32);
+  for (std::string name : {"KAGGLE_KEY", "SLACK_WEBHOOK", "SLACK_WEBHOOK_URL", "SENTRY_DSN"}) {
+    EXPECT_EQ(without_secrets(name + "=" + key), name + "=[hidden]");
+  }
+  EXPECT_EQ(
+      without_secrets("DOCKER_AUTH_CONFIG={\"auths\":{\"r\":{\"auth\":\"dXNlcjpwYXNzdw==\"}}}"),
+      "DOCKER_AUTH_CONFIG={\"auths\":{\"r\":{\"auth\":\"[hidden]\"}}}");
+  EXPECT_EQ(without_secrets("https://0123456789abcdef0123456789abcdef@o1.ingest.sentry.io/2"),
+            "https://[hidden]@o1.ingest.sentry.io/2");
+  for (std::string plain :
+       {"cache_key=" + key, "SORT_KEY=" + key, std::string("MODEL_URL=https://h/a1b2c3d4e5")}) {
+    EXPECT_EQ(without_secrets(plain), plain);
+  }
+}
+
 TEST(Secrets, what_is_none_stays_as_it_is) {
   for (const char* plain :
        {"meta-llama/Llama-3.1-8B-Instruct",
@@ -185,10 +202,19 @@ TEST(Secrets, command_lines_hide_the_word_behind_an_option) {
             (Words{"x", "--pw", "[hidden]", "--jwt", "[hidden]"}));
   EXPECT_EQ(without_secrets(Words{"curl", "-u", "me:pass", "h"}),
             (Words{"curl", "-u", "[hidden]", "h"}));
+  EXPECT_EQ(without_secrets(Words{"http", "--user", "me:pass", "h"}),
+            (Words{"http", "--user", "[hidden]", "h"}));
+  EXPECT_EQ(without_secrets(Words{"/usr/bin/mysql", "-uroot", "-pword"}),
+            (Words{"/usr/bin/mysql", "-uroot", "-p[hidden]"}));
+  EXPECT_EQ(without_secrets(Words{"t", "trainer.logger.token", key, "--report-key", key}),
+            (Words{"t", "trainer.logger.token", "[hidden]", "--report-key", "[hidden]"}));
   for (Words plain :
        {Words{"python", "-u", "train.py"}, Words{"t", "--token", "--lr", "1"},
         Words{"t", "--eos-token", "abcdefgh12345"}, Words{"t", "--max-tokens", "40960000"},
-        Words{"t", "--use-auth-token", "True"}, Words{"t", "--model", "gpt2"}, Words{}}) {
+        Words{"t", "--use-auth-token", "True"}, Words{"t", "--model", "gpt2"}, Words{},
+        Words{"docker", "run", "--user", "app:staff", "i"}, Words{"t", "-u", "0:0"},
+        Words{"t", "-p8080"}, Words{"t", "--sort-key", "created_at_2024_01_01"},
+        Words{"pytest", "tests/test_a.token", "x1y2z3x1y2z3"}}) {
     EXPECT_EQ(without_secrets(plain), plain);
   }
 }
