@@ -245,6 +245,7 @@ def answer(config, request):
         runs = part_that_runs(torch, model, notes)
         inputs_of = lambda asked: Inputs(torch, runs, asked, values, notes, recorder)  # noqa: E731
     OUTPUTS.update(outputs_of(model))
+    notes.extend(tied_anyway(model, config))
     total, parts = parameters(torch, model)
     active = active_parameters(model.config, total, parts)
     if active is None:
@@ -293,6 +294,23 @@ def answer(config, request):
         "operators": list(recorder.kept.values()),
         "stamps": stamps(library, torch),
     }
+
+
+def tied_anyway(model, config):
+    """A note where the class ties its head to its embedding, and the config says that it is not tied."""
+    if config.get("tie_word_embeddings") is not False:
+        return []
+    try:
+        head, table = model.get_output_embeddings(), model.get_input_embeddings()
+    except Exception:  # a class that has none
+        return []
+    weight = getattr(head, "weight", None)
+    if weight is None or weight is not getattr(table, "weight", None):
+        return []
+    return [
+        "the class ties its head to the embedding, though the config says otherwise: a checkpoint with a head of its"
+        f" own holds {weight.numel()} parameters more"
+    ]
 
 
 def overridden(config, changes):

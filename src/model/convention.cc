@@ -271,7 +271,8 @@ Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workloa
   if (convention == Convention::flopcounter_fused) {
     return walked(model, work, load, Counting::executed_fused, options.plan);
   }
-  Inputs in{facts_of(model), load};
+  bool predicts = convention == Convention::megatron || convention == Convention::maxtext;
+  Inputs in{facts_of(model, work.mtp && predicts), load};
   std::string undefined(why_undefined(convention, model, in.facts));
   if (!undefined.empty()) return ConventionCount{{}, {}, undefined};
   if (options.parameters) in.facts.active = *options.parameters;
@@ -287,6 +288,7 @@ Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workloa
                                                              : FlopCount(0);
   count.hardware_flop = *count.model_flop + again;
   if (load.images != 0) count.why = "pictures_left_out";
+  if (work.mtp && !predicts) count.why = "mtp_left_out";
   return count;
 }
 

@@ -87,7 +87,7 @@ Uint128 doubled_area(const Mask& mask, const Span& span, Area area) {
 
 }  // namespace
 
-ModelFacts facts_of(const ModelSpec& model) {
+ModelFacts facts_of(const ModelSpec& model, bool mtp) {
   ModelFacts facts;
   ParameterCount count = count_parameters(model);
   facts.parameters = count.total;
@@ -100,9 +100,9 @@ ModelFacts facts_of(const ModelSpec& model) {
   facts.tied = model.tied;
   facts.gated = false;
   for (const Stage& stage : model.stages) {
-    if (stage.stream != Stream::text || stage.mtp) continue;
+    if (stage.stream != Stream::text || (stage.mtp && !mtp)) continue;
     for (const LayerRun& run : stage.order) {
-      if (stage.repeated) facts.layers += run.count;
+      if (stage.repeated && !stage.mtp) facts.layers += run.count;
       add_kind(facts, stage.kinds[run.kind], run.count);
     }
   }

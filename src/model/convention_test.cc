@@ -231,6 +231,43 @@ TEST(Convention, published_utilizations_follow_from_published_throughput) {
   EXPECT_GE(within, 167) << missed;  // one MaxText row is 0.506% off by its own figures
 }
 
+// Megatron-Bridge docs/performance-summary-archive.md, DeepSeekV3 at 4096 tokens: tokens/s and
+// TFLOP/s of one GPU. Rows of 25.11 say "w/o MTP" or "w/ MTP"; those of 26.02 have it.
+TEST(Convention, published_rates_of_deepseek_v3_follow_with_and_without_its_prediction_layer) {
+  struct Published {
+    double tokens_per_s;
+    const char* tera;
+    bool mtp;
+  };
+  const Published rows[] = {{3848, "961", false},  {4357, "1088", false}, {3139, "782", false},
+                            {4018, "1003", false}, {2139, "557", true},   {4612, "1199", true},
+                            {3955, "1028", true},  {2983, "776", true},   {2689, "699", true}};
+  auto model =
+      parse_model(R"({"model_type":"deepseek_v3","architectures":["DeepseekV3ForCausalLM"],)"
+                  R"("num_nextn_predict_layers":1,"vocab_size":129280})",
+                  "deepseek-v3", {});
+  ASSERT_TRUE(model) << model.error().message;
+  for (const Published& row : rows) {
+    for (bool mtp : {false, true}) {
+      Workload work{.phase = Phase::train, .batch = 1, .sequence = 4096, .mtp = mtp};
+      auto count = flop_by_convention(*model, work, Convention::megatron, {});
+      ASSERT_TRUE(count && count->model_flop);
+      double tera = row.tokens_per_s * count->model_flop->to_double() / 4096 / 1e12;
+      EXPECT_EQ(agrees(tera, row.tera), mtp == row.mtp) << row.tera << " got " << tera;
+    }
+  }
+  Workload work{.phase = Phase::train, .batch = 1, .sequence = 4096, .mtp = true};
+  EXPECT_EQ(flop_by_convention(*model, work, Convention::palm, {})->why, "mtp_left_out");
+  EXPECT_EQ(flop_by_convention(*model, work, Convention::maxtext, {})->why, "");
+  // A config that has none gets as many as are asked for.
+  auto added = parse_model(R"({"model_type":"deepseek_v3","num_nextn_predict_layers":0})", "v3",
+                           {.mtp_layers = 1});
+  ASSERT_TRUE(added) << added.error().message;
+  EXPECT_EQ(*flop_by_convention(*added, work, Convention::megatron, {})->model_flop,
+            *flop_by_convention(*model, work, Convention::megatron, {})->model_flop);
+  EXPECT_FALSE(parse_model(R"({"model_type":"llama"})", "llama", {.mtp_layers = 1}));
+}
+
 TEST(Convention, ones_that_do_not_define_a_model_say_why) {
   auto none = [](const ModelSpec& model, Convention convention) {
     auto count = flop_by_convention(model, {.sequence = 16}, convention, {});

@@ -196,18 +196,34 @@ bool is_params(const Fields& config) {
          config.has("n_heads");
 }
 
-// Sets the number of prediction layers that was asked for, of the kind in the config.
-Result<void> set_mtp_layers(ModelSpec& model, std::uint64_t layers, std::string_view name) {
+// Sets the number of prediction layers that was asked for. False if the config has none.
+bool set_mtp_layers(ModelSpec& model, std::uint64_t layers) {
   for (Stage& stage : model.stages) {
     if (!stage.mtp || stage.order.empty()) continue;
     stage.order.resize(1);
     stage.order[0].count = layers;
-    return {};
+    return true;
   }
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("{}: has no multi-token-prediction layers (num_nextn_predict_layers): "
-                          "leave --mtp out, or --set that field",
-                          name));
+  return false;
+}
+
+// A config without prediction layers, read as if it had those that were asked for. Fails where its
+// family has no such layers.
+Result<ModelSpec> parse_with_mtp(std::string_view json, std::string_view name,
+                                 const ConfigOptions& options) {
+  for (const char* field : {"num_nextn_predict_layers", "mtp_num_hidden_layers"}) {
+    ConfigOptions with = options;
+    with.mtp_layers.reset();
+    with.overrides.emplace_back(field, std::to_string(*options.mtp_layers));
+    Result<ModelSpec> model = parse_model(json, name, with);
+    if (!model.has_value()) continue;
+    if (std::ranges::any_of(model->stages, [](const Stage& stage) { return stage.mtp; })) {
+      return model;
+    }
+  }
+  return fail(
+      ErrorCode::invalid_argument,
+      fmt::format("{}: its family has no multi-token-prediction layers: leave --mtp out", name));
 }
 
 std::uint64_t bits_of(const Fields& config) {
@@ -338,7 +354,9 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
   family->build(config, model);
   model.format = read_format(config);
   MFU_TRY(config.problem());
-  if (options.mtp_layers) MFU_TRY(set_mtp_layers(model, *options.mtp_layers, name));
+  if (options.mtp_layers && !set_mtp_layers(model, *options.mtp_layers)) {
+    return parse_with_mtp(json, name, options);
+  }
   MFU_TRY(check_parameters(model, name));
   note_formats(config, model.notes);
   for (Note& note : MFU_TRY(config.unread_overrides())) model.notes.push_back(std::move(note));

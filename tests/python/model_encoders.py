@@ -47,7 +47,7 @@ def t5(r):
         "num_decoder_layers": r.randint(1, 3),
         "vocab_size": r.randint(20, 60),
         "feed_forward_proj": r.choice(["relu", "gated-gelu"]),
-        "tie_word_embeddings": True,
+        "tie_word_embeddings": r.random() < 0.5,
         "decoder_start_token_id": 0,
     }
 

@@ -1,0 +1,135 @@
+"""Configs as they are found, and bad ones, through a model's class (src/measure/class_need.cc)."""
+
+import pytest
+
+pytest.importorskip("transformers")
+from model_class import SMALL, flops, forked  # noqa: E402, F401
+
+
+@pytest.mark.parametrize(
+    "config,said",
+    [
+        ({"model_type": "mllama_text_model", **SMALL, "num_hidden_layers": 10**9}, "num_hidden_layers: 1000000000"),
+        ({"model_type": "mllama_text_model", **SMALL, "hidden_size": -64}, "hidden_size"),
+        ({"model_type": "no_such_model", "auto_map": {"AutoModel": "evil.Model"}}, "never run here"),
+        ({"model_type": "__import__('os').system('touch evil')"}, "does not know"),
+        ({"architectures": ["NoSuchClass"]}, "does not know"),
+        ({"model_type": "mllama_text_model", "hidden_size": "\"); import os; os.abort()  #"}, "refuses it"),
+        ({"model_type": "mllama_text_model", **SMALL, "hidden_size": 10**30}, "hidden_size"),
+        ({"model_type": "mllama_text_model", **SMALL, "num_attention_heads": 0}, "refuses it"),
+        ({"model_type": "mllama_text_model", **SMALL, "num_hidden_layers": None}, "refuses it"),
+        ({"model_type": "mllama_text_model", **SMALL, "rope_parameters": {"rope_type": "no_such_rope"}}, "refuses it"),
+        ({"model_type": "dinov2", "image_size": 10**9, "num_hidden_layers": 1}, ""),
+        (
+            {
+                "model_type": "mllama_text_model",
+                "quantization_config": {"quant_method": "os.system"},
+                **SMALL,
+                "hidden_size": -1,
+            },
+            "refuses it",
+        ),
+        ({"model_type": "mllama_text_model", **SMALL, "cross_attention_layers": [1] * 200_000}, "a list of 200000"),
+        ({"model_type": "swin", "depths": [10**9, 2]}, "depths: 1000000000 is more"),
+        ({"model_type": "mllama_text_model", **SMALL, "vocab_size": -5}, "vocab_size: -5 is below 0"),
+        ("[" * 100_000, ""),
+        ('{"model_type": "mllama_text_model", "a": ' + '{"a": ' * 40 + "1" + "}" * 41, ""),
+    ],
+    ids=[
+        "layers",
+        "negative",
+        "remote code",
+        "code as a type",
+        "unknown class",
+        "code as a size",
+        "a size beyond 2^64",
+        "no heads",
+        "no layers",
+        "unknown rope",
+        "a picture of 10^18",
+        "quantization",
+        "a long list",
+        "deep stages",
+        "no words",
+        "brackets",
+        "nested",
+    ],
+)
+def test_a_bad_config_is_refused_with_a_reason(tmp_path, forked, config, said):
+    status, found = flops(tmp_path, config, "--seq", "16", "--by-class", forked=forked)
+    assert status == 2 and said in found["message"], found
+    assert not (tmp_path / "evil").exists() and not list((tmp_path / "cache").glob("classes/*"))
+
+
+def test_configs_as_they_are_found(tmp_path):
+    plain = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL}
+    _, known = flops(tmp_path, plain, "--seq", "16")
+    _, unnamed = flops(tmp_path, {key: value for key, value in plain.items() if key != "model_type"}, "--seq", "16")
+    assert unnamed["model_flop"] == known["model_flop"] and any(
+        "no model_type" in note for note in unnamed["assumptions"]
+    )
+    _, assumed = flops(tmp_path, plain | {"model_type": "my_llama"}, "--seq", "16", "--assume", "llama")
+    assert assumed["model_flop"] == known["model_flop"] and any("--assume" in note for note in assumed["assumptions"])
+    params = {
+        "dim": 4096,
+        "n_layers": 32,
+        "n_heads": 32,
+        "n_kv_heads": 8,
+        "vocab_size": 128256,
+        "multiple_of": 1024,
+        "ffn_dim_multiplier": 1.3,
+        "norm_eps": 1e-05,
+    }
+    _, meta = flops(tmp_path, params, "--seq", "16", name="params.json")
+    assert meta["model"]["parameters_total"] == 8_030_261_248
+    mistral = {"dim": 4096, "n_layers": 32, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32, "n_kv_heads": 8}
+    mistral |= {"norm_eps": 1e-05, "vocab_size": 32000}
+    _, dense = flops(tmp_path, mistral, "--seq", "16", name="params.json")
+    assert dense["model"]["parameters_total"] == 7_241_732_096
+    moe = {"moe": {"num_experts_per_tok": 2, "num_experts": 8}}
+    _, sparse = flops(tmp_path, mistral | moe, "--seq", "16", name="params.json")
+    assert sparse["model"]["parameters_total"] == 46_702_792_704
+    status, other = flops(tmp_path, params | {"moe_args": {"num_experts": 16}}, "--seq", "16", name="params.json")
+    assert status == 2 and "moe_args" in other["message"]
+
+
+def test_a_diffusers_model_is_counted_at_the_size_asked_for(tmp_path):
+    pytest.importorskip("diffusers")
+    config = {
+        "_class_name": "UNet2DConditionModel",
+        "sample_size": 8,
+        "in_channels": 4,
+        "out_channels": 4,
+        "cross_attention_dim": 32,
+        "block_out_channels": [32, 64],
+        "layers_per_block": 1,
+        "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"],
+        "attention_head_dim": 8,
+        "norm_num_groups": 8,
+    }
+    _, small = flops(tmp_path, config, "--phase", "forward", "--image", "64x64")
+    _, latent = flops(tmp_path, config, "--phase", "forward", "--latent", "8x8")
+    _, large = flops(tmp_path, config, "--phase", "forward", "--latent", "16x16")
+    assert small["model"]["source"] == "diffusers" and small["model_flop"] == latent["model_flop"]
+    assert large["model_flop"] > 4 * latent["model_flop"] > 0
+    _, moving = flops(
+        tmp_path,
+        {
+            "_class_name": "UNet3DConditionModel",
+            "block_out_channels": [32, 64],
+            "layers_per_block": 1,
+            "norm_num_groups": 8,
+            "cross_attention_dim": 32,
+            "attention_head_dim": 8,
+            "down_block_types": ["CrossAttnDownBlock3D", "DownBlock3D"],
+            "up_block_types": ["UpBlock3D", "CrossAttnUpBlock3D"],
+        },
+        "--phase",
+        "forward",
+        "--latent",
+        "8x8",
+        "--frames",
+        "4",
+    )
+    assert moving["input"]["tensors"]["sample"] == [2, 4, 4, 8, 8]
