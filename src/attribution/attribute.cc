@@ -26,6 +26,7 @@ constexpr std::array<LedgerLine, kLevelCount> kLineOfLevel = {
 
 // Finds the device by what the trace says about it.
 std::optional<Device> known_device(const AttributionOptions& options, const RankPart& part) {
+  if (part.device_name.empty()) return std::nullopt;
   const Catalog& catalog = options.catalog != nullptr ? *options.catalog : Catalog::builtin();
   DeviceTraits traits{.name = part.device_name, .units = part.units};
   if (part.memory_bytes) traits.memory = Bytes{*part.memory_bytes};

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdint>
 
 #include "base/text.h"
 
@@ -31,6 +33,16 @@ std::size_t edit_distance(std::string_view from, std::string_view to) {
   return rows[from.size() % 3][to.size()];
 }
 
+namespace {
+
+std::uint64_t letters_of(std::string_view name) {
+  std::uint64_t letters = 0;
+  for (char c : name) letters |= std::uint64_t{1} << (static_cast<unsigned char>(c) % 64);
+  return letters;
+}
+
+}  // namespace
+
 std::vector<std::string> closest(std::string_view name, const std::vector<std::string>& candidates,
                                  std::size_t most) {
   std::string wanted = to_lower(name);
@@ -39,7 +51,13 @@ std::vector<std::string> closest(std::string_view name, const std::vector<std::s
     std::size_t longer = std::max(wanted.size(), candidate.size());
     std::size_t limit = std::max<std::size_t>(1, longer / 3);
     if (longer - std::min(wanted.size(), candidate.size()) > limit) continue;
-    std::size_t distance = edit_distance(wanted, to_lower(candidate));
+    std::string other = to_lower(candidate);
+    // Each letter that only one of them has costs an edit: most candidates need no table.
+    std::uint64_t here = letters_of(wanted), there = letters_of(other);
+    auto missing = static_cast<std::size_t>(
+        std::max(std::popcount(here & ~there), std::popcount(there & ~here)));
+    if (missing > limit) continue;
+    std::size_t distance = edit_distance(wanted, other);
     if (distance <= limit) near.emplace_back(distance, &candidate);
   }
   std::stable_sort(near.begin(), near.end(),

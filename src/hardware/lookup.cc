@@ -103,6 +103,17 @@ bool all_words_in(const Query& query, const Device& device) {
          });
 }
 
+// Whether any of the device's names holds the word, whatever its case. A device that fits holds the
+// first word asked for; this says so without folding all names of the catalogue.
+bool mentions(const Device& device, std::string_view word) {
+  auto same_letter = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
+  auto holds = [&](const std::string& name) {
+    return std::search(name.begin(), name.end(), word.begin(), word.end(), same_letter) !=
+           name.end();
+  };
+  return holds(device.name) || std::any_of(device.aliases.begin(), device.aliases.end(), holds);
+}
+
 // The driver's own string; else the same words but for maker and noise; else every device that has
 // all the words.
 std::vector<const Device*> whole_devices(const Catalog& catalog, std::string_view folded_name) {
@@ -113,7 +124,7 @@ std::vector<const Device*> whole_devices(const Catalog& catalog, std::string_vie
   std::vector<const Device*> same;
   std::vector<const Device*> family;
   for (const Device& device : catalog.devices()) {
-    if (!may_be_of(query, device)) continue;
+    if (!may_be_of(query, device) || !mentions(device, query.words[0])) continue;
     for (const std::string& name : names_of(device)) {
       if (name == folded_name) exact.push_back(&device);
       // One bare word without its maker ("h200") is a family's name, though a driver may print just

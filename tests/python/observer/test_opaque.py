@@ -120,6 +120,8 @@ class HiddenWeightGradient(torch.autograd.Function):
 
 @pytest.mark.parametrize("kind", [HiddenForward, HiddenWeightGradient])
 def test_one_hidden_product_among_counted_ones_is_proved(said, kind):
+    if kind is HiddenWeightGradient and not hasattr(torch._C._autograd, "_top_saved_tensors_default_hooks"):
+        pytest.skip("a torch that says whether what a Function keeps may be asked for is not at hand")
     products, _ = said(step(kind.apply, nn.Parameter(torch.randn(N, K))))
     assert len(products) == 1 and products[0].startswith(f"{kind.__name__}\t")
 

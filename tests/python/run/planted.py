@@ -98,7 +98,8 @@ def thin():
 def recompiling():
     """Each batch has a length of its own, and the graph is compiled for each."""
     model = wide(64, 2)
-    torch._dynamo.config.recompile_limit = 64
+    config = torch._dynamo.config
+    setattr(config, "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit", 64)  # torch 2.6
     compiled = torch.compile(model, dynamic=False, backend="eager")
     loop(compiled, (torch.ones(8 + number, 64) for number in range(100)), torch.optim.SGD(model.parameters(), lr=1e-3))
 

@@ -154,7 +154,7 @@ class Book:
     def taken(self):
         """Whether anybody holds a function that was wrapped, other than by a name of a module: that is put right."""
         by_original = {id(each.__wrapped__): each for each in self.wrapped}
-        ours = [each.__wrapped__ for each in self.wrapped]
+        ours = tuple(each.__wrapped__ for each in self.wrapped)  # it becomes the call's own arguments, and a referrer
         mine = {id(each) for one in self.wrapped for each in (one, one.__dict__, *(one.__closure__ or ()))} | {id(ours)}
         spaces = {id(getattr(module, "__dict__", None)) for module in list(sys.modules.values())}
         held = False
