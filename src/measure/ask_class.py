@@ -354,6 +354,13 @@ def active_parameters(config, total, parts):
     return None
 
 
+def package_of(problem):
+    """The package that an import lacks; also in the words of transformers, which asks for some only when it needs
+    them."""
+    asked = re.search(r"requires the (?:following )?`?([\w.-]+)`? librar", str(problem))
+    return asked[1].lower() if asked else (problem.name or "").split(".")[0]
+
+
 def main(config_text, request_text):
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
@@ -368,13 +375,14 @@ def main(config_text, request_text):
         said = answer(config, request)
     except Refused as problem:
         said = {"problem": str(problem)}
-    except ModuleNotFoundError as problem:
-        missing = problem.name in ("torch", "transformers", "diffusers")
+    except ImportError as problem:
+        missing = package_of(problem)
         said = {
-            "missing": problem.name if missing else "",
-            "problem": f"{sys.executable} has no {problem.name}: install it there, or name another Python (--python)"
+            "missing": missing,
+            "problem": f"{sys.executable} has no {missing}: install it there (pip install {missing}), or name another"
+            " Python (--python)"
             if missing
-            else f"the class needs a package that is not there: {problem.name or str(problem).splitlines()[0][:300]}",
+            else f"the class cannot be imported: {brief(problem, 400)}",
         }
     except MemoryError:
         said = {"problem": f"building it takes more than {BYTES >> 30} GB of memory"}

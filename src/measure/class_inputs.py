@@ -476,4 +476,6 @@ class Inputs:
 
 
 def brief(problem, most=300):
-    return f"{type(problem).__name__}: {' '.join(str(problem).split())[:most]}"
+    said = f"{type(problem).__name__}: {' '.join(str(problem).split())[:most]}"
+    short = "greater than actual input size" in said or "Padding size should be less than" in said
+    return said + (" (its input is too short: give a longer --seq, --encoder-seq or --image)" if short else "")

@@ -158,6 +158,8 @@ def build(transformers, found, config, torch):
                 model = found._from_config(config, dtype=torch.float32)
             return unmasked(model.to("meta"))
         except (ValueError, ImportError, KeyError) as error:
+            if isinstance(error, ImportError) and package_of(error):
+                raise
             problems.append(str(error))
             if (
                 not isinstance(error, KeyError)

@@ -98,10 +98,6 @@ void add_head(ModelSpec& model, std::string_view name, std::uint64_t out, Rows r
 }
 
 void build_bart(const Fields& config, ModelSpec& model) {
-  if (model.architecture.ends_with("ForCausalLM")) {
-    config.complain("architectures", "a decoder of its own, without the encoder, is not known");
-    return;
-  }
   model.hidden = config.size({"d_model", "hidden_size"}, 1024);
   model.vocab = config.size({"vocab_size"}, 50265);
   BartShape encoder = read_stack(config, model.hidden, false);

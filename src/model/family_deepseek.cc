@@ -65,7 +65,9 @@ LatentAttentionBlock read_attention(const Fields& config, const Defaults& defaul
 }
 
 Decoder read_experts(const Fields& config, const Defaults& defaults) {
-  Decoder decoder = read_decoder(config, defaults.decoder);
+  DecoderDefaults frame = defaults.decoder;
+  frame.head_dim = 1;  // latent attention has widths of its own
+  Decoder decoder = read_decoder(config, frame);
   std::uint64_t width = config.size({"moe_intermediate_size"}, defaults.moe.width);
   decoder.experts.hidden = decoder.hidden;
   decoder.experts.experts = config.layers({"n_routed_experts"}, defaults.moe.experts);

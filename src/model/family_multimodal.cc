@@ -45,6 +45,12 @@ std::vector<Attention*> text_attentions(ModelSpec& model, std::size_t first) {
 
 namespace {
 
+// For classes that tie the head if either config says so.
+std::optional<bool> tied_by_either(const Fields& config) {
+  if (config.flag({"tie_word_embeddings"}, false)) return true;
+  return std::nullopt;
+}
+
 struct Merger {
   std::string_view prefix;
   std::uint64_t hidden = 0, merge = 2, out = 0, norm = 0;
@@ -89,7 +95,7 @@ void build_qwen2_vl(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.visual.merger.", Stream::vision, merger_layer(merger)));
   }
-  add_text_decoder(config, model, "qwen2_vl_text", false);
+  add_text_decoder(config, model, "qwen2_vl_text", tied_by_either(config));
 }
 
 // Windows of window_size pixels in all but a few layers.
@@ -114,7 +120,7 @@ void build_qwen2_5_vl(const Fields& config, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.visual.merger.", Stream::vision, merger_layer(merger)));
   }
-  add_text_decoder(config, model, "qwen2_5_vl_text", false);
+  add_text_decoder(config, model, "qwen2_5_vl_text", tied_by_either(config));
 }
 
 // Learned positions, and mergers that feed the first decoder layers from inside the tower.
@@ -235,7 +241,8 @@ void add_llava(const Fields& config, const Llava& kind, ModelSpec& model) {
     model.stages.push_back(
         single_stage("model.multi_modal_projector.", Stream::vision, std::move(projector)));
   }
-  add_text_decoder(config, model, kind.decoder, false);
+  bool either = model.type == "llava" || model.type == "llava_onevision";
+  add_text_decoder(config, model, kind.decoder, either ? tied_by_either(config) : false);
 }
 
 // One layer of the tower, or several side by side.

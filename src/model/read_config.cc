@@ -94,6 +94,41 @@ std::string other_family(std::string_view architecture, const Family& family) {
   return std::string(nearest);
 }
 
+// Heads that no family here describes: what they cost is for the class to say. An empty type means
+// any.
+bool left_to_class(std::string_view type, std::string_view architecture) {
+  struct Left {
+    std::string_view type, ending;
+  };
+  constexpr Left kLeft[] = {{"", "ForMultipleChoice"},
+                            {"", "ForNextSentencePrediction"},
+                            {"", "DoubleHeadsModel"},
+                            {"", "ForMaskedImageModeling"},
+                            {"", "ForAudioClassification"},
+                            {"bert", "ForPreTraining"},
+                            {"bert", "LMHeadModel"},
+                            {"clip", "ForImageClassification"},
+                            {"siglip", "ForImageClassification"},
+                            {"clip_vision_model", "WithProjection"},
+                            {"t5", "Classification"},
+                            {"t5", "ForQuestionAnswering"},
+                            {"mt5", "Classification"},
+                            {"mt5", "ForQuestionAnswering"},
+                            {"whisper", "ForCausalLM"},
+                            {"bart", "ForCausalLM"},
+                            {"mbart", "ForCausalLM"}};
+  return std::ranges::any_of(kLeft, [&](const Left& left) {
+    return (left.type.empty() || left.type == type) && architecture.ends_with(left.ending);
+  });
+}
+
+// The class that counts: the one asked for, or else the first that the config names.
+std::string class_of(const Fields& config, const ConfigOptions& options) {
+  std::vector<std::string> named = config.texts({"architectures"});
+  if (!options.architecture.empty()) return options.architecture;
+  return named.empty() ? "" : named[0];
+}
+
 // The model type whose name begins the class's name, the longest one: Qwen2MoeForCausalLM belongs
 // to qwen2_moe.
 std::string type_of_class(std::string_view architecture) {
@@ -194,6 +229,12 @@ Result<std::string> config_of_params(const Fields& params, std::string_view name
 bool is_params(const Fields& config) {
   return !config.has("model_type") && config.has("dim") && config.has("n_layers") &&
          config.has("n_heads");
+}
+
+// Mistral's state-space models name the type of a library, and none of its fields.
+bool is_other_params(const Fields& config) {
+  return config.text({"model_type"}, "") == "mamba" && config.has("dim") &&
+         !config.has("hidden_size") && !config.has("d_model");
 }
 
 // Sets the number of prediction layers that was asked for. False if the config has none.
@@ -325,6 +366,12 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
     model.notes.push_back({"original_params", {{"type", model.type}}});
     return model;
   }
+  if (is_other_params(config)) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: dim and n_layers are not read for this type: give the model's "
+                            "config.json",
+                            name));
+  }
   ModelSpec model;
   auto [type, assumed] = read_type(config, options);
   model.type = std::move(type);
@@ -334,12 +381,15 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
     return fail(ErrorCode::malformed,
                 fmt::format("{}: lacks model_type: is it a model's config.json?", name));
   }
-  std::vector<std::string> architectures = config.texts({"architectures"});
-  model.architecture = !options.architecture.empty() ? options.architecture
-                       : !architectures.empty()      ? architectures[0]
-                                                     : "";
+  model.architecture = class_of(config, options);
   const Family* family = find_family(model.type);
   if (family == nullptr) return unknown_type(config, model.type);
+  if (left_to_class(model.type, model.architecture)) {
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: the head of {} is not known here: its class can be asked "
+                            "(mfu flops --by-class)",
+                            name, printable(model.architecture, 80)));
+  }
   std::string other = other_family(model.architecture, *family);
   if (!other.empty() && options.assume.empty()) {
     std::string architecture = printable(model.architecture, 80);
@@ -397,7 +447,8 @@ bool has_family(const ConfigText& config, const ConfigOptions& options) {
   if (!fields.has_value() || is_params(*fields)) return true;
   std::string type = read_type(*fields, options).type;
   bool named = !type.empty() || fields->has("architectures");
-  return !named || find_family(type) != nullptr;
+  if (!named) return true;
+  return find_family(type) != nullptr && !left_to_class(type, class_of(*fields, options));
 }
 
 Result<ModelSpec> model_of_shape(const ModelShape& shape) {

@@ -1,5 +1,8 @@
 """What a sweep found, as a page and as a line."""
 
+import re
+import textwrap
+
 # Why a row of ours may differ from torch's counter for the same class, by type. Each was looked at.
 KNOWN = {}
 
@@ -38,7 +41,7 @@ def closing(rows):
 
 
 def shortened(text, most=150):
-    text = " ".join(text.replace("|", "/").replace("?", " ").split())
+    text = " ".join(re.sub(r"/\S+/", "", text.replace("|", ",").replace("?", " ")).split())  # no machine's paths
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -53,7 +56,7 @@ def page(rows):
         "*Refused*: in the class's own words, of that config. *Not compared*: the class runs here, but not under",
         "torch's counter. A type that is not listed was not tried.",
         "",
-        closing(rows) + ".",
+        *textwrap.wrap(closing(rows) + ".", 116),
         "",
         "## Why `exact` differs from torch's counter",
         "",

@@ -33,10 +33,11 @@ def forked(tmp_path_factory):
         yield {"MFU_FORKED": str(path)}
 
 
-def flops(folder, config, *options, name="config.json", forked=None, **environment):
+def flops(folder, config, *options, name="config.json", forked=None, python=True, **environment):
     path = folder / name
     path.write_text(config if isinstance(config, str) else json.dumps(config))
-    python = str(ROOT / "tests" / "models" / "forked.py") if forked else sys.executable
+    if python:
+        python = str(ROOT / "tests" / "models" / "forked.py") if forked else sys.executable
     batch = [] if "--lengths" in options else ["--batch", "2"]
     run = subprocess.run(
         [MFU, "flops", str(path), *batch, "--json", *(["--python", python] if python else []), *options],

@@ -313,12 +313,14 @@ def _mla(r, f):
 def deepseek_v3(r):
     f = _experts(r, _base(r, kv=False), "n_routed_experts", width="moe_intermediate_size")
     f["n_routed_experts"] = max(2, f["n_routed_experts"])
+    f["hidden_size"] = r.choice([f["hidden_size"], 2 * r.randint(4, 20)])  # no multiple of the heads (GLM-4.7-Flash)
     return _mla(r, f) | {"n_shared_experts": r.randint(1, 2), "first_k_dense_replace": r.randint(0, 2), "n_group": 1, "topk_group": 1,
                          "attention_bias": r.random() < 0.5}
 
 
 def deepseek_v2(r):
-    return deepseek_v3(r)
+    f = deepseek_v3(r)
+    return f | {"hidden_size": 4 * f["num_attention_heads"]}  # its class wants a multiple of the heads
 
 
 def _with_q_rank(f):
@@ -338,9 +340,10 @@ def glm_moe_dsa(r):
 
 
 def mamba(r):
-    return {"hidden_size": r.randint(4, 30), "num_hidden_layers": r.randint(1, 3), "state_size": r.randint(2, 9), "vocab_size": r.randint(20, 60),
-            "expand": r.choice([1, 2, 3]), "conv_kernel": r.choice([2, 4]), "use_bias": r.random() < 0.5, "use_conv_bias": r.random() < 0.5,
-            "time_step_rank": r.choice(["auto", 3]), "tie_word_embeddings": r.random() < 0.5}
+    f = {"hidden_size": r.randint(4, 30), "num_hidden_layers": r.randint(1, 3), "state_size": r.randint(2, 9), "vocab_size": r.randint(20, 60),
+         "expand": r.choice([1, 2, 3]), "conv_kernel": r.choice([2, 4]), "use_bias": r.random() < 0.5, "use_conv_bias": r.random() < 0.5,
+         "time_step_rank": r.choice(["auto", 3]), "tie_word_embeddings": r.random() < 0.5}
+    return f if r.random() < 0.5 else f | {"intermediate_size": r.randint(4, 60)}
 
 
 def mamba2(r):

@@ -1,5 +1,7 @@
 """Configs as they are found, and bad ones, through a model's class (src/measure/class_need.cc)."""
 
+import sys
+
 import pytest
 
 pytest.importorskip("transformers")
@@ -133,3 +135,53 @@ def test_a_diffusers_model_is_counted_at_the_size_asked_for(tmp_path):
         "4",
     )
     assert moving["input"]["tensors"]["sample"] == [2, 4, 4, 8, 8]
+
+
+def test_a_head_that_no_family_describes_is_asked_of_its_class(tmp_path, forked):
+    config = {"model_type": "bert", "architectures": ["BertForNextSentencePrediction"], **SMALL}
+    _, found = flops(tmp_path, config, "--seq", "16", "--phase", "forward", forked=forked)
+    assert found["model"]["source"] == "transformers"
+    _, other = flops(tmp_path, config | {"architectures": ["BertForMaskedLM"]}, "--seq", "16", "--phase", "forward")
+    assert other["model"]["source"] == "config"
+
+
+def test_a_package_that_a_class_needs_is_named_in_one_sentence(tmp_path):
+    """A Python without timm, whether or not this one has it."""
+    config = {
+        "model_type": "timm_backbone",
+        "architectures": ["TimmBackbone"],
+        "backbone": "resnet18",
+        "out_indices": [1],
+    }
+    without = tmp_path / "python"
+    without.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'import sys; sys.modules[\"timm\"] = None; exec(sys.stdin.read())'\n"
+    )
+    without.chmod(0o755)
+    status, found = flops(tmp_path, config, "--seq", "16", "--python", str(without), python=False)
+    assert status == 2 and found["message"].endswith(
+        " has no timm: install it there (pip install timm), or name another Python (--python)"
+    ), found
+
+
+def test_a_params_json_that_is_not_read_is_not_taken_for_another_model(tmp_path):
+    config = {"dim": 4096, "n_layers": 64, "vocab_size": 32768, "n_groups": 8, "model_type": "mamba"}
+    status, found = flops(tmp_path, config, "--seq", "16", name="params.json")
+    assert status == 2 and "give the model's config.json" in found["message"]
+
+
+def test_a_width_of_its_own_wins_over_an_expansion(tmp_path):
+    """Falcon-Mamba 7B says expand 16, and is 8192 wide: 7,272,665,088 parameters are published."""
+    config = {
+        "model_type": "falcon_mamba",
+        "architectures": ["FalconMambaForCausalLM"],
+        "expand": 16,
+        "hidden_size": 4096,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 64,
+        "state_size": 16,
+        "tie_word_embeddings": False,
+        "time_step_rank": 256,
+        "vocab_size": 65024,
+    }
+    assert flops(tmp_path, config, "--seq", "16")[1]["model"]["parameters_total"] == 7_272_665_088

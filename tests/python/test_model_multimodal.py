@@ -246,7 +246,11 @@ def build(kind, fields, device):
 def generate(kind, seed):
     r = random.Random(f"{kind}/{seed}")
     fields = MULTIMODAL[kind](r)
-    fields["tie_word_embeddings"] = r.random() < 0.5
+    # Found in either place, in both, or in none.
+    for place in (fields, fields["text_config"]):
+        tied = r.choice([True, False, None])
+        if tied is not None:
+            place["tie_word_embeddings"] = tied
     return fields
 
 
