@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <unordered_map>
 
 #include "trace/builder.h"
 #include "trace/trace.h"
@@ -29,7 +30,8 @@ void link_trace(Trace& trace, Unlinked& unlinked, unsigned threads,
                 const std::atomic<bool>* cancel);
 
 // Rows of a column of ids, found by id. Ids of a real trace lie close together: then it is an
-// array.
+// array. Those of several processes in one file lie in groups: then it is an array for each page of
+// ids that are in use. A thread of its own uses it, since it remembers the last page.
 class IdIndex {
  public:
   explicit IdIndex(const Column<std::int64_t>& ids)
@@ -40,11 +42,20 @@ class IdIndex {
   std::uint32_t find(std::int64_t id) const;  // kNone: no such id
 
  private:
+  static constexpr int kPageBits = 12;
+  static constexpr std::int64_t kPage = 1 << kPageBits;
+  static constexpr std::size_t kNowhere = SIZE_MAX;
+
+  bool number_pages(std::uint64_t most);
+  std::size_t page_of(std::int64_t id) const;  // where its page begins; kNowhere: it has none
   std::size_t slot_of(std::int64_t id) const;
   const Column<std::int64_t>& ids_;
   Column<std::uint32_t> slots_;
   std::int64_t lowest_ = 0, highest_ = -1;
-  bool dense_ = true;
+  bool dense_ = true, paged_ = false;
+  std::unordered_map<std::int64_t, std::size_t> pages_;  // where each begins in slots_
+  mutable std::int64_t last_page_ = 0;
+  mutable std::size_t last_place_ = kNowhere;
 };
 
 }  // namespace mfu
