@@ -109,7 +109,7 @@ def test_a_devices_first_profiled_step_is_given_away_and_in_no_rate(run, tmp_pat
     """Six steps: one ends, one is recorded and given away (its records can be wrong), two are explained, one pays."""
     report = run("one", "--explain=2", "--explain-after", "1")
     assert report["explain"]["profiled_steps"] == [2, 3]
-    assert any("2 steps were explained, and 2 more were slowed" in note for note in report["notes"]), report["notes"]
+    assert any("explaining took 2 steps and slowed 2 more" in note for note in report["notes"]), report["notes"]
     explained = json.loads((tmp_path / "run" / "explain.json").read_text())
     rank = explained["ranks"][0]
     assert rank["window"]["steps"] == 2 and rank["model_flop"] == 2 * 5 * FORWARD
