@@ -244,14 +244,15 @@ std::int64_t fusible_ns(const Trace& trace, const Works& works, const Settled& s
     const WorkSpan& span = works.spans[i];
     if (settled.own_ns[i] == 0) continue;
     if (span.level != Level::other || span.call != kNone || ranges.contains(span.event)) {
-      all += std::max<std::int64_t>(0, in_row - needed);
+      all = saturating_sum(all, std::max<std::int64_t>(0, in_row - needed));
       in_row = needed = 0;
       continue;
     }
-    in_row += std::max<std::int64_t>(0, settled.own_ns[i] - settled.overhead_ns);
+    in_row =
+        saturating_sum(in_row, std::max<std::int64_t>(0, settled.own_ns[i] - settled.overhead_ns));
     needed = std::max(needed, std::min(longest[i], settled.own_ns[i]));
   }
-  return all + std::max<std::int64_t>(0, in_row - needed);
+  return saturating_sum(all, std::max<std::int64_t>(0, in_row - needed));
 }
 
 // Adds one operator, with its overhead if that is known without a peak.
