@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
-#define MFU_OBSERVER_ABI 5
+#define MFU_OBSERVER_ABI 6
 // The MFU_OBSERVER_ABI that the library was built with. A caller checks that it equals its own.
 int mfu_observer_abi(void);
 // The version of torch that it was built for, such as "2.13.0".
@@ -121,8 +121,7 @@ void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table));
 // Says that two numbers belong to one module, such as an encoder and its decoder. Passes without
 // grad are then booked under the other number.
 void mfu_observer_join_models(uint32_t model, uint32_t other);
-// Says that a model which took the number of one that is gone is of another class. Returns its own
-// number.
+// A model that took the number of one that is gone is of another class. Returns its own number.
 uint32_t mfu_observer_split_model(uint32_t model);
 // `seen` is called once for each device but the CPU that operators ran on ("cuda:0"), on the thread
 // that ran them. The answer is its identity (a uuid), and facts such as "device_name@cuda:0".
@@ -150,8 +149,9 @@ int mfu_observer_runs_again(void);
 // Who wrote a tensor's memory (src/torch/writes.h). 0: did an operator read what nobody wrote?
 void mfu_observer_watch_writes(int change);
 int mfu_observer_writer_of(uint64_t storage);
-// Adds the counts of a compiled graph that ran while this thread was paused, and ends the pause.
-// The id of a name stays the same until the process ends.
+// A compiled graph counts by its description: nothing counts while it runs, and leave_graph() adds
+// its rows. With `opens`, operators that it calls by name count themselves: open_operator() returns
+// 0 if it cannot see the calls of one ("ns::name.overload").
 struct mfu_observer_graph_row {
   uint32_t operator_id, type_id;
   uint64_t calls, hardware_flop, model_flop, recomputed_flop;
@@ -160,9 +160,10 @@ struct mfu_observer_graph_row {
 };
 uint32_t mfu_observer_operator_id(const char* name);
 uint32_t mfu_observer_type_id(const char* name);
+int mfu_observer_open_operator(const char* name);
+void mfu_observer_enter_graph(const struct mfu_observer_graph_row* rows, size_t count, int opens);
 void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count);
-// Begins to watch operators that libraries have defined meanwhile. Every counted operator does so
-// too.
+// Watches operators that libraries have defined meanwhile. Every counted operator does so too.
 void mfu_observer_refresh(void);
 // Adds a user's formula (add_formula in mfu/ops.h). `where` has lines such as "m=a0.shape[0]".
 // Returns what is wrong with it, or "" if it is in force from now on.
@@ -207,8 +208,7 @@ void mfu_observer_saving(int change);
 // Passes on what the launcher asked for, such as "steps=3 after=5 ranks=0,1 stacks=1 stop=20"; each
 // part is optional. Traces go to `directory`. Call it before the first step.
 void mfu_observer_explain(const char* directory, const char* asked);
-// `seen` is called when a window of profiled steps begins (1), is about to end (2) and has ended
-// (0).
+// `seen` is called when a window of profiled steps begins (1), is about to end (2), or ended (0).
 void mfu_observer_windows(void (*seen)(int what));
 // The program starts its own profiler. Ours ends and does not begin again.
 void mfu_observer_other_profiler(void);

@@ -102,6 +102,11 @@ class Watched {
   unsigned number() noexcept;  // the recorder's number
   // If the operator is not counted itself, the operators that it calls are.
   bool hides_inner() const noexcept { return reason(found()).empty(); }
+  // Attention that only the operators it calls can count.
+  bool wraps_attention() const noexcept {
+    const Operator* row = found();
+    return row != nullptr && row->kind == OperatorKind::attention && !reason(row).empty();
+  }
 
  private:
   // Asked for at each use, because the user may give a formula at any time.

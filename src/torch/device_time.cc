@@ -69,6 +69,10 @@ double milliseconds_between(const Event& from, const Event& to) {
   throw std::exception();  // torch before 2.4
 }
 
+c10::Device device_of(std::int16_t number) {
+  return {static_cast<c10::DeviceType>(number >> 8), static_cast<c10::DeviceIndex>(number & 0xFF)};
+}
+
 // The stream to record in. Empty if this thread does not end steps, if there is no such device, or
 // if a graph is being captured.
 std::optional<c10::Stream> stream_now() {
@@ -76,8 +80,7 @@ std::optional<c10::Stream> stream_now() {
   if (events_refused.load(std::memory_order_relaxed) || number < 0) return std::nullopt;
   DeviceClock& mine = device_clock();
   if (!mine.device) {
-    mine.device = c10::Device(static_cast<c10::DeviceType>(number >> 8),
-                              static_cast<c10::DeviceIndex>(number & 0xFF));
+    mine.device = device_of(number);
     mine.owner = pthread_self();
   }
   if (pthread_equal(mine.owner, pthread_self()) == 0) return std::nullopt;
@@ -154,6 +157,27 @@ std::optional<c10::Stream> open_stream(c10::Device device) {
   c10::Stream stream = guard->getStream(device);
   if (is_capturing(*guard, stream)) return std::nullopt;
   return stream;
+}
+
+std::int64_t stream_of(std::int16_t device) noexcept {
+  try {
+    c10::Device place = device_of(device);
+    return c10::impl::getDeviceGuardImpl(place.type())->getStream(place).id();
+  } catch (...) {
+    return 0;
+  }
+}
+
+bool is_done(std::int16_t device, std::int64_t stream) noexcept {
+  try {
+    c10::Device place = device_of(device);
+    const auto* guard = c10::impl::getDeviceGuardImpl(place.type());
+    c10::Stream asked(c10::Stream::UNSAFE, place, stream);
+    if ((mode.load(std::memory_order_relaxed) & kCapturing) != 0) return false;
+    return !is_capturing(*guard, asked) && guard->queryStream(asked);
+  } catch (...) {
+    return false;
+  }
 }
 
 bool begin_device_part(RegionPhase part) noexcept {

@@ -16,6 +16,11 @@ namespace mfu::observer {
 // is captured, and for a CPU.
 std::optional<c10::Stream> open_stream(c10::Device device);
 
+// The stream in which this thread computes on a device (type << 8 | index), and whether the device
+// has done what was put into it. Not known while a graph is captured: then it has not.
+std::int64_t stream_of(std::int16_t device) noexcept;
+bool is_done(std::int16_t device, std::int64_t stream) noexcept;
+
 // True if the device measures this part. Then the caller must not use its own clock.
 bool begin_device_part(RegionPhase part) noexcept;
 bool end_device_part(RegionPhase part) noexcept;

@@ -4,8 +4,11 @@
 #include <signal.h>
 #include <time.h>
 
+#include <algorithm>
 #include <atomic>
 
+#include "torch/device_time.h"
+#include "torch/devices.h"
 #include "torch/pass_table.h"
 
 namespace mfu::observer {
@@ -17,9 +20,18 @@ constexpr long kLookEveryNs = 20'000'000;
 constinit std::atomic<std::uint64_t> idle_total_ns{0};
 constinit std::atomic<bool> watched{false};
 
+constexpr std::size_t kStreams = 16;
+
+struct Queue {
+  std::int16_t device = -1;
+  std::int64_t stream = 0;
+};
+
 struct Progress {
   std::uint64_t calls = 0;
-  bool busy = false;  // inside an operator or a compiler, or on a device that runs behind
+  bool busy = false;  // inside an operator or a compiler
+  std::array<Queue, kStreams> queues{};
+  std::size_t queue_count = 0;
 };
 
 Progress progress() {
@@ -27,9 +39,18 @@ Progress progress() {
   Lock lock;
   for (const Thread* each : passes().threads) {
     now.calls += each->calls;
-    now.busy = now.busy || each->quiet != 0 || each->device >= 256;
+    now.busy = now.busy || each->quiet != 0;
+    if (!is_asynchronous(each->device)) continue;
+    // A process with more threads than that computes.
+    now.busy = now.busy || now.queue_count == kStreams;
+    if (!now.busy) now.queues[now.queue_count++] = {each->device, each->stream};
   }
   return now;
+}
+
+bool devices_done(const Progress& now) {
+  return std::all_of(now.queues.begin(), now.queues.begin() + now.queue_count,
+                     [](const Queue& each) { return is_done(each.device, each.stream); });
 }
 
 void* look(void*) {
@@ -42,7 +63,7 @@ void* look(void*) {
     Progress now = progress();
     std::uint64_t time = now_ns();
     bool counts = (mode.load(std::memory_order_relaxed) & kCounting) != 0;
-    if (now.busy || now.calls != before.calls || !counts) {
+    if (now.busy || now.calls != before.calls || !counts || !devices_done(now)) {
       before = now;
       active_ns = time;
       idle = false;

@@ -3,8 +3,8 @@
 // operators pay nothing for it. It runs only in programs that generate or evaluate, because
 // training has its steps.
 //
-// It works only if the processor computes. Another device runs behind the host, and a host that
-// waits for it would look idle.
+// A device that runs behind the host is asked whether it is done with the streams of the passes. A
+// device that cannot be asked is taken to be busy.
 #pragma once
 
 #include <cstdint>

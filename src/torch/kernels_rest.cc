@@ -81,8 +81,7 @@ struct LookupRule {
                   .parameter = &weight,
                   .rows = static_cast<std::uint64_t>(table.front()),
                   .tokens = static_cast<std::uint64_t>(indices.numel()),
-                  .sizes = {size(0), size(1)},
-                  .width = table.size() > 1 ? static_cast<std::uint64_t>(table[1]) : 0});
+                  .sizes = {size(0), size(1)}});
   }
 };
 

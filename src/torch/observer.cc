@@ -378,48 +378,9 @@ uint32_t mfu_observer_type_id(const char* name) {
   return type_id(name);
 }
 
-void mfu_observer_leave_graph(const struct mfu_observer_graph_row* rows, size_t count) {
-  Thread& thread = this_thread;
-  if (thread.quiet != 0) --thread.quiet;
-  if (thread.quiet != 0 || (mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
-  for (size_t i = 0; i < count; ++i) {
-    count_graph(thread,
-                {.operator_id = rows[i].operator_id,
-                 .type_id = rows[i].type_id,
-                 .hardware_flop = rows[i].hardware_flop,
-                 .model_flop = rows[i].model_flop,
-                 .leading = rows[i].leading,
-                 .device = static_cast<std::int16_t>(rows[i].device)},
-                {.calls = rows[i].calls, .recomputed_flop = rows[i].recomputed_flop});
-  }
-}
-
 void mfu_observer_refresh(void) {
   if ((mode.load(std::memory_order_relaxed) & kPending) != 0) register_pending();
 }
-void mfu_observer_capture_begin(int host_too) {
-  begin_capture(this_thread, host_too != 0);
-}
-size_t mfu_observer_capture_end(struct mfu_observer_graph_row* rows, size_t capacity) {
-  std::vector<Captured> captured = end_capture(this_thread);
-  for (size_t i = 0; i < captured.size() && i < capacity; ++i) {
-    const Captured& each = captured[i];
-    rows[i] = {.operator_id = each.operator_id,
-               .type_id = each.type_id,
-               .calls = each.calls,
-               .hardware_flop = each.hardware_flop,
-               .model_flop = each.model_flop,
-               .recomputed_flop = 0,
-               .leading = each.leading,
-               .device = each.device};
-  }
-  return captured.size();
-}
-void mfu_observer_replay(const struct mfu_observer_graph_row* rows, size_t count) {
-  this_thread.quiet += 1;
-  mfu_observer_leave_graph(rows, count);
-}
-
 void mfu_observer_add_uncounted(const char* name, const char* reason) {
   if ((mode.load(std::memory_order_relaxed) & kCounting) == 0) return;
   if (this_thread.quiet == 0) count_unknown(this_thread, operator_id(name, reason));

@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "ops/operands.h"
 #include "torch/devices.h"
@@ -369,7 +370,7 @@ void fill_entry(const Thread& thread, Entry& entry) {
   entry.packed = open.packed;
   if (const Lookup& table = sequences_of(open); table.rows == thread.columns) {
     entry.head_rows = thread.product_rows;
-    entry.head_flop = 2 * thread.product_rows * table.rows * table.width;
+    entry.head_flop = 2 * thread.product_rows * thread.columns * thread.product_inner;
   }
 }
 
@@ -399,20 +400,33 @@ bool is_early(std::uint64_t id) {
   return find_early(id) != passes().early.end();
 }
 
+// Copies the pass of another thread. Empty if that thread went on meanwhile: it closes its pass
+// itself. It begins another pass only under the lock that the caller holds.
+static std::optional<Entry> copy_resting(const Thread& thread) {
+  std::uint64_t id = thread.open.id, calls = thread.calls;
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  Entry entry;
+  fill_entry(thread, entry);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const volatile std::uint64_t &calls_now = thread.calls, &id_now = thread.open.id;
+  if (calls_now != calls || id_now != id || thread.quiet != 0) return std::nullopt;
+  return entry;
+}
+
 void book_idle() noexcept {
   Lock lock;
   for (Thread* each : passes().threads) {
     std::uint64_t id = each->open.id;
     bool there = is_early(id) || find_entry(id) != nullptr;
     if (id == 0 || there || !each->open.packed.cached || each->pass != Pass::plain) continue;
-    Entry entry;
-    fill_entry(*each, entry);
-    take_sums(*each, entry);
-    tell_generation(entry);
-    remember(entry);
-    PassPhase phase = phase_of(entry);
+    std::optional<Entry> entry = copy_resting(*each);
+    if (!entry) continue;
+    take_sums(*each, *entry);
+    tell_generation(*entry);
+    remember(*entry);
+    PassPhase phase = phase_of(*entry);
     passes().early.push_back({id, phase});
-    book(entry, phase);
+    book(*entry, phase);
   }
 }
 

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "torch/boundaries.h"
+#include "torch/device_time.h"
+#include "torch/devices.h"
 #include "torch/idle_watch.h"
 #include "torch/mask_later.h"
 #include "torch/models.h"
@@ -71,6 +73,7 @@ void open_locked(Thread& thread, Pass pass, bool marked) {
   open.amid =
       backward_epoch.load(std::memory_order_relaxed) == epoch.load(std::memory_order_relaxed);
   open.first = thread.epoch_seen != epoch.load(std::memory_order_relaxed);
+  if (is_asynchronous(thread.device)) thread.stream = stream_of(thread.device);
   if (thread.gap_start_ns != 0) gap_ns.fetch_add(open.start_ns - thread.gap_start_ns);
   thread.gap_start_ns = 0;
   open.fetched = thread.fetched;
@@ -383,6 +386,7 @@ void change_device(Thread& thread, std::int16_t device) noexcept {
     book(between, PassPhase::train);
   }
   thread.device = device;
+  if (is_asynchronous(device)) thread.stream = stream_of(device);
 }
 
 void watch_updates(bool wanted) noexcept {

@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -25,12 +26,15 @@ std::uint32_t type_id_slowly(at::ScalarType type) noexcept {
 
 namespace {
 
+class BoxedKernel;
+
 // Kernels stay registered (see mfu_observer_start), so their owner is never destroyed: at exit, a
 // static object of another library may still call an operator.
 struct Kernels {
   std::mutex mutex;
   std::set<std::string> taken;  // every operator that was looked at, such as "aten::mm.out"
   std::vector<std::unique_ptr<torch::Library>> libraries;
+  std::map<std::string, BoxedKernel*> boxed;
   std::mutex pending_mutex;
   std::vector<c10::OperatorName> pending;
 };
@@ -40,16 +44,35 @@ Kernels& kernels() {
   return *instance;
 }
 
+// The first and last bytes that attention may write: the fourth argument of serving engines'
+// operators. Empty if they are not in the host's memory.
+std::string output_bytes(const std::vector<c10::IValue>& values) {
+  if (values.size() < 4 || !values[3].isTensor()) return {};
+  const at::Tensor& output = values[3].toTensor();
+  bool readable = output.defined() && output.is_cpu() && output.is_non_overlapping_and_dense();
+  if (!readable || output.numel() == 0) return {};
+  const auto* begin = static_cast<const char*>(output.const_data_ptr());
+  std::size_t size = output.nbytes(), looked = std::min<std::size_t>(size, 1024);
+  return std::string(begin, looked) + std::string(begin + size - looked, looked);
+}
+
+// An engine's trial runs leave attention out: its output stays as it was, or is filled with zeros.
+bool is_left_out(const std::string& before, const std::string& after) {
+  return !after.empty() && (before == after || after.find_first_not_of('\0') == std::string::npos);
+}
+
 // A kernel for any operator. Its arguments are taken from the stack before the call and kept as
 // IValues. This holds the tensors a moment longer and copies nothing.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
-  explicit BoxedKernel(std::string_view name) : row_(name) {}
+  // An operator that is only opened counts nothing itself.
+  BoxedKernel(std::string_view name, bool counted) : row_(name), counted_(counted) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
     Thread& thread = this_thread;
-    if (!counts(thread, keys)) {
+    Opening opening(thread, opened_.load(std::memory_order_relaxed));
+    if (!counted_ || !counts(thread, keys)) {
       op.redispatchBoxed(below(keys), stack);
       return;
     }
@@ -62,14 +85,18 @@ class BoxedKernel final : public c10::OperatorKernel {
     } else {
       // If an operator inside it was counted or named, it is only a wrapper.
       std::uint64_t calls = thread.calls;
+      std::string output = row_.wraps_attention() ? output_bytes(values) : std::string();
       op.redispatchBoxed(below(keys), stack);
       if (thread.calls != calls) return;
+      if (!output.empty() && is_left_out(output, output_bytes(values))) return;
     }
     std::size_t results = op.schema().returns().size();
     const c10::IValue* first =
         results != 0 && stack->size() >= results ? &(*stack)[stack->size() - results] : nullptr;
     count_after(thread, keys, values, first);
   }
+
+  void open() { opened_.store(true, std::memory_order_relaxed); }
 
  private:
   void count_after(Thread& thread, c10::DispatchKeySet keys, const std::vector<c10::IValue>& values,
@@ -85,6 +112,8 @@ class BoxedKernel final : public c10::OperatorKernel {
   }
 
   Watched row_;
+  bool counted_;
+  std::atomic<bool> opened_{false};
 };
 
 // Composite operators are split into others before they come here, except if autograd is off. Those
@@ -104,10 +133,12 @@ bool is_wanted(const std::string& name) {
          row->role == OperatorRole::uncounted;
 }
 
-void watch_boxed(const c10::OperatorName& name) {
-  std::string full = name.name;
-  if (!name.overload_name.empty()) full.append(".").append(name.overload_name);
-  if (!kernels().taken.insert(full).second || !is_wanted(full)) return;
+std::string full_name(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+void put_kernel(const c10::OperatorName& name, bool counted) {
+  std::string full = full_name(name);
   std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
   if (!op.has_value() || is_composite(*op, full)) return;
   if (op->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect)) return;
@@ -116,9 +147,17 @@ void watch_boxed(const c10::OperatorName& name) {
   auto library =
       std::make_unique<torch::Library>(torch::Library::IMPL, full.substr(0, colons),
                                        c10::DispatchKey::BackendSelect, __FILE__, __LINE__);
+  auto kernel = std::make_unique<BoxedKernel>(full, counted);
+  BoxedKernel* there = kernel.get();
   library->impl(full.substr(colons + 2).c_str(),
-                torch::CppFunction::makeFromBoxedFunctor(std::make_unique<BoxedKernel>(full)));
+                torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
   kernels().libraries.push_back(std::move(library));
+  kernels().boxed[full] = there;
+}
+
+void watch_boxed(const c10::OperatorName& name) {
+  std::string full = full_name(name);
+  if (kernels().taken.insert(full).second && is_wanted(full)) put_kernel(name, true);
 }
 
 // Called under the dispatcher's lock, so it only remembers the name.
@@ -179,12 +218,29 @@ void watch_operator(const std::string& name) noexcept {
   try {
     for (const c10::OperatorName& each : c10::Dispatcher::singleton().getAllOpNames()) {
       if (each.name != name) continue;
-      std::string full = each.name;
-      if (!each.overload_name.empty()) full.append(".").append(each.overload_name);
-      kernels().taken.erase(full);
+      kernels().taken.erase(full_name(each));
       watch_boxed(each);
     }
   } catch (...) {  // an operator that cannot be watched is not watched
+  }
+}
+
+bool open_operator(const std::string& name) noexcept {
+  register_pending();
+  std::lock_guard lock(kernels().mutex);
+  try {
+    auto& boxed = kernels().boxed;
+    if (!boxed.contains(name)) {
+      std::size_t dot = name.find('.', name.find("::"));
+      std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+      put_kernel({name.substr(0, dot), overload}, false);
+    }
+    auto there = boxed.find(name);
+    if (there == boxed.end()) return false;
+    there->second->open();
+    return true;
+  } catch (...) {
+    return false;
   }
 }
 

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "torch/thread.h"
+
 namespace torch {
 class Library;
 }
@@ -26,6 +28,32 @@ void register_pending() noexcept;
 
 // An operator that was not watched before now has a formula. All its overloads are watched.
 void watch_operator(const std::string& name) noexcept;
+
+// A compiled graph calls this operator ("vllm::attention") by its name. What the operator computes
+// counts, unlike the rest of the graph, which has a description. False if its calls are not seen.
+bool open_operator(const std::string& name) noexcept;
+
+// While this exists in such an operator, the thread counts as outside of the graph.
+class Opening {
+ public:
+  Opening(Thread& thread, bool wanted)
+      : thread_(thread), opens_(wanted && thread.opened && thread.quiet == 1) {
+    if (opens_) set(0, false);
+  }
+  ~Opening() {
+    if (opens_) set(1, true);
+  }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+
+ private:
+  void set(std::uint32_t quiet, bool opened) {
+    thread_.quiet = quiet;
+    thread_.opened = opened;
+  }
+  Thread& thread_;
+  bool opens_;
+};
 
 // For a forked child: its parent may have held the locks.
 void reset_locks() noexcept;

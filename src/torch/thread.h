@@ -37,7 +37,6 @@ struct Lookup {
   std::uint64_t rows = 0;                 // of the table
   std::uint64_t tokens = 0;               // indices
   std::uint64_t sizes[2] = {};  // the first two dimensions of the indices; 0 if there is none
-  std::uint64_t width = 0;      // columns of the table
 };
 inline constexpr std::size_t kLookups = 4;
 
@@ -88,11 +87,12 @@ struct OpenPass {
 };
 
 struct Thread {
-  // bind_thread() looks these up once per thread: each lookup is a call into another library.
+  // looked up once per thread: each lookup is a call into another library
   const c10::AutogradState* autograd = nullptr;
   Recorder* recorder = nullptr;  // null until the thread is bound
   RegionBlock* const* block = nullptr;
   std::uint32_t quiet = 0;        // inside a counted operator or a compiler: nothing counts
+  bool opened = false;            // but what this compiled graph calls by name does (Opening)
   std::uint32_t recomputing = 0;  // checkpointing runs a forward again
   std::uint32_t recorded = 0;     // inside a custom Function that autograd keeps
   std::uint32_t unrecorded = 0;   // inside one that autograd does not keep
@@ -105,6 +105,7 @@ struct Thread {
   int graph_task = -1;  // of the last counted operator
   Pass pass = Pass::none;
   std::int16_t device = -1;      // type << 8 | index of the last counted operator
+  std::int64_t stream = 0;       // of its pass on that device, if it runs behind the host
   bool fetched = false;          // a batch came since the last pass
   std::uint64_t epoch_seen = 0;  // the epoch in which this thread's forward began
   std::uint64_t columns = 0;     // of the last matrix product
@@ -122,14 +123,13 @@ struct Thread {
 
 inline thread_local constinit Thread this_thread;
 
-// The same object, looked up once. Otherwise the compiler, which knows what the reference refers
-// to, would look it up again with a call each time.
+// The same object, looked up once: the compiler would look it up again with a call each time.
 inline Thread& found_thread() noexcept {
   Thread* thread = &this_thread;
   asm("" : "+r"(thread));
   return *thread;
 }
-// Bits of `mode`. Hot paths go on only if it is exactly kCounting.
+// Bits of `mode`; hot paths go on only if it is exactly kCounting
 inline constexpr std::uint32_t kCounting = 1;
 inline constexpr std::uint32_t kPending = 2;    // operators were defined and not registered yet
 inline constexpr std::uint32_t kCapturing = 4;  // a graph is being captured

@@ -25,14 +25,14 @@ CONFIG = {
 }
 
 
-def main():
+def main(eager=True):
     from vllm import LLM, SamplingParams
 
     with tempfile.TemporaryDirectory() as folder:
         with open(f"{folder}/config.json", "w") as file:
             json.dump(CONFIG, file)
         engine = LLM(folder, load_format="dummy", skip_tokenizer_init=True, max_model_len=512, dtype="bfloat16",
-                     enforce_eager=True, enable_prefix_caching=False)
+                     enforce_eager=eager, enable_prefix_caching=False)
         engine.generate([{"prompt_token_ids": list(range(3, 3 + length))} for length in (5, 40, 17, 100)],
                         SamplingParams(max_tokens=8, min_tokens=8, ignore_eos=True, detokenize=False, temperature=0))
 

@@ -22,7 +22,7 @@ from ctypes import (
 )
 from pathlib import Path
 
-ABI = 5
+ABI = 6
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 
@@ -138,6 +138,8 @@ SIGNATURES = {
     "set_rank": (None, [c_int32, c_int32, c_int32]),
     "operator_id": (c_uint32, [c_char_p]),
     "type_id": (c_uint32, [c_char_p]),
+    "open_operator": (c_int, [c_char_p]),
+    "enter_graph": (None, [c_void_p, c_size_t, c_int]),
     "leave_graph": (None, [c_void_p, c_size_t]),
     "explain": (None, [c_char_p, c_char_p]),
     "windows": (None, [WINDOW_SEEN]),
@@ -147,7 +149,7 @@ SIGNATURES = {
     "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
 }
 # Those that may wait for a lock of torch's or run for long.
-PATIENT = {"start", "stop", "read_totals", "read_rows", "read_phases", "end_window", "settle_lengths"}
+PATIENT = {"start", "stop", "open_operator", "read_totals", "read_rows", "read_phases", "end_window", "settle_lengths"}
 
 
 class LibraryError(Exception):

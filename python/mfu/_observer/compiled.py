@@ -14,12 +14,16 @@ from . import masks
 from .boundaries import skip_in_dynamo
 
 MARK = "_mfu_graph"
-VERSION = 2
+VERSION = 3
 # Operators that hold a graph of their own.
 SUBGRAPHS = {"invoke_subgraph"}
 # An operator run with a random state of its own (where in its arguments the operator stands): saved in forward, given
 # back where it runs again.
 SEEDED = {"run_and_save_rng_state": 0, "run_with_rng_state": 1, "graphsafe_run_with_rng_state": 0}
+# An operator that writes to its arguments, or that must run in its place: where in the arguments it stands.
+WRAPPED = {"auto_functionalized": 0, "auto_functionalized_v2": 0, "with_effects": 1}
+# What inductor makes kernels of itself. Other operators it calls by their names.
+OWN = {"aten", "prims", "prim", "inductor", "rngprims", "quantized_decomposed", "_c10d_functional", "c10d"}
 # Work that only a kernel template or the user's own kernel knows.
 OPAQUE = {
     "flex_attention": "attention with a mask made of code",
@@ -117,6 +121,8 @@ def _walk(module, is_backward, library, found):
             _walk(getattr(module, node.args[0].target), is_backward, library, found)
         elif name in SEEDED and len(node.args) > SEEDED[name] and hasattr(node.args[SEEDED[name]], "_schema"):
             _record(node.args[SEEDED[name]], node.args[SEEDED[name] + 1 :], node.kwargs, is_backward, library, found)
+        elif name in WRAPPED and len(node.args) > WRAPPED[name] and hasattr(node.args[WRAPPED[name]], "_schema"):
+            found["opened"].add(_full_name(node.args[WRAPPED[name]]))
         elif products := _flex_attention(node):
             found["nodes"] += [("aten::bmm", arguments, _runs_again(node, is_backward)) for arguments in products]
         elif name in OPAQUE or getattr(node.target, "_name", "") in OPAQUE:
@@ -131,14 +137,20 @@ def _walk(module, is_backward, library, found):
                 found["masks"][count] = masks.share_of(mask, module, is_backward, library)
 
 
-def _record(target, args, kwargs, again, library, found):
+def _full_name(target):
     schema = target._schema
-    full = f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+    return f"{schema.name}.{schema.overload_name}" if schema.overload_name else schema.name
+
+
+def _record(target, args, kwargs, again, library, found):
+    schema, full = target._schema, _full_name(target)
     if schema.name == "aten::embedding":
         if not found["backward"]:  # there it runs again, for its gradient: no new tokens
             found["lookups"].append((*_arguments(target, args, kwargs)[:2], found["places"].get(args[0])))
     elif library.cost_of(full.encode(), None, 0, types.Cost()) != 1:
         found["nodes"].append((full, _arguments(target, args, kwargs), again))
+    elif schema.name.split("::")[0] not in OWN:
+        found["opened"].add(full)
 
 
 def describe(module, is_backward, library):
@@ -148,6 +160,7 @@ def describe(module, is_backward, library):
         "nodes": [],
         "lookups": [],
         "unknown": [],
+        "opened": set(),  # operators that the graph calls by their names, and nobody knows what they call
         "symbols": {},
         "backward": is_backward,
         "device": None,
@@ -158,6 +171,7 @@ def describe(module, is_backward, library):
     found["places"] = {node: place for place, node in enumerate(inputs)}
     _walk(module, is_backward, library, found)
     del found["places"]
+    found["opened"] = sorted(found["opened"])
     for place, node in enumerate(inputs):
         value = node.meta.get("val")
         if type(value).__name__ == "SymInt":
@@ -202,7 +216,11 @@ class Graph:
         self.symbols = sorted(description["symbols"].items())
         self.known = {}
         self.device = None
-        self.empty = not (description["nodes"] or description["lookups"] or description["unknown"])
+        opened = description.get("opened", ())
+        closed = [name for name in opened if not library.open_operator(name.encode())]
+        self.unknown = description["unknown"] + [(name, "a compiled graph calls it unseen") for name in closed]
+        self.opens = int(bool(opened))
+        self.empty = not (description["nodes"] or description["lookups"] or self.unknown)
 
     def numbers(self, inputs):
         if self.device is None:
@@ -219,7 +237,7 @@ class Graph:
         return found
 
     def _evaluate(self, values):
-        rows, unknown, leading, kept = {}, list(self.description["unknown"]), 0, []
+        rows, unknown, leading, kept = {}, list(self.unknown), 0, []
         shares = self.description.get("masks", {})
         if None in shares.values():
             self.library.fact(b"note", masks.NOTE)
@@ -250,7 +268,7 @@ class Graph:
         array = (_Rows * len(rows))()
         for place, ((name, kind), row) in enumerate(rows.items()):
             array[place] = _Rows(self.library.operator_id(name), self.library.type_id(kind), *row, leading, self.device)
-        return array, len(rows), lookups, unknown, sum(row[1] for row in rows.values())
+        return array, len(rows), lookups, unknown, sum(row[1] for row in rows.values()), self.opens
 
     @staticmethod
     def _argument(argument, values, kept):
@@ -341,9 +359,9 @@ def install_graphs(module, library):
     if graph is None or getattr(graph, "_mfu_watched", False):
         return
     call = graph.__call__
-    active, pause, leave, lookup, uncounted, read_thread = (
+    active, enter, leave, lookup, uncounted, read_thread = (
         library.active,
-        library.pause,
+        library.enter_graph,
         library.leave_graph,
         library.add_lookup,
         library.add_uncounted,
@@ -355,9 +373,8 @@ def install_graphs(module, library):
         if ready is None:
             description = self.__dict__.get(MARK)
             if description is None or description.get("version") != VERSION:
-                uncounted(
-                    b"torch.compile graph", b"compiled before mfu watched: clear inductor's cache to have it counted"
-                )
+                reason = b"compiled before mfu watched: clear the compiler's cache to have it counted"
+                uncounted(b"torch.compile graph", reason)
                 return None
             ready = Graph(description, library)
             self.__dict__["_mfu_ready"] = ready
@@ -373,35 +390,32 @@ def install_graphs(module, library):
             numbers = None
         if numbers is None:
             return call(self, inputs)
-        rows, count, lookups, unknown, hardware_flop = numbers
+        rows, count, lookups, unknown, _, opens = numbers
         if unknown:
             return partly(self, inputs, numbers)
-        if lookups:  # before the call, which takes its inputs away
-            lookups = [(_storage(inputs, place), *each) for place, *each in lookups]
-        pause(1)
+        for place, *each in lookups:  # a pass begins with them
+            lookup(_storage(inputs, place), *each)
+        enter(rows, count, opens)
         try:
             result = call(self, inputs)
         except BaseException:
-            pause(-1)
+            leave(None, 0)
             raise
-        for each in lookups:
-            lookup(*each)
         leave(rows, count)
         return result
 
     def partly(self, inputs, numbers):
         """Some work is unknown: the dispatcher counts, and what it did not see of the rest is added."""
-        rows, count, lookups, unknown, hardware_flop = numbers
-        lookups = [(_storage(inputs, place), *each) for place, *each in lookups]
+        rows, count, lookups, unknown, hardware_flop, _ = numbers
         before, after = types.Thread(), types.Thread()
-        for each in lookups:  # a pass begins with them
-            lookup(*each)
+        for place, *each in lookups:
+            lookup(_storage(inputs, place), *each)
         read_thread(before)
         result = call(self, inputs)
         read_thread(after)
         seen = after.hardware_flop - before.hardware_flop
         if seen == 0 and hardware_flop:
-            pause(1)
+            enter(None, 0, 0)
             leave(rows, count)
         elif seen < hardware_flop:
             library.add(b"torch.compile kernels", b"unknown", hardware_flop - seen, hardware_flop - seen, 0)

@@ -69,6 +69,22 @@ def inference():
     late.synchronize()
 
 
+def pausing():
+    """Generates without a cache. The host does nothing for two seconds; in the first the device is busy."""
+    model = torch.nn.Sequential(torch.nn.Embedding(64, WIDTH), linear()).to("late:0")
+
+    def generate(first):
+        with torch.no_grad():
+            for length in range(first, first + 8):
+                model(torch.zeros(1, length, dtype=torch.long, device="late:0"))
+        late.synchronize()
+
+    generate(4)
+    late.sleep(1.0)
+    time.sleep(2.0)
+    generate(20)
+
+
 def slow():
     """The device takes 50 ms for a step; the host launches it in a few and never reads anything."""
     train([linear()], ["late:0"], lambda: late.sleep(0.05))

@@ -84,6 +84,14 @@ def test_a_program_without_an_optimizer_is_held_against_the_device_it_ran_on(run
     assert None not in by_index(report)
 
 
+def test_time_in_which_neither_the_host_nor_the_device_works_is_idle(run):
+    report = run("pausing")
+    prefill, decode = report["phases"]
+    assert (prefill["phase"], decode["phase"]) == ("prefill", "decode") and decode["passes"] == 14
+    assert report["idle_ns"] > 0.3e9
+    assert decode["time_ns"] > 0.5e9  # the second in which only the device worked
+
+
 def test_products_of_a_loaders_processes_are_the_hosts(run):
     report = run("loader_workers")
     devices = by_index(report)

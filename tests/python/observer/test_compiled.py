@@ -109,3 +109,54 @@ def test_compiled_flex_attention_counts_as_eager_and_names_what_blocks_leave_out
         pytest.skip("a torch whose compiled flex_attention this compiler takes is not at hand")
     got = json.loads(run_program(FLEX, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).splitlines()[-1])
     assert got == [[{"aten::bmm": 2 * 3 * 4 * 64 * 64 * (16 + 32)}] * 4, ["torch::flex_attention"]]
+
+
+# A graph with a table, a product of its own, and two operators of a library: one writes to its first argument, the
+# other gives a result. What they compute is known only when they run.
+OPERATORS = """
+import json, torch
+from mfu import _observer
+
+@torch.library.custom_op("mfu_try::mix", mutates_args={"out"})
+def mix(out: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> None:
+    torch.mm(a, b, out=out)
+
+@torch.library.custom_op("mfu_try::twice", mutates_args=())
+def twice(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    return (a @ b) @ b
+
+@twice.register_fake
+def _(a, b):
+    return a @ b
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.square = torch.nn.Embedding(64, 16), torch.nn.Parameter(torch.randn(16, 16))
+        self.head = torch.nn.Linear(16, 64)
+
+    def forward(self, ids):
+        hidden = self.table(ids)[0]
+        out = torch.empty_like(hidden)
+        torch.ops.mfu_try.mix(out, hidden, self.square)
+        return self.head(torch.ops.mfu_try.twice(torch.relu(out), self.square))
+
+_observer.start(region_folder="")
+model, found = Model().eval(), []
+for call in (model, torch.compile(model)):
+    for rows in (5, 5, 7):
+        before = _observer.totals()
+        with torch.no_grad():
+            call(torch.arange(rows)[None])
+        got = _observer.totals() - before
+        found.append([got.hardware_flop, got.model_flop, got.uncounted()])
+print(json.dumps([found, [[each["tokens"], each["model_flop"]] for each in _observer.phases(True).values()]]))
+"""
+
+
+def test_operators_that_a_graph_calls_by_name_count_with_a_cold_and_a_warm_cache(tmp_path):
+    for _ in range(2):
+        found, phases = json.loads(run_program(OPERATORS, TORCHINDUCTOR_CACHE_DIR=str(tmp_path)).splitlines()[-1])
+        each = [2 * rows * 16 * (3 * 16 + 64) for rows in (5, 5, 7)]
+        assert found == [[flop, flop, []] for flop in 2 * each]
+        assert phases == [[34, 2 * sum(each)]]

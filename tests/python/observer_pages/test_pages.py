@@ -132,6 +132,25 @@ def test_passes_without_attention_are_no_generation(kernels, phases):  # noqa: F
     assert set(phases(serve(Warm(), [64]))) == {("forward", "Warm")}
 
 
+def test_attention_that_such_a_pass_leaves_out_is_not_named_as_missing(kernels, count):
+    library = torch.library.Library("vllm", "FRAGMENT")
+    library.define(
+        "unified_attention_with_output(Tensor query, Tensor key, Tensor value, Tensor(a!) output, str layer) -> ()"
+    )
+    fill, given = [], torch.randn(4, 5, HEADS, WIDTH)
+    library.impl(
+        "unified_attention_with_output", lambda *given: [given[3].fill_(each) for each in fill].clear(), "CPU"
+    )
+
+    def missing(*values):
+        fill[:] = values
+        attended = count(lambda: torch.ops.vllm.unified_attention_with_output(*given, "layer"))
+        return [each["operator"] for each in attended.uncounted()]
+
+    assert missing() == missing(0.0) == []
+    assert missing(0.5) == ["vllm::unified_attention_with_output"]
+
+
 def test_the_last_pass_is_booked_once_nothing_runs_and_counted_once(kernels, observer, phases):  # noqa: F811
     """An engine kills its workers: what is open then would be nobody's."""
     engine = Engine()
