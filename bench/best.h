@@ -1,10 +1,11 @@
-// How the benches of small calls take their time.
+// A timer for benches of small calls.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 
-// Best of many rounds, nanoseconds a call: the machine is shared.
+// Nanoseconds of a call in the best of many rounds. Other processes share the machine, so the best
+// round is the least disturbed one.
 template <typename Work>
 double best_ns(int calls, const Work& work) {
   double best = 1e18;

@@ -1,4 +1,5 @@
-"""What an answer by a model's class takes: the first, against `import transformers`, and the second, from the cache.
+"""Times the first answer by a model's class against `import transformers`, and the second answer, which comes from the
+cache.
 
     python bench/class_answer.py [--python PYTHON] [--runs N] [--instructions]
 
@@ -33,7 +34,7 @@ CONFIG = {
 
 
 def seconds(command, **environment):
-    """Wall and processor seconds of a command."""
+    """Wall time and processor time of a command, in seconds."""
     before, begun = os.times(), time.perf_counter()
     subprocess.run(
         command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ | environment

@@ -1,4 +1,4 @@
-"""Two ways to do the same work, timed by turns in one process: what a shared machine does to both cancels."""
+"""Times two ways to do the same work by turns in one process, so that a busy machine slows both alike."""
 
 import random
 import statistics
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def cpu_ns(function, times):
-    """CPU time of this thread a call."""
+    """CPU time of this thread for one call."""
     start = time.thread_time_ns()
     for _ in range(times):
         function()
@@ -25,8 +25,8 @@ def interval(values, draws=1000):
 
 
 def off_on(step, on, times, rounds):
-    """(off/off, on/off) of each round: off, on, off, on, off; each on is held against the two offs around it. `on` is
-    a context that yields other work, or None for the same."""
+    """Gives (off/off, on/off) of each round. A round is off, on, off, on, off; each `on` is compared with the two `off`
+    around it. `on` is a context that yields other work, or None to do the same work."""
     noise, effect = [], []
     for _ in range(rounds):
         taken = []
@@ -42,7 +42,7 @@ def off_on(step, on, times, rounds):
 
 
 def percents(values):
-    """Median and interval of ratios, as percent more than 1."""
+    """Median and interval of ratios, as a percentage above 1."""
     return [100 * (value - 1) for value in interval(values)]
 
 
@@ -64,8 +64,8 @@ def lines(markdown):
 
 
 def gpt_steps():
-    """(name, model, step, times a block) of two training steps without an optimizer: one layer of width 64, about 2
-    ms; two of width 256, about 50 ms."""
+    """Two training steps without an optimizer, as (name, model, step, times a block): one layer of width 64 takes about
+    2 ms, two layers of width 256 take about 50 ms."""
     sys.path.append(str(ROOT / "tests" / "python" / "observer"))
     from models import Gpt, gpt_step
 

@@ -40,7 +40,7 @@ class Rank:
         )
 
     def launch(self, host, operator, kernel, start, duration, stream=7, **arguments):
-        """One operator, its launch and its kernel. Gives when the host is done."""
+        """Writes one operator, its launch and its kernel. Returns the time at which the host is done."""
         self.ids += 1
         inputs = arguments.pop("inputs", None)
         shapes = {} if inputs is None else {"Input Dims": inputs, "Input type": ["c10::BFloat16"] * len(inputs)}
@@ -81,7 +81,7 @@ class Rank:
             ranks = self.world if layer % 4 else self.group
             name = "0" if layer % 4 else f"tensor{self.rank // self.group}"
             collective = max(collective, device)
-            # Ranks end together: the one that comes last waits least.
+            # All ranks end the collective together, so the rank that comes last waits least.
             end = begin + (layer + 1) * 260
             length = max(4.0, end - collective)
             host = self.launch(

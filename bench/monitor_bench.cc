@@ -26,9 +26,10 @@ double since_ns(Clock::time_point start) {
 }
 
 struct Times {
-  double best_ns = 1e18;         // a call, best round
-  std::vector<double> each_ns;   // of every call
-  std::vector<double> empty_ns;  // of an empty loop, between the rounds: the machine is shared
+  double best_ns = 1e18;        // best round, for one call
+  std::vector<double> each_ns;  // of every call
+  // of an empty loop between the rounds, because the machine is shared
+  std::vector<double> empty_ns;
 };
 
 template <typename Step>
@@ -40,7 +41,7 @@ void time_each(std::vector<double>& to, std::uint64_t& number, const Step& step)
   }
 }
 
-// Rounds that the queue can hold, `between` them what drains it: not timed.
+// Each round fits into the queue. `between` drains it and is not timed.
 template <typename Step, typename Between>
 Times timed(const Step& step, const Between& between) {
   Times times;
@@ -82,7 +83,8 @@ mfu::MonitorOptions options_in(const std::string& folder) {
   return options;
 }
 
-// A process that opens the pipe and never reads it: SIGSTOPped, as behind a disk that stalls.
+// A process that opens the pipe and never reads it, because it is stopped: the writer then hangs as
+// it does when a disk stalls.
 pid_t stopped_reader(const std::string& pipe) {
   ::mkfifo(pipe.c_str(), 0600);
   pid_t child = ::fork();
@@ -94,7 +96,7 @@ pid_t stopped_reader(const std::string& pipe) {
   ::_exit(0);
 }
 
-// log_step while the sink's writer hangs in a pipe nobody reads.
+// Times log_step while the sink's writer hangs in a pipe that nobody reads.
 Times while_a_pipe_stalls(const std::string& folder, std::uint64_t& dropped) {
   std::string pipe = folder + "/stalled.jsonl";
   ::unlink(pipe.c_str());
@@ -117,7 +119,7 @@ Times while_a_pipe_stalls(const std::string& folder, std::uint64_t& dropped) {
   return times;
 }
 
-// log_step while the disk is full.
+// Times log_step while the disk is full.
 Times while_the_disk_is_full(const std::string& folder) {
   mfu::MonitorOptions options = options_in(folder + "/full");
   options.config.jsonl = "/dev/full";
@@ -165,7 +167,7 @@ int main(int argc, char** argv) {
       },
       flush);
   std::uint64_t dropped = monitor.status().dropped;
-  // Faster than anybody drains: the queue is full, as behind a disk that stalls.
+  // The loop is faster than the drain, so the queue is full, as it is when a disk stalls.
   Times full =
       timed([&](std::uint64_t n) { monitor.log_step({.step = n, .shape = shape}); }, [] {});
   struct Plain {

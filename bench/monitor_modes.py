@@ -31,7 +31,7 @@ MODEL = {
     "num_attention_heads": 8,
     "vocab_size": 1024,
 }
-# (name, settings, what was published: a training run's time more, by mode)
+# (name, settings, published overhead of that mode on a training run)
 MODES = [
     ("estimate", {"mode": "estimate"}, "0.1 %"),
     ("smart", {"mode": "smart"}, "0.5 %"),
@@ -42,7 +42,7 @@ MODES = [
 
 
 class Monitored:
-    """A training step in a monitor's block."""
+    """A training step inside a monitor's block."""
 
     def __init__(self, folder, settings):
         os.makedirs(folder)
@@ -71,7 +71,7 @@ class Monitored:
 
 
 class Plain:
-    """What a logger of a few lines does."""
+    """A logger of a few lines in plain Python, to compare with."""
 
     def __init__(self):
         self.deque, self.lock, self.number = collections.deque(maxlen=100_000), threading.Lock(), 0
@@ -100,7 +100,7 @@ class Plain:
 
 
 def behind_ns(work, times=200):
-    """CPU time of the other threads a step."""
+    """CPU time of the other threads for each step."""
     whole, own = time.process_time_ns(), time.thread_time_ns()
     for _ in range(times):
         work()
@@ -129,7 +129,7 @@ def main():
                 Plain() if settings is None else Monitored(f"{folder}/{name}-{mode}".replace(" ", "-"), settings)
             )
             work = monitored.around(step)
-            work()  # registers the observer, where it is wanted, once and for good
+            work()  # registers the observer once, if this mode needs it; it stays registered
             noise, effect = off_on(step, lambda work=work: contextlib.nullcontext(work), times, arguments.rounds)
             monitored.drain()
             empty = monitored.around(lambda: None)

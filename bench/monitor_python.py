@@ -20,7 +20,7 @@ import time
 
 import mfu
 
-ROUNDS, STEPS = 10, 4000  # a round is what the queue holds
+ROUNDS, STEPS = 10, 4000  # one round fills the queue and no more
 TIMES, PACED_TIMES = 5, 3
 LLAMA = {
     "model_type": "llama",
@@ -32,7 +32,7 @@ LLAMA = {
     "num_key_value_heads": 8,
     "vocab_size": 128256,
 }
-SLOW_BYTES, SLOW_PAUSE_S = 4096, 0.02  # what a slow disk takes, and how often
+SLOW_BYTES, SLOW_PAUSE_S = 4096, 0.02  # how long a slow disk takes, and how often it does
 
 
 def nothing(step):
@@ -52,7 +52,8 @@ def each_call(step, number, to, pace_ns):
 
 
 def timed(step, between, pace_ns=0):
-    """(best round's ns a call, median, p99.9, p99.9 of the empty loop, the highest p99.9): see above."""
+    """(best round's ns a call, median, p99.9, p99.9 of the empty loop, highest p99.9): the docstring at the top
+    explains them."""
     number, found = 0, []
     for _ in range(PACED_TIMES if pace_ns else TIMES):
         number, *each = timed_once(step, between, pace_ns, number)
@@ -62,7 +63,7 @@ def timed(step, between, pace_ns=0):
 
 
 def timed_once(step, between, pace_ns, number):
-    """Rounds that the queue can hold; `between` them what drains it, not timed."""
+    """Each round fits into the queue. `between` drains it and is not timed."""
     clock, best, each, empty = time.perf_counter_ns, 1e18, [], []
     for _ in range(ROUNDS):
         between()
@@ -103,7 +104,7 @@ def logging(monitor):
 
 
 def beside_a_pipe(folder, project, read):
-    """A sink writes into a pipe; `read` is what its reader's process does with it."""
+    """A sink writes into a pipe; `read` is what the process at the other end does with the data."""
     pipe = f"{folder}/pipe.jsonl"
     os.makedirs(folder, exist_ok=True)
     os.mkfifo(pipe)

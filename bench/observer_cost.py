@@ -39,7 +39,7 @@ def observed():
 
 
 def each(context):
-    """A way that is entered at each step, as it is used."""
+    """A counter that the program enters at each step, as its users do."""
 
     @contextlib.contextmanager
     def way(step):
@@ -65,8 +65,8 @@ def profiled():
 
 
 def tracker(model):
-    """mfu-tracker counts one step before training, with FlopCounterMode, and times the others between two
-    synchronisations of the GPU; here, without one, those are nothing."""
+    """mfu-tracker counts one step before training with FlopCounterMode. It times the other steps between two
+    synchronisations of the GPU; without a GPU those do nothing."""
     from importlib.metadata import version
 
     import torch
@@ -104,7 +104,7 @@ def show_steps(rounds, line, operator_ns):
             ways |= tracker(model)
         except ImportError:
             print("mfu-tracker is not installed: pip install mfu-tracker", file=sys.stderr)
-        with observed():  # registers, once and for good
+        with observed():  # registers once; the observer stays registered
             cpu_ns(step, 10)
         base = min(cpu_ns(step, times) for _ in range(10)) / 1e6
         for way, on in ways.items():
@@ -129,7 +129,7 @@ def show_steps(rounds, line, operator_ns):
 
 
 def show_operators(rounds, line):
-    """Nanoseconds an operator by the smallest matmul there is: never registered, registered and off, on."""
+    """Nanoseconds that the smallest matmul takes: observer never registered, registered and off, on."""
     import torch
 
     a, out = torch.ones(2, 2), torch.empty(2, 2)
@@ -183,7 +183,7 @@ with torch.no_grad():
 
 
 def show_callgrind(line):
-    """Instructions an operator: differences of two lengths of the same loop, so that nothing else is in them. Takes
+    """Instructions for each operator. Two lengths of the same loop are subtracted, so that start-up cancels. Takes
     minutes."""
     line("torch.mm of 2×2", "instructions")
     found = {}
@@ -215,8 +215,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, flush=True)
 
 
 def show_startup(rounds, line):
-    """A program that imports torch and ends, plain and under `mfu run`, alternating: wall time and CPU time of all
-    processes, memory of the program's own."""
+    """A program that imports torch and ends, alternately plain and under `mfu run`: wall time and CPU time of all
+    processes, and the memory of the program's own process."""
     plain = [sys.executable, "-c", CHILD]
     under = [str(BUILT / "mfu"), "run", "--dir", "/tmp/mfu-bench-run", "--", *plain]
     taken = {"plain": [], "mfu run": []}

@@ -1,5 +1,5 @@
-// What costing one operator takes on the way a profiler file goes: find the name, fill in the
-// recorded arguments, evaluate. The observer inside PyTorch calls the bare formulas instead.
+// Times what the trace reader does to cost one operator: find the name, fill in the recorded
+// arguments, evaluate. The observer inside PyTorch calls the formulas directly instead.
 //   build/release/bench/ops_bench
 #include <mfu/mfu.h>
 

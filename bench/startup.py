@@ -21,11 +21,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 MFU = ROOT / "build" / "release" / "mfu"
 PYTHON = os.environ.get("MFU_PYTHON") or str(ROOT / ".venv" / "bin" / "python")
-PASS_LIMIT_MS, IMPORT_LIMIT = 50, 0.05  # what `mfu run` may add to `python -c pass`, and to `import torch`
+PASS_LIMIT_MS, IMPORT_LIMIT = 50, 0.05  # how much time `mfu run` may add to `python -c pass`, and to `import torch`
 
 
 def once_ms(command, folder):
-    """(time, processor time) of the command and all that it started; the second changes little on a busy machine."""
+    """(time, processor time) of the command and everything it started. The second changes little on a busy machine."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
     _, status, used = os.wait4(process.pid, 0)
@@ -36,7 +36,8 @@ def once_ms(command, folder):
 
 
 def in_turns_ms(commands, rounds):
-    """([time], [processor time]) of each command, one of each a round; the first round fills caches and is left out."""
+    """([time], [processor time]) of each command. Every round runs each command once; the first round fills caches and
+    is not counted."""
     taken = [([], []) for _ in commands]
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds + 1):
@@ -48,7 +49,7 @@ def in_turns_ms(commands, rounds):
 
 
 def instructions(command):
-    """Of the command and all that it starts; None where valgrind is not installed."""
+    """Instructions of the command and everything it starts; None if valgrind is not installed."""
     with tempfile.TemporaryDirectory() as folder:
         try:
             run = subprocess.run(
@@ -81,7 +82,7 @@ def answers(counting):
 
 
 def added(rounds, counting):
-    """What `mfu run` adds; False where a target is missed."""
+    """Measures what `mfu run` adds; returns False if a target is missed."""
     print(f"\n{'under mfu run':<34}{'without ms':>11}{'with ms':>9}{'added ms':>10}{'ratio':>8}  target")
     good = True
     for program, times, target in (

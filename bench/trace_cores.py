@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def seconds(command):
-    """(wall, CPU) of one call."""
+    """(wall, CPU) seconds of one call."""
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -41,7 +41,7 @@ def main():
     if options.before:
         ways["before"] = [options.before, *explain[1:]]
     taken = {name: [] for name in ways}
-    for command in ways.values():  # the file is in memory, then
+    for command in ways.values():  # reads the file once, so that it is in memory
         seconds(command)
     for _ in range(options.rounds):
         for name, command in ways.items():

@@ -72,7 +72,7 @@ for name, call in (("timeline", analyzer.get_df_gpu_timeline), ("launchers", ana
 
 
 class Counting:
-    """Passes text on and counts it."""
+    """Passes text on and counts its bytes."""
 
     def __init__(self, out):
         self.out, self.size = out, 0
@@ -83,7 +83,7 @@ class Counting:
 
 
 class Copies:
-    """The text of a trace, repeated: one format string a copy, filled with numbers moved on."""
+    """The text of a trace, repeated. Each copy is one format string, filled with shifted numbers."""
 
     def __init__(self, path, gap_us=1000.0):
         opened = gzip.open(path, "rb") if str(path).endswith(".gz") else open(path, "rb")
@@ -120,7 +120,7 @@ class Copies:
         self.events = len(events) - len(once)
 
     def marked(self, event):
-        """The event with what changes from copy to copy put aside."""
+        """Gives the event with everything that changes from copy to copy replaced by a mark."""
         event = dict(event)
         if isinstance(event.get("name"), str) and self.steps and (found := STEP.match(event["name"])):
             event["name"] = Mark(found.group(1), self.step_numbers, int(found.group(2)), found.group(3))
@@ -136,7 +136,7 @@ class Copies:
         return event
 
     def text(self, event):
-        """As Kineto writes it, a %s for each mark."""
+        """Writes the event as Kineto does, with a %s for each mark."""
         head = ", ".join(self.member(key, value) for key, value in event.items() if key not in ("ts", "dur", "args"))
         when = [self.member(key, event[key]) for key in ("ts", "dur") if key in event]
         text = "  {\n    " + head + (",\n    " + ", ".join(when) if when else "")
@@ -179,7 +179,8 @@ Run = collections.namedtuple("Run", "cpu_s wall_s resident_mb anonymous_mb said 
 
 
 def memory_kb(pid):
-    """(most that was resident, anonymous now). The kernel's ru_maxrss will not do: a child starts with its parent's."""
+    """(highest resident memory, anonymous memory now). The kernel's ru_maxrss does not work here, because a child
+    starts with its parent's value."""
     try:
         with open(f"/proc/{pid}/status") as file:
             status = file.read()
@@ -189,7 +190,7 @@ def memory_kb(pid):
 
 
 def run(command, feed=None, give_up_s=float("inf")):
-    """Runs it to its end, or until it has taken that long; `feed` writes its standard input."""
+    """Runs the command to its end, or ends it after the given time; `feed` writes its standard input."""
     start, most = time.monotonic(), [0, 0]
     with tempfile.TemporaryFile() as said:
         child = subprocess.Popen(

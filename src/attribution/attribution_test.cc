@@ -14,7 +14,7 @@ using enum LedgerLine;
 
 AttributionOptions small_options() {
   AttributionOptions options;
-  options.peak = FlopRate{1e12};  // a FLOP a picosecond
+  options.peak = FlopRate{1e12};  // one FLOP in each picosecond
   options.dispatch_ns = 6;
   options.interpreter_ns = 12;
   options.window.policy = WindowPolicy::all;
@@ -42,7 +42,8 @@ std::string words(const Ledger& ledger) {
   return text;
 }
 
-// A trace of a few hundred nanoseconds with everything in it that the rules tell apart.
+// A random trace of a few hundred nanoseconds that contains every kind of event the rules tell
+// apart.
 class RandomTrace {
  public:
   explicit RandomTrace(unsigned seed) : random_(seed) {}
@@ -112,7 +113,7 @@ class RandomTrace {
       text_.call(kind == 5 ? "cudaMemcpyAsync" : "cudaLaunchKernel", now + inside, called, thread,
                  correlation);
     }
-    // Sometimes before its launch, as clocks have it; sometimes overrunning the next.
+    // A kernel may begin before its launch, because clocks differ, and may overlap the next kernel.
     std::int64_t start = std::max(free, now + inside + called + pause() - (chance(12) ? 9 : 0));
     start = std::max<std::int64_t>(start, 1);
     std::int64_t duration = static_cast<std::int64_t>(pick(25));
@@ -187,7 +188,8 @@ TEST(Ledger, a_window_of_a_part_equals_the_rules_too) {
   }
 }
 
-// 10 ns of matmul, then what fills the gap, then another kernel launched at once.
+// 10 ns of matmul, then the events that fill the gap, then another kernel that was launched at
+// once.
 TraceText training(std::int64_t loading, std::int64_t waiting) {
   TraceText text;
   text.mm(0, 10'000, 1, 16, 16, 16);
@@ -341,7 +343,7 @@ TEST(Ledger, the_wait_of_a_collective_is_what_it_took_longer_than_the_last_rank)
 TEST(Ledger, without_device_events_the_cpu_is_the_device) {
   TraceText text;
   text.range("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 30'000, 40'000, 1);
-  text.op("aten::stack", 35'000, 20'000, 1);  // loading, not work
+  text.op("aten::stack", 35'000, 20'000, 1);  // data loading, not work
   text.mm(0, 20'000, 1, 16, 16, 16);
   text.op("aten::relu", 75'000, 25'000, 1);
   RankAttribution rank = explained(text, plain_options());
@@ -370,7 +372,8 @@ TEST(Ledger, an_operator_around_a_matmul_is_said_with_the_time_of_its_own) {
   EXPECT_EQ(rank.ledger[other_kernels], 22'000);
 }
 
-// A library launches its GEMM past the dispatcher: there is the kernel, and no operator around it.
+// A library launches its GEMM past the dispatcher, so the trace has the kernel and no operator
+// around it.
 TEST(Coverage, a_matmul_kernel_that_no_operator_launched_is_named_with_its_time) {
   TraceText text;
   text.mm(10, 20, 1, 8, 8, 8);
@@ -391,8 +394,8 @@ TEST(Coverage, a_matmul_kernel_that_no_operator_launched_is_named_with_its_time)
   EXPECT_EQ(note->values[0].second, NoteValue(600.0 / 700.0));  // of the matmuls' 700 ns
 }
 
-// A Triton kernel is no matmul by its name; who has a formula for it says that it is one. Where the
-// trace has its arguments (compiled programs record them), they are counted.
+// The name of a Triton kernel does not say that it is a matmul. A user's formula for it does. If
+// the trace has the kernel's arguments (compiled programs record them), it is counted.
 TEST(Coverage, a_triton_kernel_with_a_formula_is_a_matmul) {
   TraceText text;
   std::string inputs = R"("Input Dims":[[4,8],[8,2]],"Input type":["float","float"])";

@@ -1,5 +1,5 @@
-// Times at the ends of what 64 bits hold. What they do to sums and differences is seen under the
-// sanitizers, which this runs under too.
+// Times near the limits of 64 bits. Sums and differences of them must not overflow: the tests also
+// run under the sanitizers, which would report that.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -10,7 +10,7 @@
 namespace mfu {
 namespace {
 
-// In microseconds, as the file has them: 2^63 ns, the last times that are taken, the longest
+// In microseconds, as a trace writes them: 2^63 ns, the last times that are accepted, the longest
 // durations.
 const std::vector<std::string> kTimes = {"9223372036854775.807",
                                          "-9223372036854775.808",

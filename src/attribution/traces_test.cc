@@ -1,4 +1,5 @@
-// The 31 real traces beside the repository; without them there is nothing to see here.
+// Tests on the 31 real traces that lie beside the repository. Without those traces they are
+// skipped.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -92,15 +93,15 @@ TEST(RealTraces, data_loading_is_named_where_it_is_and_not_where_it_is_not) {
   }
 }
 
-// Traces of 2021 have no concrete inputs, so no stride: a forward convolution cannot be counted,
-// its backward can, by the gradient's shape.
+// Traces of 2021 have no concrete inputs, so they have no stride. A forward convolution cannot be
+// counted without one; its backward can, by the shape of the gradient.
 TEST(RealTraces, convolutions_whose_stride_was_not_recorded_are_said_to_be_missing_from_mfu) {
   if (!present()) GTEST_SKIP() << "no traces beside the repository";
   RankAttribution rank = explained("kineto_v100_resnet50_workers0_a.json.gz");
   ASSERT_FALSE(rank.coverage.uncounted.empty());
   const UncountedLine& most = rank.coverage.uncounted.front();
   EXPECT_EQ(most.name, "aten::convolution");
-  EXPECT_EQ(most.calls, 318u);  // 53 of a step, six steps
+  EXPECT_EQ(most.calls, 318u);  // 53 in each step, six steps
   EXPECT_EQ(most.duration_ns, rank.ledger[matmul_flop_unknown]);
   auto note = std::find_if(rank.notes.begin(), rank.notes.end(),
                            [](const Note& each) { return each.code == "lower_bound_by"; });
@@ -149,7 +150,7 @@ TEST(RealTraces, eight_ranks_part_waiting_from_transfer) {
   }
 }
 
-// Of our shapes text: "[64,4096] [4096,2798]".
+// Parses our text of shapes: "[64,4096] [4096,2798]".
 std::vector<std::vector<std::int64_t>> parsed(const std::string& shapes) {
   std::vector<std::vector<std::int64_t>> all;
   for (std::string_view one : split(shapes, ' ')) {
@@ -195,7 +196,7 @@ TEST(RealTraces, operators_equal_what_tracelens_finds_where_conventions_agree) {
     std::int64_t duration_ns = 0;
     double flop = 0;
     for (const OperatorLine& line : ranks.at(name).operators) {
-      // vLLM's own operator stands around the aten::mm that TraceLens names.
+      // TraceLens names the aten::mm; we name vLLM's own operator around it.
       bool same = line.name == row.cells[1] || line.name == "vllm::rocm_unquantized_gemm";
       if (!same || gemm_of(line) != wanted) continue;
       calls += line.calls;
@@ -207,12 +208,13 @@ TEST(RealTraces, operators_equal_what_tracelens_finds_where_conventions_agree) {
     EXPECT_EQ(calls, parse_count(row.cells[7])) << what;
     if (calls == 0) continue;
     ++compared;
-    // TraceLens counts the bias of addmm too: M·N more.
+    // TraceLens also counts the bias of addmm: M·N more.
     double expected = 2.0 * static_cast<double>(wanted.m * wanted.n) *
                       static_cast<double>(wanted.k * wanted.batch);
     EXPECT_EQ(flop / static_cast<double>(calls), expected) << what;
     double mean_us = static_cast<double>(duration_ns) / static_cast<double>(calls) / 1000;
-    // TraceLens counts the memset of a matmul's workspace as kernel time, about 1 µs; it is a copy.
+    // TraceLens counts the memset of a matmul's workspace as kernel time, about 1 µs. For us it is
+    // a copy.
     double more_us = std::stod(row.cells[9]) - mean_us;
     EXPECT_GE(more_us, -0.002 * mean_us - 0.01) << what;
     EXPECT_LE(more_us, 2.5) << what;
@@ -222,7 +224,7 @@ TEST(RealTraces, operators_equal_what_tracelens_finds_where_conventions_agree) {
 
 TEST(RealTraces, idle_for_no_reason_is_a_small_part_of_idle_or_explained) {
   if (!present()) GTEST_SKIP() << "no traces beside the repository";
-  // Why these: docs/ledger.md, with the gaps.
+  // docs/ledger.md explains these traces and their gaps.
   const std::map<std::string, double> kExplained = {
       {"hta_a100_ws16_rank0.json.gz", 0.86},
       {"hta_cpu_only.json.gz", 1.0},

@@ -49,7 +49,7 @@ TEST_F(Append, cuts_off_the_half_line_of_a_killed_process) {
 }
 
 TEST_F(Append, takes_back_what_did_not_fit) {
-  // A file-size limit refuses the rest of a write as a full disk does.
+  // A limit on file sizes refuses the rest of a write, just as a full disk does.
   std::string path = folder_ + "/full.log";
   Result<AppendFile> file = AppendFile::open(path, true);
   ASSERT_TRUE(file.value().append("whole\n").has_value());

@@ -7,7 +7,7 @@
 namespace mfu {
 namespace {
 
-// RFC 3720, appendix B.4, and the check value every catalogue of checksums lists.
+// From RFC 3720, appendix B.4, and the check value that catalogues of checksums list.
 TEST(Crc32c, gives_the_published_values) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);

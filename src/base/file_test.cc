@@ -25,7 +25,7 @@ TEST(File, failures_name_the_path_and_the_reason) {
   EXPECT_FALSE(write_file("/dev/null/x", "y").has_value());
 }
 
-// A folder that vanishes.
+// A temporary folder that is deleted at the end.
 class FileIn : public testing::Test {
  protected:
   FileIn() {

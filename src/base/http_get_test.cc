@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Answers one request with the bytes it was given, in two parts; with none, it never answers.
+// Answers one request with the given bytes, in two parts. Without bytes it never answers.
 class OneAnswer {
  public:
   explicit OneAnswer(std::string bytes) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {

@@ -7,7 +7,8 @@
 namespace mfu {
 namespace {
 
-// Made up, in pieces: nothing in this file may look like a credential to those who scan sources.
+// These credentials are made up and put together from pieces, so that scanners of sources find
+// nothing in this file.
 std::string made_up(std::string_view start, std::size_t size) {
   constexpr std::string_view kLetters = "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xY";
   std::string text(start);
@@ -219,7 +220,7 @@ TEST(Secrets, command_lines_hide_the_word_behind_an_option) {
   }
 }
 
-// Laws: hidden is hidden for good, and places lie inside, in order.
+// Laws: hiding twice changes nothing more, and the places found lie inside the text, in order.
 TEST(Secrets, any_bytes_are_taken_and_twice_is_once) {
   std::mt19937 generator(1);
   const std::string pieces[] = {"hf_",

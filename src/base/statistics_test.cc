@@ -48,7 +48,8 @@ TEST(Statistics, long_series_are_cut_into_ten_stretches) {
   }
 }
 
-// Two levels that change every hundred values: single values would be far too sure of themselves.
+// Two levels that alternate every hundred values. A range made from single values would be far too
+// narrow.
 TEST(Statistics, slow_changes_make_the_range_wider) {
   Values slow, quick;
   for (int i = 0; i < 1000; ++i) {
@@ -114,7 +115,8 @@ TEST(Statistics, the_range_holds_the_truth_as_often_as_it_says) {
   }
 }
 
-// Of two series of the same thing one in twenty "differs"; of correlated ones not many more.
+// Of pairs of series of the same thing one in twenty "differs"; for correlated series it is not
+// many more.
 TEST(Statistics, noise_is_seldom_taken_for_a_difference) {
   std::mt19937 generator(5);
   std::normal_distribution<double> noise(0, 1);

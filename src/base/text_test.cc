@@ -24,14 +24,14 @@ TEST(Text, what_controls_a_terminal_or_turns_its_text_is_not_printed) {
 }
 
 TEST(Text, bytes_that_no_code_point_has_are_not_utf8) {
-  EXPECT_EQ(printable("\xE0\x82\x9B"), "???");       // U+009B, written longer than it is
-  EXPECT_EQ(printable("\xC1\x9B"), "??");            // '[', likewise
+  EXPECT_EQ(printable("\xE0\x82\x9B"), "???");       // U+009B in an overlong encoding
+  EXPECT_EQ(printable("\xC1\x9B"), "??");            // '[' in an overlong encoding
   EXPECT_EQ(printable("\xED\xA0\x80"), "???");       // a surrogate
   EXPECT_EQ(printable("\xF4\x90\x80\x80"), "????");  // beyond U+10FFFF
   EXPECT_EQ(printable("\x9B"), "?");                 // C1 as one byte, as Latin-1 terminals read it
 }
 
-// Each code point by itself: what is printed is harmless, and nothing harmless is lost.
+// Tries each code point by itself: what is printed is harmless, and no harmless one is lost.
 TEST(Text, every_code_point_is_printed_or_replaced) {
   for (std::uint32_t code = 0; code < 0x110000; ++code) {
     if (code >= 0xD800 && code < 0xE000) continue;

@@ -13,7 +13,7 @@
 namespace mfu {
 namespace {
 
-// The catalogue as its file has it, for laws over what parsing drops.
+// The catalogue's own lines, for laws about columns that parsing drops.
 std::vector<std::map<std::string, std::string>> rows_of(std::string_view csv) {
   CsvTable table = parse_csv(csv, "catalog.csv").value();
   std::vector<std::map<std::string, std::string>> rows;
@@ -111,11 +111,11 @@ TEST(Catalog, frameworks_accumulate_in_fp32_so_that_rate_is_the_peak_of_a_geforc
   EXPECT_NEAR(device.peak(Precision::fp16)->rate.per_s, 165.2e12, 0.1e12);
 }
 
-// The oracle's names are a form (SXM, PCIe) without a memory size: every device that fits must
+// The reference names a form (SXM, PCIe) without a memory size, so every device that fits must
 // agree.
 TEST(Catalog, agrees_with_the_published_table_or_says_why_not) {
   std::ifstream file(MFU_SHARED_DIR "/oracles/device_peaks.csv");
-  if (!file) return;  // the oracles are not part of the repository
+  if (!file) return;  // the reference tables are not part of the repository
   std::string text((std::istreambuf_iterator<char>(file)), {});
   const std::map<std::string, std::string> kReasons = {
       {"MI250X", "the table counts the package, drivers count the GCD"},
@@ -136,7 +136,7 @@ TEST(Catalog, agrees_with_the_published_table_or_says_why_not) {
       if (!published || reason) continue;
       for (const Device& device : devices) {
         if (device.unit == "core" || device.unit == "slice") continue;
-        // The table has the vector rate of fp32, which is not always the matmul's.
+        // The table gives the vector rate of fp32, which is not always the rate of a matmul.
         bool agrees = false;
         for (const Peak& peak : device.peaks) {
           agrees = agrees || (name_of(peak.precision) == type && !peak.sparse &&

@@ -11,7 +11,8 @@
 namespace mfu {
 namespace {
 
-// A library that is not installed, or a type it lacks, is said; what it multiplies is right.
+// A library that is not installed, or that lacks a type, gives a message. A library that is there
+// must give correct products.
 void check_products(Result<std::unique_ptr<Gemm>> opened) {
   if (!opened.has_value()) {
     EXPECT_FALSE(opened.error().message.empty());

@@ -10,7 +10,7 @@
 namespace mfu {
 namespace {
 
-// A processor with the events we give it, and a kernel that answers as told.
+// A processor that has the given events, and a kernel that answers as the test says.
 class FakeCounters final : public CounterSystem {
  public:
   struct Log {
@@ -102,7 +102,7 @@ TEST(Counters, arm_counts_scalable_vectors_per_128_bits) {
   ASSERT_EQ(counters->events().size(), 6u);
   for (int i = 1; i <= 6; ++i) log.counts[i] = {.value = 10, .enabled_ns = 1, .running_ns = 1};
   auto retired = counters->read();
-  // Each type: 10 fixed and 10 × 512/128 scalable ones.
+  // For each type: 10 fixed operations and 10 × 512/128 scalable ones.
   EXPECT_EQ(retired->flop, FlopCount(3 * (10 + 40)));
   EXPECT_EQ(retired->fp64, FlopCount(50));
 }
@@ -182,7 +182,8 @@ TEST(CountersDeathTest, libpfm_4_knows_the_events_we_ask_for) {
       return found && *found == config;
     };
     auto missing = system->encode("FP_ARITH_INST_RETIRED:SCALAR_DOUBLE");
-    if (!missing && missing.error().code == ErrorCode::unsupported) ::_exit(0);  // no libpfm4
+    // libpfm4 is not installed
+    if (!missing && missing.error().code == ErrorCode::unsupported) ::_exit(0);
     bool good = is("skx::FP_ARITH_INST_RETIRED:512B_PACKED_SINGLE", 0x80c7) &&
                 is("icx::FP_ARITH_INST_RETIRED:SCALAR_DOUBLE", 0x1c7) &&
                 is("spr::FP_ARITH_INST_RETIRED:256B_PACKED_DOUBLE", 0x10c7) &&
@@ -194,7 +195,7 @@ TEST(CountersDeathTest, libpfm_4_knows_the_events_we_ask_for) {
 }
 #endif
 
-// On this machine: figures, or a reason.
+// This machine must give either figures or a reason.
 TEST(Counters, this_machine_counts_or_says_why_not) {
   auto counters = FlopCounters::open({});
   if (!counters) {

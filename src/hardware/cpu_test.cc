@@ -100,7 +100,7 @@ TEST(Cpu, every_kernel_that_runs_here_does_the_work_it_says) {
     EXPECT_DOUBLE_EQ(kernel.run(10), 10 * kAccumulators * kernel.flop_per_pipe_cycle);
   }
 #if defined(__x86_64__)
-  // Narrower sets of the same processor.
+  // The same processors with narrower instruction sets.
   identity.avx512f = identity.fma = false;
   EXPECT_EQ(fp32_kernel(identity).isa, identity.avx ? "AVX" : "SSE2");
   fp32_kernel(identity).run(10);

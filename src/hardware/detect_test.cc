@@ -1,4 +1,4 @@
-// The drivers here are stand-ins built by the tests: no GPU was near.
+// The drivers are stand-ins that the tests build. No GPU is needed, and none was used.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -71,8 +71,8 @@ TEST(Detect, a_driver_that_crashes_hangs_or_fails_costs_one_line_and_no_time) {
     EXPECT_EQ(fake.diagnostics.warnings().size(), 1u) << mode;
     EXPECT_FALSE(fake.machine.probes[0].works) << mode;
     EXPECT_FALSE(fake.machine.probes[0].remedy.empty()) << mode;
-    // Not a speed test: the promise that nothing waits for a dead driver, with room for a busy
-    // machine.
+    // This is not a speed test. It checks that nothing waits for a dead driver, with room for a
+    // busy machine.
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(15)) << mode;
   }
 }
@@ -96,7 +96,7 @@ TEST(Detect, amd_smi_names_partitions_and_its_word_counts_before_rocm_smi) {
   ASSERT_EQ(fake.machine.devices.size(), 3u);
   EXPECT_EQ(fake.first().device->name, "MI300X");
   EXPECT_EQ(fake.first().pci, "0000:c9:00.0");
-  EXPECT_EQ(fake.first().power_limit_w, 560);  // by ROCm SMI, of the card at the same address
+  EXPECT_EQ(fake.first().power_limit_w, 560);  // from ROCm SMI, for the card at the same address
   EXPECT_EQ(fake.first().clock_most_hz, 1700e6);
   EXPECT_EQ(fake.machine.devices[1].device->units, 38u);
   EXPECT_FALSE(fake.machine.devices[1].power_limit_w.has_value());

@@ -23,7 +23,7 @@ TEST(GpuCounters, activity_times_clock_times_peak) {
   tiled.useful_share = 0.9;
   EXPECT_NEAR(tensor_rate({.active_fraction = 1, .clock_hz = 1830e6}, tiled)->per_s, 890.46e12,
               1e6);
-  // A clock above the datasheet's is more than the datasheet's peak.
+  // A clock above the one on the datasheet gives more than the datasheet's peak.
   EXPECT_GT(tensor_rate({.active_fraction = 1, .clock_hz = 1980e6}, kRating)->per_s, 989.4e12);
 }
 
@@ -54,7 +54,7 @@ constexpr const char* kPage =
 TEST(GpuCounters, read_the_exporters_page) {
   Result<TensorLook> look = parse_dcgm(kPage, "0");
   ASSERT_TRUE(look.has_value()) << look.error().message;
-  EXPECT_DOUBLE_EQ(look->active_fraction, 0.43);  // the GPU's, not that of a slice
+  EXPECT_DOUBLE_EQ(look->active_fraction, 0.43);  // the value of the GPU, not of a slice
   EXPECT_DOUBLE_EQ(look->clock_hz, 1755e6);
   EXPECT_TRUE(parse_dcgm(kPage, "GPU-aa").has_value());
 }
@@ -71,7 +71,7 @@ TEST(GpuCounters, say_which_field_is_missing) {
   EXPECT_FALSE(parse_dcgm("<html>{}</html>", "0").has_value());
 }
 
-// Gives what it is told, again and again.
+// A probe that gives what the test tells it, again and again.
 class ToldProbe : public TensorProbe {
  public:
   struct Told {
@@ -98,7 +98,7 @@ void wait_for_looks(const ToldProbe::Told& told, int more) {
   }
 }
 
-// A source over such a probe, looked at twice already.
+// A source with such a probe, which has been read twice already.
 struct ToldSource {
   FakeClock clock;
   std::shared_ptr<ToldProbe::Told> told = std::make_shared<ToldProbe::Told>();
@@ -134,7 +134,7 @@ TEST(GpuCounters, an_exporter_that_is_gone_is_a_failure_and_comes_back) {
   EXPECT_NE(gone.error().message.find("gone"), std::string::npos);
   told->fail = 0;
   wait_for_looks(*told, 2);
-  EXPECT_EQ(sampler.rate().error().code, ErrorCode::not_found);  // a first one again
+  EXPECT_EQ(sampler.rate().error().code, ErrorCode::not_found);  // a first sample again
   clock.advance(milliseconds(200));
   EXPECT_NEAR(sampler.rate()->per_s, 494.7e12, 1e9);
 }
@@ -145,7 +145,7 @@ TEST(GpuCounters, a_probe_that_hangs_holds_up_nobody) {
   auto source = make_tensor_source(std::make_unique<ToldProbe>(told), kRating, milliseconds(1));
   while (told->begun == 0) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_EQ(source->sample().error().code, ErrorCode::not_found);
-  source.reset();  // returns though the probe does not
+  source.reset();  // returns although the probe does not
   told->hang = 0;
 }
 
@@ -162,7 +162,7 @@ class Gpm : public testing::Test {
 TEST_F(Gpm, gives_the_activity_between_two_samples) {
   Result<std::unique_ptr<TensorProbe>> probe = open_gpm_probe("0");
   ASSERT_TRUE(probe.has_value()) << probe.error().message;
-  EXPECT_EQ((*probe)->look().error().code, ErrorCode::not_found);  // one sample is none
+  EXPECT_EQ((*probe)->look().error().code, ErrorCode::not_found);  // one sample gives no rate
   for (int i = 0; i < 3; ++i) {
     Result<TensorLook> look = (*probe)->look();
     ASSERT_TRUE(look.has_value()) << look.error().message;
@@ -197,7 +197,7 @@ TEST_F(Gpm, error_codes_later_on_are_failures) {
   behave("gpm_gone");
   EXPECT_FALSE((*probe)->look().has_value());
   behave("");
-  EXPECT_EQ((*probe)->look().error().code, ErrorCode::not_found);  // it begins again
+  EXPECT_EQ((*probe)->look().error().code, ErrorCode::not_found);  // the source starts again
   EXPECT_TRUE((*probe)->look().has_value());
 }
 

@@ -16,12 +16,13 @@ struct Case {
   double bf16_tflop;   // 0: not asked
 };
 
-// Names, architectures, units and memory as torch prints them, from public logs.
+// Names, architectures, units and memory as torch prints them, taken from public logs.
 constexpr Case kCases[] = {
     {"AMD Instinct MI250X / MI250", "gfx90a:sramecc+:xnack-", 110, 65520, "MI250X (GCD)", 191.5},
     {"AMD Instinct MI250X/MI250", "gfx90a", 110, 65520, "MI250X (GCD)", 191.5},
     {"AMD Instinct MI250X / MI250", "gfx90a:sramecc+:xnack-", 104, 65520, "MI250 (GCD)", 181},
-    {"AMD Radeon Graphics", "gfx90a:sramecc+:xnack-", 104, 65520, "MI210", 181},  // or MI250: alike
+    // or MI250: same peaks
+    {"AMD Radeon Graphics", "gfx90a:sramecc+:xnack-", 104, 65520, "MI210", 181},
     {"AMD Radeon Graphics", "gfx942:sramecc+:xnack-", 304, 196592, "MI300X", 1307.4},
     {"AMD Radeon Graphics", "gfx942:sramecc+:xnack-", 304, 262128, "MI325X", 1307.4},
     {"AMD Radeon Graphics", "gfx942:sramecc+:xnack-", 228, 131072, "MI300A", 980.6},
@@ -31,7 +32,7 @@ constexpr Case kCases[] = {
     {"AMD Radeon Graphics", "gfx1100", 48, 24560, "RX 7900 XTX", 0},
     {"AMD Instinct MI300X", "gfx942:sramecc+:xnack-", 304, 196592, "MI300X", 1307.4},
     {"AMD Instinct MI300X VF", "gfx942:sramecc+:xnack-", 304, 196592, "MI300X", 1307.4},
-    // Partitions, by what the device says.
+    // Partitions are recognised by what the device says of itself.
     {"AMD Instinct MI300X", "gfx942:sramecc+:xnack-", 38, 24574, "MI300X CPX", 163.425},
     {"AMD Instinct MI300X", "gfx942:sramecc+:xnack-", 38, 196592, "MI300X CPX", 163.425},
     {"AMD Instinct MI300X", "gfx942:sramecc+:xnack-", 152, 98296, "MI300X DPX", 653.7},
@@ -41,11 +42,11 @@ constexpr Case kCases[] = {
     {"NVIDIA A100-SXM4-80GB MIG 1c.3g.40gb", "sm_80", 14, 40192, "A100-SXM4-80GB 1c.3g.40gb",
      40.444},
     {"NVIDIA A100-SXM4-40GB MIG 3g.20gb", "sm_80", 42, 20096, "A100-SXM4-40GB 3g.20gb", 121.333},
-    // Nothing but the name.
+    // Only the name is known.
     {"NVIDIA A100-SXM4-80GB MIG 1c.3g.40gb", "", std::nullopt, 0, "A100-SXM4-80GB 1c.3g.40gb",
      40.444},
     {"NVIDIA A100-SXM4-80GB", "", std::nullopt, 0, "A100-SXM4-80GB", 312},
-    // What nobody published is no device: a name of its own is not another's.
+    // A device that nobody published stays unknown, even if its name resembles another's.
     {"AMD Instinct MI308X", "gfx942:sramecc+:xnack-", 80, 196592, "", 0},
     {"AMD Radeon Graphics", "gfx942:sramecc+:xnack-", 80, 196592, "", 0},
     {"AMD Radeon Graphics", "gfx1036", 1, 512, "", 0},

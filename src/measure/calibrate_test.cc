@@ -5,7 +5,8 @@
 namespace mfu {
 namespace {
 
-// A step of n tokens: 1000 FLOP a token, 2 a pair; n(n+1)/2 pairs attend, n² are in the square.
+// A step of n tokens costs 1000 FLOP for each token and 2 for each pair. n(n+1)/2 pairs attend; the
+// whole square has n².
 FlopTerms terms(double n) {
   return {.linear = 1000 * n, .attended = n * (n + 1), .square = 2 * n * n};
 }
@@ -40,7 +41,7 @@ TEST(Calibrate, one_reading_that_tells_attention_apart_fits_every_length) {
 }
 
 TEST(Calibrate, one_total_is_explained_by_the_known_ways_to_run_attention) {
-  // The linear terms are as estimated; attention ran over the whole square.
+  // The linear terms are as estimated, but attention ran over the whole square.
   CalibrationPoint one = point(128, 1, 1, true, false);
   Calibration found = calibrate(std::span(&one, 1));
   EXPECT_TRUE(found.apart);

@@ -12,13 +12,13 @@ FlopCount exact(const StepShape& shape) {
   return flop_per_step(small(), work)->model_flop;
 }
 
-// What eager attention runs: the whole square of every sequence instead of its lower half.
+// Eager attention runs the whole square of every sequence, not only its lower half.
 FlopReading eager(std::uint64_t step, const StepShape& shape, bool split) {
   Workload work{.phase = Phase::train};
   work.sums = LengthSums{shape.sequences, shape.tokens, shape.squares};
   FlopNeed need = *flop_per_step(small(), work);
   FlopCount attention = need.by_part[Part::attention_scores];
-  // Causal pairs are (Σs² + Σs) / 2, the square Σs²: exact in whole numbers here.
+  // Causal attention has (Σs² + Σs) / 2 pairs, the square has Σs². Whole numbers here are exact.
   Uint128 square = attention.wide() * 2 * shape.squares / (Uint128(shape.squares) + shape.tokens);
   FlopReading reading{.step = step, .shape = shape};
   reading.flop = need.model_flop - attention + FlopCount::from_wide(square);
@@ -72,7 +72,7 @@ TEST(Meter, smart_is_within_a_thousandth_at_four_times_the_length) {
       EXPECT_EQ(found->calibration_age, 7u);
       double truth = eager(7, shape, false).flop.to_double();
       EXPECT_NEAR(found->flop.to_double() / truth, 1, 1e-3) << split << " " << length;
-      // One factor for all would be wrong by more than that: the test can fail.
+      // A single factor for all lengths would be wrong by more than that, so this test can fail.
       double one_factor = eager(0, first, false).flop.to_double() / exact(first).to_double();
       if (length == 512) {
         EXPECT_GT(std::abs(one_factor * exact(shape).to_double() / truth - 1), 1e-2);

@@ -42,7 +42,7 @@ TEST(Tile, is_a_share_for_every_shape) {
   }
 }
 
-// GPT-2's vocabulary of 50257 is the one side that does not fit: 393 tiles of 128 are 50304.
+// Only GPT-2's vocabulary of 50257 does not fit the tiles: 393 tiles of 128 are 50304.
 TEST(Tile, of_a_real_model_is_small) {
   ModelSpec model = *model_of_shape({.layers = 12, .hidden = 768, .heads = 12, .vocab = 50257});
   double share = tile_share(model, 8192);

@@ -1,4 +1,4 @@
-// Parameters of published configs, and what bad ones get.
+// Compares parameters with published counts, and checks the messages for bad configs.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 namespace mfu {
 namespace {
 
-// Rows whose published count is of something else; docs/formulas.md says of what.
+// For these rows the published count includes something else; docs/formulas.md says what.
 const std::map<std::string, std::uint64_t> kOtherRule = {
     {"bert-base-uncased", 109482240 + 768 * 2 + 2},  // published: without this file's classifier
     {"falcon-40b", 41835970560 - 532676608},         // published: the tied head stored again
@@ -44,7 +44,7 @@ TEST(Config, counts_without_a_published_one_are_those_of_the_hugging_face_class)
   if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
   const std::map<std::string, std::uint64_t> counts = {
       {"dbrx-132b", 131596523520},
-      {"glm-5", 743911199232 + 75 * 256},  // the router biases are buffers there
+      {"glm-5", 743911199232 + 75 * 256},  // transformers keeps the router biases as buffers
       {"nemotron-h-56b", 56324350464},
       {"t5-v1_1-xxl", 11135332352},
   };

@@ -1,4 +1,5 @@
-// Conventions against what their systems give: torch's own counter, published figures.
+// Compares each convention with the system it comes from: torch's own counter and published
+// figures.
 #include "mfu/workload.h"
 
 #include <fmt/format.h>
@@ -47,7 +48,7 @@ void flatten(const Json& value, const std::string& path, ConfigOptions& options)
   options.overrides.emplace_back(path, value.raw_number());
 }
 
-// Rows of shrunken models say in the note how they were shrunk.
+// Rows of shrunken models say in their note how they were shrunk.
 ConfigOptions options_of(const Row& row) {
   ConfigOptions options;
   const std::string& note = row.at("note");
@@ -85,7 +86,7 @@ Workload workload_of(const Row& row, const ModelSpec& model) {
   return work;
 }
 
-// The context column of a decode row on a cache that was never filled: docs/formulas.md.
+// What the context column of a decode row means when the cache was never filled: docs/formulas.md.
 std::uint64_t explained_difference(const Row& row) {
   // Mamba's decode row ran on an empty cache: the convolution padded its one input to k = 4 and
   // counted 7 outputs where a filled cache makes 2; 2 layers x 2·4·5120 each.
@@ -100,7 +101,8 @@ TEST(Convention, flopcounter_equals_torch_on_every_eager_row) {
   for (const Row& row : rows) {
     const std::string& note = row.at("note");
     if (row.at("attn_implementation") != "eager" || row.at("flops_total").empty()) continue;
-    if (contains(note, "experts=grouped_mm")) continue;  // experts silently zero there
+    // that counter gives experts zero and says nothing
+    if (contains(note, "experts=grouped_mm")) continue;
     auto model = read(row.at("name"), options_of(row));
     ASSERT_TRUE(model) << model.error().message;
     Workload work = workload_of(row, *model);
@@ -179,7 +181,7 @@ Result<ModelSpec> model_of(const Row& row) {
 // MFU in percent, or TFLOP/s where no MFU was published.
 double recomputed(const Row& row, FlopCount step, std::uint64_t step_tokens) {
   double per_token = step.to_double() / static_cast<double>(step_tokens);
-  // The published rate of the whole job is less rounded than that of one device.
+  // The published rate of the whole job is rounded less than the rate of one device.
   double rate = parse_number(row.at("tokens_per_s"))
                     .value_or(parse_number(row.at("tokens_per_s_per_device")).value_or(0) *
                               parse_number(row.at("devices")).value_or(1)) /
@@ -228,7 +230,7 @@ TEST(Convention, published_utilizations_follow_from_published_throughput) {
     ++compared;
   }
   EXPECT_EQ(compared, 168);
-  EXPECT_GE(within, 167) << missed;  // one MaxText row is 0.506% off by its own figures
+  EXPECT_GE(within, 167) << missed;  // one MaxText row differs by 0.506% from its own figures
 }
 
 // Megatron-Bridge docs/performance-summary-archive.md, DeepSeekV3 at 4096 tokens: tokens/s and
@@ -259,7 +261,7 @@ TEST(Convention, published_rates_of_deepseek_v3_follow_with_and_without_its_pred
   Workload work{.phase = Phase::train, .batch = 1, .sequence = 4096, .mtp = true};
   EXPECT_EQ(flop_by_convention(*model, work, Convention::palm, {})->why, "mtp_left_out");
   EXPECT_EQ(flop_by_convention(*model, work, Convention::maxtext, {})->why, "");
-  // A config that has none gets as many as are asked for.
+  // A config without prediction layers gets as many as the caller asks for.
   auto added = parse_model(R"({"model_type":"deepseek_v3","num_nextn_predict_layers":0})", "v3",
                            {.mtp_layers = 1});
   ASSERT_TRUE(added) << added.error().message;

@@ -1,4 +1,4 @@
-// FLOPs of a step by hand: phases, masks, frozen weights, adapters, recomputation, bytes.
+// FLOPs of a step, computed by hand: phases, masks, frozen weights, adapters, recomputation, bytes.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -84,12 +84,12 @@ TEST(Flop, lengths_equal_the_sum_of_their_own_steps) {
 TEST(Flop, a_frozen_lower_layer_needs_no_gradient_at_all) {
   ModelSpec model = small();
   Workload work{.phase = Phase::train, .batch = 1, .sequence = 3};
-  // Embedding and layer 0 frozen: layer 0 forward only. In layer 1 nothing reaches further down, so
-  // q, k, v have no input gradient; everything after them does.
+  // The embedding and layer 0 are frozen, so layer 0 runs forward only. In layer 1 no gradient is
+  // needed below q, k and v, so these have no input gradient; everything after them has one.
   std::uint64_t layer_forward = 2 * 3 * kLayerWeights + 6 * 32;
   std::uint64_t qkv_input = 2 * 3 * (64 + 32 + 32);
   std::uint64_t expected = layer_forward + 3 * layer_forward - qkv_input + 3 * 2 * 3 * kHead;
-  // The first norm of layer 1 is trained, so its output does carry a gradient.
+  // The first norm of layer 1 is trained, so its output needs a gradient.
   expected += qkv_input;
   EXPECT_EQ(trained(model, work, {.frozen = {"model.embed_tokens", "model.layers.0"}}), expected);
   EXPECT_EQ(trained(model, work,
@@ -101,8 +101,8 @@ TEST(Flop, a_frozen_lower_layer_needs_no_gradient_at_all) {
 TEST(Flop, a_frozen_base_with_adapters_costs_two_thirds_and_the_adapters) {
   ModelSpec model = small();
   Workload work{.phase = Phase::train, .batch = 1, .sequence = 3};
-  // Rank 2 on q (8 -> 8): A and B 16 weights each. Layer 0: q, k, v have no input gradient, and of
-  // the scores only dP and dQ are needed; layer 1 has all input gradients.
+  // Rank 2 on q (8 -> 8): A and B have 16 weights each. In layer 0, q, k and v have no input
+  // gradient, and of the scores only dP and dQ are needed. Layer 1 has all input gradients.
   std::uint64_t base = 2 * 3 * (2 * kLayerWeights + kHead);
   std::uint64_t inputs = base - 2 * 3 * (64 + 32 + 32);
   std::uint64_t scores = 2 * 6 * 32 + 2 * 6 * 32 + 6 * 32;  // forward; layer 1; half of layer 0's 2
@@ -166,7 +166,7 @@ TEST(Flop, reinforcement_without_a_prompt_or_a_response_is_refused) {
 }
 
 TEST(Flop, layers_in_any_order_cost_what_they_cost_one_by_one) {
-  // Two kinds in turn: the sum over layers does not depend on how like ones are gathered.
+  // Two kinds of layers take turns. Their sum must not depend on how identical layers are grouped.
   auto layered = [&](std::string_view types, int layers) {
     std::string json = R"({"model_type":"qwen2","hidden_size":8,"num_attention_heads":2,)"
                        R"("intermediate_size":16,"vocab_size":10,"use_sliding_window":true,)"
@@ -206,8 +206,8 @@ TEST(Flop, a_prompt_that_sees_all_of_itself_is_a_square) {
   auto scores = [&](const Workload& work) {
     return flop_per_step(*model, work)->by_part[Part::attention_scores].low();
   };
-  // A pair costs 2·2·2·4 = 32. Ten tokens: 100 pairs as a prompt, 55 causal; 4 of them a picture
-  // that sees itself: 55 + 6.
+  // A pair costs 2·2·2·4 = 32. Ten tokens have 100 pairs as a prompt that sees all of itself, and
+  // 55 pairs if causal. If 4 of them are a picture that sees itself: 55 + 6.
   EXPECT_EQ(scores({.phase = Phase::prefill, .sequence = 10, .images = 1}), 100u * 32);
   EXPECT_EQ(scores({.phase = Phase::forward, .sequence = 10}), 55u * 32);
   EXPECT_EQ(scores({.phase = Phase::forward, .sequence = 10, .images = 1}), 61u * 32);
@@ -243,7 +243,8 @@ TEST(Bytes, a_small_model_moves_its_weights_and_its_cache) {
   // 2 layers x 1 kv head x (4 + 4) x 2 bytes.
   EXPECT_EQ(bytes->kv_cache_per_token, 32u);
   EXPECT_EQ(bytes->kv_cache, 32u * 6 * 3);
-  // Everything but the table, of which three rows; five cached tokens of three sequences.
+  // All weights except the embedding table, of which only three rows are read, and five cached
+  // tokens for each of three sequences.
   EXPECT_EQ(*bytes->step_read, 2 * (parameters - 80) + 3 * 8 * 2 + 32 * 5 * 3);
   EXPECT_EQ(*bytes->step_written, 32u * 3);
   work.phase = Phase::train;
@@ -254,11 +255,11 @@ TEST(Bytes, quantised_configs_weigh_what_their_files_do) {
   if (!std::filesystem::exists(kShared)) GTEST_SKIP() << "no shared folder beside the source";
   Workload work{.phase = Phase::decode, .batch = 1, .sequence = 1, .context = 1};
   auto oss = read_model(kShared + "/configs/gpt-oss-20b", {});
-  // Published: 13.76 GB of safetensors.
+  // Published size: 13.76 GB of safetensors.
   EXPECT_NEAR(static_cast<double>(bytes_per_step(*oss, work)->weights), 13.76e9, 0.02e9);
   auto deepseek = read_model(kShared + "/configs/deepseek-v3", {});
   auto bytes = bytes_per_step(*deepseek, work);
-  // MLA: 61 layers x (512 + 64) x 2 bytes, whatever the heads.
+  // MLA: 61 layers x (512 + 64) x 2 bytes, independent of the number of heads.
   EXPECT_EQ(bytes->kv_cache_per_token, 61u * 576 * 2);
 }
 

@@ -24,7 +24,7 @@ bool sees(const Mask& mask, std::uint64_t query, std::uint64_t key, std::uint64_
   }
 }
 
-// The definition, cell by cell.
+// Counts cell by cell, straight from the definition.
 std::uint64_t counted(const Mask& mask, const Span& span, std::uint64_t encoder) {
   std::uint64_t end = span.context + span.length, pairs = 0;
   for (std::uint64_t query = span.context; query < end; ++query) {

@@ -1,4 +1,4 @@
-// safetensors and GGUF headers: what shapes give, and what hostile ones get.
+// Headers of safetensors and GGUF: what their shapes give, and what hostile headers get.
 #include "model/tensors.h"
 
 #include <gtest/gtest.h>

@@ -55,7 +55,7 @@ TEST_F(ExportTest, writes_whole_files_and_says_which) {
   EXPECT_EQ(*read_file(at("deep/er/steps.csv")), steps_csv(recorded.reports));
   EXPECT_EQ(files_in(at("board")), 1u);
   EXPECT_NE(read_file(at("mfu.prom"))->find("mfu_step 4999\n"), std::string::npos);
-  EXPECT_EQ(files_in(folder_), 4u);  // no .part is left
+  EXPECT_EQ(files_in(folder_), 4u);  // no .part file is left
   Result<Json> json = parse_json(to_json(*done), "export");
   EXPECT_EQ(json->find("files")->elements().size(), 4u);
   EXPECT_EQ(json->count_at("steps"), 5000u);
@@ -80,7 +80,7 @@ TEST_F(ExportTest, replaces_only_where_it_is_told) {
       export_steps(recorded, {.jsonl = at("log"), .tensorboard = at("board"), .replace = true});
   ASSERT_TRUE(done.has_value()) << done.error().message;
   EXPECT_EQ(split(*read_file(at("log")), '\n').size(), 8u);
-  EXPECT_EQ(files_in(at("board")), 2u);  // ours anew, the other's left
+  EXPECT_EQ(files_in(at("board")), 2u);  // our file is new, the other tool's file stays
   EXPECT_EQ(*read_file(at("board/events.out.tfevents.1.host.2.3")), "another's");
   EXPECT_EQ(done->notes.size(), 1u);
 }

@@ -6,7 +6,7 @@ namespace mfu {
 namespace {
 
 struct Behaviour {
-  int refuse = 0;  // so many calls from now on
+  int refuse = 0;  // fails for this many calls from now on
   std::vector<std::uint64_t> written;
   int writes = 0, opens = 0, closes = 0;
   std::chrono::nanoseconds pace{};

@@ -132,8 +132,8 @@ TEST_F(JournalTest, says_what_is_no_run) {
   EXPECT_EQ(read_recorded_steps(folder_)->notes.size(), 1u);
 }
 
-// Records out of order and twice, numbers that came 5000 steps later, beside entries behind their
-// steps: as a full disk and a late device leave them.
+// Records out of order and twice, numbers that arrived 5000 steps later, and entries written after
+// their steps: a full disk and a late device leave such files.
 TEST_F(JournalTest, is_put_in_order_without_being_held) {
   std::vector<JournalEntry> entries;
   constexpr std::uint64_t kSteps = 40'000;

@@ -1,5 +1,5 @@
-// Processes that log until they are killed, at random instants: nothing whose call returned is
-// lost, and what their sinks left behind are valid beginnings of what the export writes whole.
+// Kills processes that log, at random instants. No step whose call returned may be lost, and each
+// file their sinks left must be a valid beginning of the file that the export writes.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,10 +27,12 @@ namespace fs = std::filesystem;
 
 using KillTest = RegionTest;
 
-// What the child is told: where to log, and the pipe to say so in.
+// The child reads from these variables where to log, and the pipe to which it reports each logged
+// step.
 constexpr const char *kChildFolder = "MFU_KILL_TEST_FOLDER", *kChildPipe = "MFU_KILL_TEST_PIPE";
 
-// The child's whole life: logs until it is killed, and says each step that it was told is logged.
+// What the child does all its life: it logs until it is killed, and reports each step whose call
+// returned.
 void log_until_killed(const std::string& folder, int acknowledge) {
   MonitorOptions options;
   options.config.mode = SmartMode{};
@@ -52,8 +54,9 @@ void log_until_killed(const std::string& folder, int acknowledge) {
   }
 }
 
-// This program again, as the process that is killed: a fork alone would be a process whose threads
-// the thread sanitizer cannot follow. Where it is told so it does this instead of any test.
+// Runs this program again as the process that is killed. A fork alone would not do: the thread
+// sanitizer cannot follow the threads of a forked child. If the variables are set, the program logs
+// instead of running any test.
 class KilledProcess : public testing::Environment {
  public:
   void SetUp() override {
@@ -74,7 +77,7 @@ class KilledProcess : public testing::Environment {
   ::_exit(127);
 }
 
-// How many steps the child said were logged, after it was killed some time into its work.
+// Kills the child some time into its work and returns how many steps it reported as logged.
 std::uint64_t kill_some_time(const std::string& folder, std::chrono::microseconds after) {
   int ends[2] = {-1, -1};
   EXPECT_EQ(::pipe(ends), 0);
@@ -95,7 +98,7 @@ std::uint64_t kill_some_time(const std::string& folder, std::chrono::microsecond
   return said;
 }
 
-// The log that a killed process left is the beginning of the whole one; its last line may be half.
+// The log of a killed process is the beginning of the whole log; its last line may be cut.
 void expect_beginning(const std::string& left, const std::string& whole) {
   std::size_t end = left.rfind('\n');
   if (end == std::string::npos) return;  // killed before the first line was whole
@@ -120,8 +123,8 @@ T number_at(std::string_view bytes, std::size_t at) {
   return number;
 }
 
-// Whole records of an event file (length, masked CRC, data, masked CRC), what is behind the last
-// whole one apart. Nothing before the end may be broken.
+// Gives the whole records of an event file (length, masked CRC, data, masked CRC) and what follows
+// the last whole one. Nothing before the end may be broken.
 struct EventRecords {
   std::vector<std::string> data;
   std::size_t half = 0;  // bytes
@@ -154,7 +157,7 @@ std::vector<std::string> records_in(const std::string& folder) {
   return all;
 }
 
-// The steps of a run as the monitor's own files had them, and as the export writes them.
+// The steps of a run as the monitor wrote them, and as the export writes them.
 void expect_whole_export(const std::string& run, const RecordedSteps& steps) {
   Result<ExportReport> done =
       export_steps(steps, {.jsonl = run + "/whole.json", .tensorboard = run + "/whole"});
@@ -163,7 +166,7 @@ void expect_whole_export(const std::string& run, const RecordedSteps& steps) {
   ASSERT_EQ(split(whole, '\n').size(), steps.reports.size() + 1);
   expect_beginning(bytes_of(run + "/training_log.json"), whole);
   std::vector<std::string> left = records_in(run + "/board"), all = records_in(run + "/whole");
-  ASSERT_EQ(all.size(), steps.reports.size() + 1);  // and the line that says the version
+  ASSERT_EQ(all.size(), steps.reports.size() + 1);  // and the line with the version
   ASSERT_LE(left.size(), all.size());
   for (std::size_t i = 0; i < left.size(); ++i) ASSERT_EQ(left[i], all[i]) << "record " << i;
 }

@@ -42,7 +42,7 @@ TEST(MetricsAddress, ranks_of_a_machine_have_ports_of_their_own) {
   ::unsetenv("LOCAL_RANK");
 }
 
-// What the port answers to a plain request; empty where nobody listens.
+// What the port answers to a plain request; empty if nobody listens.
 std::string fetch(std::uint16_t port, const std::string& path, const std::string& more = "") {
   int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in to{};

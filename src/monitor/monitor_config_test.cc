@@ -157,7 +157,7 @@ TEST(MonitorConfig, of_several_places_the_first_wins_and_what_is_wrong_in_one_co
   ConfigReading reading = read_monitor_config(sources);
   EXPECT_EQ(reading.config.schedule.fixed, 5u);
   EXPECT_EQ(reading.config.csv, "7");
-  EXPECT_EQ(reading.config.devices, 3u);  // the keyword is a text and no number
+  EXPECT_EQ(reading.config.devices, 3u);  // the keyword is a text, not a number
   ASSERT_EQ(reading.problems.size(), 4u);
   EXPECT_EQ(reading.problems[0],
             "keywords: monitoring.devices: '2' where a whole number of 0 or more was expected");

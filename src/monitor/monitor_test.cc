@@ -21,7 +21,7 @@ namespace {
 
 using std::chrono::seconds;
 
-// Keeps what it gets.
+// A sink that keeps what it gets.
 struct Kept {
   std::mutex mutex;
   std::vector<StepReport> reports;
@@ -148,7 +148,8 @@ TEST_F(MonitorTest, a_broken_sink_reaches_nobody_else) {
   }
   monitor->close();
   EXPECT_EQ(split(*read_file(folder_ + "/training_log.json"), '\n').size(), 4u);
-  // Three lines of the table; two reports: the first step has nothing that a dashboard shows.
+  // The table gets three lines, the dashboard two reports: the first step has no number that a
+  // dashboard shows.
   EXPECT_EQ(monitor->status().unsent, 5u);
   EXPECT_EQ(said.size(), 2u);
   EXPECT_EQ(monitor->warnings(), said);
@@ -164,7 +165,7 @@ TEST_F(MonitorTest, dashboards_get_their_frequency_and_logs_everything) {
     monitor->log_step({.step = step, .loss = 1, .shape = StepShape::of(1, 8)});
   }
   monitor->close();
-  // Steps 2, 3, 4 and 6 have something to say.
+  // Only steps 2, 3, 4 and 6 have a value.
   ASSERT_EQ(kept_->reports.size(), 4u);
   EXPECT_FALSE(kept_->reports[0].loss.has_value());
   EXPECT_TRUE(kept_->reports[1].loss.has_value());
@@ -183,7 +184,7 @@ TEST_F(MonitorTest, says_when_a_measurement_is_due) {
   EXPECT_EQ(monitor->last_report()->source, Source::counted);
   EXPECT_EQ(monitor->calibration().readings, 1u);
   EXPECT_FALSE(monitor->measurement_due(4));
-  EXPECT_TRUE(monitor->measurement_due(500));  // by the schedule
+  EXPECT_TRUE(monitor->measurement_due(500));  // due by the schedule
   EXPECT_FALSE(monitor->measurement_due(200));
   monitor->set_phase(TrainingPhase::finetune);
   EXPECT_TRUE(monitor->measurement_due(200));
@@ -219,7 +220,7 @@ TEST_F(MonitorTest, hybrid_takes_hardware_samples_and_falls_back) {
   std::unique_ptr<Monitor> monitor = open();
   ASSERT_TRUE(monitor->flush(seconds(60)));  // the first sample
   clock_.advance(seconds(1));
-  source->value = 1'000'000'000;  // 2e9 FLOP in the second
+  source->value = 1'000'000'000;  // 2e9 FLOP in that second
   monitor->log_step({.step = 1, .duration_s = 0.5, .shape = StepShape::of(1, 8)});
   ASSERT_TRUE(monitor->flush(seconds(60)));
   EXPECT_EQ(monitor->last_report()->source, mfu::Source::hardware);
@@ -275,7 +276,7 @@ TEST_F(MonitorTest, what_is_missing_is_a_warning_and_the_rest_goes_on) {
   EXPECT_FALSE(Monitor::open(std::move(wrong)).has_value());
 }
 
-// Estimates of a model that the settings name, by what of it is trained.
+// Estimates for a model named in the settings, depending on which of its weights are trained.
 TEST_F(MonitorTest, what_is_trained_holds_for_a_model_of_the_settings_too) {
   std::filesystem::create_directories(folder_);
   ASSERT_TRUE(write_file(folder_ + "/config.json",
@@ -351,7 +352,7 @@ TEST_F(MonitorTest, phases_of_a_period_go_with_the_step_that_ends_it_and_come_ba
     EXPECT_FALSE(report.value("mfu/prefill/mbu_percentage").has_value());
     EXPECT_DOUBLE_EQ(*report.value("mfu/decode/mbu_percentage"), 20);
     EXPECT_FALSE(report.value("mfu/train/tokens").has_value());
-    // Nobody counted tokens: the documented metrics are those of prefill and decode.
+    // If nobody counts tokens, the documented metrics are those of prefill and decode.
     EXPECT_EQ(report.value("mfu/total_tokens_generated"), 8.0);
     EXPECT_EQ(report.value("mfu/elapsed_time"), 4.0);
     EXPECT_EQ(report.value("mfu/tokens_per_second"), 2.0);
@@ -364,7 +365,7 @@ TEST_F(MonitorTest, phases_of_a_period_go_with_the_step_that_ends_it_and_come_ba
   }
 }
 
-// Hangs in its first write until it is let go.
+// A sink that hangs in its first write until the test releases it.
 struct Gate {
   std::mutex mutex;
   std::condition_variable changed;
@@ -394,7 +395,7 @@ TEST_F(MonitorTest, a_sink_that_hangs_keeps_nobody_from_ending) {
   options_.config.run_dir = folder_ + "/run";
   options_.queue_capacity = 16;
   options_.close_patience = std::chrono::milliseconds(50);
-  static FakeClock clock;  // the thread that hangs keeps it
+  static FakeClock clock;  // the hanging thread keeps it alive
   std::unique_ptr<Monitor> monitor = std::move(Monitor::open(std::move(options_), clock)).value();
   monitor->log_step({.step = 0, .loss = 1.0, .shape = StepShape::of(1, 8)});
   {

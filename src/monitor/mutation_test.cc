@@ -1,6 +1,6 @@
-// Run directories with random damage, of monitors and of mfu run: read, or a message; never a
-// crash, and never more steps than there were records. MFU_MUTATIONS says how many (default 2000),
-// MFU_SEED where to begin.
+// Damages run directories of monitors and of mfu run at random. Each must be read or refused with a
+// message, without a crash and without more steps than there were records. MFU_MUTATIONS says how
+// many times (default 2000), MFU_SEED where to begin.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -24,7 +24,7 @@ std::uint64_t setting(const char* name, std::uint64_t otherwise) {
 
 using Random = std::mt19937_64;
 
-// One change, as disks, kills and people make them.
+// Makes one change, of the kind that disks, kills and people make.
 void mutate(std::string& bytes, Random& random) {
   std::size_t at = bytes.empty() ? 0 : random() % bytes.size();
   switch (random() % 8) {
@@ -62,7 +62,8 @@ struct Original {
 
 class MutationTest : public RegionTest {
  protected:
-  // A copy of the runs that version 0.1.0 left, and one of this version with every kind of record.
+  // A copy of the runs that version 0.1.0 left, and a run of this version with every kind of
+  // record.
   MutationTest() {
     fs::copy(MFU_OLD_DIR, folder_ + "/old", fs::copy_options::recursive);
     MonitorOptions options;
@@ -79,7 +80,7 @@ class MutationTest : public RegionTest {
       monitor->complete(ticket, {.loss = 1.0, .shape = StepShape::of(1, 8)});
       monitor->flush(std::chrono::seconds(60));
     }
-    // Its queue as a killed process leaves it.
+    // Leaves the queue as a killed process does.
     for (const auto& each : fs::directory_iterator(regions_)) {
       fs::copy_file(each.path(), folder_ + "/new/left.queue");
     }

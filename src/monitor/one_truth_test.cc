@@ -1,5 +1,6 @@
-// Every device of the catalogue and every data type, through every way the library has of asking:
-// one answer. tests/python/package/test_one_truth.py asks the command line and Python.
+// Asks for every device of the catalogue and every data type in every way the library offers. All
+// must give the same answer. tests/python/package/test_one_truth.py does the same with the command
+// line and Python.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +15,7 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::seconds;
 
-constexpr std::uint64_t kFlop = 1'000'000'000'000u;  // of the one second that everything takes
+constexpr std::uint64_t kFlop = 1'000'000'000'000u;  // in the one second that everything takes
 
 RunRecord run_in(std::string_view type) {
   std::string name(type);
@@ -58,7 +59,7 @@ std::optional<double> by_step(const Device& device, std::string_view type) {
   return peak ? std::optional(peak->per_s) : std::nullopt;
 }
 
-// As attribute() asks, for the costs of a trace's operators.
+// Asks as attribute() does for the operators of a trace.
 std::optional<double> by_explain(const Device& device, std::string_view type) {
   Peaks peaks({.device = &device});
   const std::optional<FlopRate>& rate = peaks.of({parse_element_type(type), false}).rate;

@@ -52,7 +52,7 @@ TEST_F(ShareTest, others_get_what_rank_zero_made) {
   EXPECT_EQ(got->most_share, 0.2);
   clock_.advance(seconds(3));
   ASSERT_TRUE(first.publish(made_).has_value());
-  EXPECT_FALSE(second.news());  // the same again
+  EXPECT_FALSE(second.news());  // the same file again
   EXPECT_FALSE(second.lost());
 }
 
@@ -86,7 +86,7 @@ TEST_F(ShareTest, a_silent_rank_zero_is_missed_once) {
   ASSERT_TRUE(first.end().has_value());
   EXPECT_TRUE(third.news());
   clock_.advance(10 * CalibrationShare::kSilence);
-  EXPECT_FALSE(third.lost());  // it said goodbye
+  EXPECT_FALSE(third.lost());  // rank 0 said goodbye
 }
 
 TEST_F(ShareTest, a_file_that_is_none_is_left_aside) {
@@ -119,7 +119,7 @@ TEST_F(ShareTest, monitors_of_one_run_share_by_the_directory) {
   EXPECT_EQ(last->source, Source::calibrated);
   EXPECT_EQ(last->calibration->linear, zero->calibration().linear);
   EXPECT_EQ(last->flop, zero->last_report()->flop);
-  // Its run directory has the calibration too: a replay gives the same.
+  // The run directory has the calibration too, so a replay gives the same.
   one->close();
   bool found = false;
   Result<RecordedSteps> recorded = read_recorded_steps(folder_ + "/run");

@@ -15,7 +15,7 @@ std::chrono::nanoseconds own_processor_time() {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// What the test tells the sink to do, and what the sink has seen.
+// The test writes here what the sink shall do; the sink writes here what it has seen.
 struct Told {
   std::mutex mutex;
   std::condition_variable changed;
@@ -60,7 +60,7 @@ class SlowSink : public Sink {
 
 class SinkThreadTest : public testing::Test {
  protected:
-  // A thread whose inbox is full, and whose sink is in a write.
+  // A thread whose inbox is full while its sink is in a write.
   std::unique_ptr<SinkThread> full() {
     SinkFeeder feeder(std::make_unique<SlowSink>(told_), clock_, 1, [](const std::string&) {});
     auto thread = std::make_unique<SinkThread>(std::move(feeder), clock_, kShort);
@@ -93,7 +93,7 @@ TEST_F(SinkThreadTest, does_not_wait_for_a_sink_that_hangs_until_it_has_written_
   EXPECT_FALSE(thread->await_room(1, [&] { ++turns; }));
   EXPECT_GE(turns, 1);
   turns = 0;
-  EXPECT_FALSE(thread->await_room(1, [&] { ++turns; }));  // at once
+  EXPECT_FALSE(thread->await_room(1, [&] { ++turns; }));  // returns at once
   EXPECT_EQ(turns, 0);
   told_.let_go();
   thread->ask();

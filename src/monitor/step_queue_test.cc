@@ -45,7 +45,7 @@ TEST(StepQueue, is_crowded_where_half_of_it_is_taken_and_only_then) {
     }
     ASSERT_TRUE(push(queue, i));
     if (queue.crowded(i)) crowded.push_back(i);
-    if (i < 16) queue.free(i);  // then nobody drains, up to 24
+    if (i < 16) queue.free(i);  // then nobody drains, and the queue fills up to 24
   }
   EXPECT_EQ(crowded, (std::vector<std::uint64_t>{23}));
 }
@@ -75,7 +75,7 @@ TEST(StepQueue, loses_nothing_that_it_took_from_many_threads) {
     for (const LoggedStep* step = nullptr; (step = queue.at(seen)) != nullptr; ++seen) {
       EXPECT_EQ(step->tokens, ~step->step);
       std::uint64_t thread = step->step / kEach;
-      EXPECT_GE(step->step % kEach + 1, next[thread] + 1);  // each thread's own order
+      EXPECT_GE(step->step % kEach + 1, next[thread] + 1);  // the steps of each thread are in order
       next[thread] = step->step % kEach;
       queue.free(seen);
     }

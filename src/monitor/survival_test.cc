@@ -1,6 +1,6 @@
-// What steps survive: a process that was started again under the same number, a directory that was
-// deleted or renamed, a disk that refuses, a sink that hangs, a device that is late. And run
-// directories that version 0.1.0 wrote.
+// Steps must survive a process that is started again under the same number, a directory that is
+// deleted or renamed, a disk that refuses, a sink that hangs and a device that is late. Run
+// directories of version 0.1.0 must still be read.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -64,7 +64,7 @@ class SurvivalTest : public RegionTest {
     return std::ranges::any_of(
         all, [&](const std::string& each) { return each.find(part) != std::string::npos; });
   }
-  // A process that logs steps [from, until) and is killed.
+  // A process that logs the steps [from, until) and is then killed.
   void killed(std::uint64_t from, std::uint64_t until) const {
     pid_t child = ::fork();
     if (child == 0) {
@@ -74,8 +74,8 @@ class SurvivalTest : public RegionTest {
     }
     ::waitpid(child, nullptr, 0);
   }
-  // As if every process of that run had this one's number: what a container that was started again
-  // sees.
+  // Makes it look as if every process of that run had this process's number, as in a container that
+  // was started again.
   void give_it_our_number() const {
     for (const std::string& path : facts_files(out_ + "/mfu-run")) {
       JournalFacts facts = *parse_facts(*read_file(path), path);
@@ -107,7 +107,7 @@ TEST_F(SurvivalTest, a_process_started_again_under_the_same_number_loses_nothing
     give_it_our_number();
   }
   std::unique_ptr<Monitor> monitor = open(options());
-  // Recovered before the new queue was made: only that one is left.
+  // The old queues were recovered before the new one was made, so only the new one is left.
   EXPECT_EQ(std::distance(fs::directory_iterator(regions_), fs::directory_iterator()), 1);
   log(*monitor, 300, 400);
   monitor->close();
@@ -120,7 +120,7 @@ TEST_F(SurvivalTest, a_queue_is_recovered_once_and_never_while_its_process_lives
   log(*alive, 0, 50);
   recover_journals(out_ + "/mfu-run");
   EXPECT_TRUE(regions_left());
-  // A child that outlives nobody: it does not hold the lock of the process that forked it.
+  // The forked child below does not hold the lock of the process that forked it.
   ASSERT_TRUE(alive->flush(seconds(60)));
   alive->close();
   killed(50, 60);
@@ -207,7 +207,7 @@ TEST_F(SurvivalTest, a_disk_that_refuses_costs_the_oldest_steps_and_stops_no_sin
   std::unique_ptr<Monitor> monitor = std::move(Monitor::open(std::move(with), clock)).value();
   log(*monitor, 0, 10);
   ASSERT_TRUE(monitor->flush(seconds(60)));
-  // Nothing can be written where a file stands in the directory's place.
+  // Nothing can be written while a file stands in the place of the directory.
   fs::remove_all(out_);
   ASSERT_TRUE(write_file(out_, "in the way").has_value());
   for (std::uint64_t step = 10; step < 500; step += 10) {
@@ -223,7 +223,8 @@ TEST_F(SurvivalTest, a_disk_that_refuses_costs_the_oldest_steps_and_stops_no_sin
   fs::remove(out_);
   clock.advance(seconds(2));
   monitor->close();
-  // The first ten were in the deleted file, the newest in the queue; the rest is counted.
+  // The first ten were in the deleted file and the newest are in the queue. The rest is reported as
+  // a number.
   std::vector<std::uint64_t> kept = counted(0, 10);
   for (std::uint64_t step = 10 + status.dropped; step < 500; ++step) kept.push_back(step);
   EXPECT_EQ(steps_in(out_), kept);
@@ -234,7 +235,7 @@ TEST_F(SurvivalTest, a_sink_that_hangs_stops_neither_the_others_nor_the_end) {
   std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   MonitorOptions with = options();
-  with.config.jsonl = pipe;  // opened for writing it waits for a reader
+  with.config.jsonl = pipe;  // opening it to write waits for a reader
   with.close_patience = milliseconds(2000);
   std::unique_ptr<Monitor> monitor = open(std::move(with));
   for (std::uint64_t from = 0; from < 4'000; from += 200) {
@@ -259,7 +260,7 @@ TEST_F(SurvivalTest, a_sink_that_hangs_stops_neither_the_others_nor_the_end) {
   EXPECT_EQ(split(*read_file(out_ + "/training_log.json"), '\n').size(), 5'001u);
   EXPECT_EQ(steps_in(out_).size(), 5'000u);
   monitor.reset();
-  // Lets the thread go that waits there.
+  // Releases the thread that waits there.
   int reader = ::open(pipe.c_str(), O_RDONLY | O_NONBLOCK);
   std::this_thread::sleep_for(milliseconds(50));
   ::close(reader);
@@ -269,7 +270,7 @@ TEST_F(SurvivalTest, a_loop_without_a_pause_loses_no_token_in_a_log_that_is_slow
   std::string pipe = folder_ + "/pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   std::string read;
-  std::thread reader([&] {  // slower than the loop, and never still
+  std::thread reader([&] {  // slower than the loop, but never quite stopped
     int file = ::open(pipe.c_str(), O_RDONLY);
     std::vector<char> piece(65'536);
     for (ssize_t got = 0; (got = ::read(file, piece.data(), piece.size())) > 0;) {
@@ -290,7 +291,7 @@ TEST_F(SurvivalTest, a_loop_without_a_pause_loses_no_token_in_a_log_that_is_slow
     log(*monitor, step, step + 1'000);
   }
   EXPECT_TRUE(monitor->flush(seconds(60)));
-  log(*monitor, step, step + 1);  // what was counted since
+  log(*monitor, step, step + 1);  // what was counted since then
   monitor->close();
   EXPECT_EQ(monitor->status().unsent, 0u);
   monitor.reset();
@@ -379,7 +380,7 @@ TEST_F(SurvivalTest, a_device_that_never_answers_holds_up_half_a_queue_and_no_en
   EXPECT_EQ(split(*read_file(out_ + "/training_log.json"), '\n').size(), 102u);
 }
 
-// What version 0.1.0 wrote, its queue among it.
+// A directory that version 0.1.0 wrote, with its queue.
 class OldRunTest : public SurvivalTest {
  protected:
   OldRunTest() {
@@ -422,7 +423,7 @@ TEST_F(OldRunTest, is_recovered_where_its_process_is_dead) {
   old.pid = static_cast<std::uint32_t>(::getppid());
   ASSERT_TRUE(write_file(facts, to_json(old)).has_value());
   recover_journals(run);
-  EXPECT_TRUE(fs::exists(run + "/steps.queue"));  // that process lives
+  EXPECT_TRUE(fs::exists(run + "/steps.queue"));  // that process is still alive
   old.pid = static_cast<std::uint32_t>(::getpid());
   ASSERT_TRUE(write_file(facts, to_json(old)).has_value());
   recover_journals(run);

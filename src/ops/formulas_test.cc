@@ -22,7 +22,7 @@ TEST(OpsFormulas, what_does_not_fit_saturates) {
   EXPECT_EQ(visible_pairs(kHuge, kHuge, {.causal = true}), kMostFlop);
 }
 
-// The mask as it is defined, a pair at a time.
+// Counts the pairs of the mask one by one, straight from its definition.
 std::uint64_t drawn_pairs(std::int64_t queries, std::int64_t keys, const AttentionMask& mask) {
   std::int64_t shift = mask.bottom_right ? keys - queries : 0;
   std::int64_t right = mask.causal ? 0 : mask.window_right;
@@ -79,7 +79,7 @@ TEST(OpsFormulas, attention_backward_is_five_matmuls_of_which_the_model_needs_fo
   EXPECT_EQ(attention_backward(shape).model_flop, 2 * pairs * (2 * 4 + 2 * 6));
 }
 
-// Every product of a convolution, one at a time: each output position, each weight.
+// Counts every product of a convolution one by one, for each output position and each weight.
 std::uint64_t looped_products(std::int64_t batch, std::span<const std::int64_t> weight,
                               std::int64_t positions) {
   std::uint64_t products = 0;
@@ -100,7 +100,7 @@ TEST(OpsFormulas, a_convolution_is_its_loops_counted) {
     for (std::int64_t stride = 1; stride < 4; ++stride) {
       for (std::int64_t dilation = 1; dilation < 3; ++dilation) {
         std::array<std::int64_t, 3> weight{4, 2, 2};
-        std::int64_t positions = 0;  // walked, with a padding of 1
+        std::int64_t positions = 0;  // counted by loops, with a padding of 1
         for (std::int64_t at = -1; at + dilation * (weight[2] - 1) <= length; at += stride) {
           ++positions;
         }

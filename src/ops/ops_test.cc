@@ -122,7 +122,7 @@ TEST(Ops, an_old_trace_without_concrete_inputs) {
   EXPECT_NE(forward.error().message.find("aten::cudnn_convolution"), std::string::npos);
   EXPECT_NE(forward.error().message.find("stride"), std::string::npos);
 
-  list.clear();  // backward needs no stride, and counts both gradients if it cannot know better
+  list.clear();  // backward needs no stride; without a mask of wanted gradients it counts both
   list.add_recorded("float", input, "");
   list.add_recorded("float", output, "");
   list.add_recorded("float", weight, "");
@@ -159,7 +159,7 @@ TEST(Ops, shapes_that_contradict_each_other) {
   EXPECT_EQ(code("aten::mm", list), "unsupported");
 }
 
-// Any operator with any arguments: an answer or an error that names it, never a crash.
+// Any operator with any arguments gives an answer or an error that names it, never a crash.
 TEST(Ops, whatever_the_arguments_are) {
   std::mt19937_64 random(20);
   auto pick = [&](std::int64_t most) {
@@ -278,7 +278,7 @@ TEST(Ops, golden_lines_of_torch) {
   EXPECT_GT(lines, 90u);
 }
 
-// TraceLens counts a bias as m·n more; the products are ours.
+// TraceLens adds m·n for a bias; the products equal ours.
 TEST(Ops, shapes_of_real_traces) {
   std::filesystem::path path =
       std::filesystem::path(MFU_SHARED_DIR) / "traces/expected/tracelens_gemm_tflops.csv";

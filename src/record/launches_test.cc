@@ -47,7 +47,7 @@ TEST(Job, is_told_by_the_variables_of_schedulers) {
        "slurm-77.0",
        3,
        4},
-      // A batch script has a number of tasks and is one process.
+      // A batch script knows the number of tasks but is one process.
       {{{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "8"}}, "", {}, {}},
       {{{"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "4294967291"}, {"SLURM_PROCID", "0"}},
        "",
@@ -82,7 +82,7 @@ RunPlaces launched(const Folder& folder, const std::vector<std::string>& command
   return places.value();
 }
 
-// As another process that then is gone, without a word.
+// Acts as another process that is then gone without saying so.
 void killed_launcher(const Folder& folder) {
   ASSERT_TRUE(testing::in_child([&] { launched(folder); }));
 }
@@ -134,17 +134,17 @@ TEST(Launches, tasks_of_one_job_share_a_directory_and_each_has_a_file_of_its_own
     ASSERT_TRUE(places.has_value());
     directories.insert(places->directory);
     files.insert(places->file);
-    // A quick task ends before the next one begins: the same run all the same.
+    // A quick task ends before the next one begins. Both still belong to the same run.
     ASSERT_TRUE(close_run(*places, RunEnd{}).has_value());
   }
   EXPECT_EQ(directories, (std::set<std::string>{folder.path() + "/mfu-runs/train-slurm-9.1"}));
   EXPECT_EQ(files.size(), 3u);
-  {  // The same step runs the program again: another run.
+  {  // The same step runs the program again, which makes another run.
     Variables set({{"SLURM_JOB_ID", "9"}, {"SLURM_STEP_ID", "1"}, {"SLURM_PROCID", "0"}});
     Result<RunPlaces> again = create_run("", {"python", "train.py"});
     EXPECT_EQ(again->directory, folder.path() + "/mfu-runs/train-slurm-9.1-2");
   }
-  {  // Slurm starts the job again: the next attempt.
+  {  // Slurm starts the job again, which makes the next attempt.
     Variables set({{"SLURM_JOB_ID", "9"},
                    {"SLURM_STEP_ID", "1"},
                    {"SLURM_PROCID", "0"},
@@ -158,7 +158,7 @@ TEST(Launches, tasks_of_one_job_share_a_directory_and_each_has_a_file_of_its_own
 
 TEST(Launches, what_a_killed_launcher_left_in_memory_is_carried_by_the_next_one) {
   Folder folder;
-  // A launcher that never drains, and is its own observed process.
+  // A launcher that never drains and is itself the observed process.
   ASSERT_TRUE(testing::in_child([&] {
     RunPlaces places = create_run(folder.path() + "/run", {"t.py"}).value();
     Recorder& recorder = Recorder::process();

@@ -31,7 +31,7 @@ TEST(Older, a_run_directory_of_0_1_0_is_read) {
   EXPECT_TRUE(process.steps[0].passes.empty());
 }
 
-// Its bytes, as a file in `folder`.
+// Writes its bytes as a file into `folder`.
 std::string region_file_in(const Folder& folder) {
   std::string path = folder.path() + "/vm-11653-1188606015531.region";
   std::string command = "gzip -dc '" + kGolden + "/region-1.gz' > '" + path + "'";

@@ -22,7 +22,7 @@ TEST(Recorder, counts_by_operator_and_type_in_private_memory) {
   EXPECT_TRUE(in_child([] {
     Recorder& recorder = Recorder::process();
     unsigned mm = recorder.operator_id("aten::mm");
-    recorder.count(mm, 0, {.hardware_flop = 5});  // before the start: nobody asked
+    recorder.count(mm, 0, {.hardware_flop = 5});  // before the start, so nobody asked
     if (recorder.start({}) || !recorder.started()) _exit(1);
     unsigned bf16 = recorder.type_id("bf16"), fp32 = recorder.type_id("fp32");
     if (recorder.operator_id("aten::mm") != mm || bf16 == fp32) _exit(2);
@@ -36,7 +36,7 @@ TEST(Recorder, counts_by_operator_and_type_in_private_memory) {
   }));
 }
 
-// 5 × 2^63 is 2^65 + 2^63: the high half is 2, the low half 2^63. Meanwhile no reader may see less
+// 5 × 2^63 is 2^65 + 2^63: the high half is 2, the low half 2^63. No reader may see a smaller value
 // than it saw before.
 TEST(Recorder, carries_beyond64_bits_without_a_torn_read) {
   EXPECT_TRUE(in_child([] {
@@ -79,7 +79,8 @@ TEST(Recorder, adds_up_threads_that_come_and_go) {
     auto totals = recorder.totals();
     if (totals.size() != 1 || totals[0].calls != 20 * 16 * 100) _exit(1);
     if (totals[0].hardware_flop != FlopCount(20 * 16 * 100) * 1000) _exit(2);
-    // A thread that ends hands its block on: no more blocks than threads at one time.
+    // A thread that ends hands its block on, so there are never more blocks than threads at one
+    // time.
     if (recorder.region()->header.blocks > 17) _exit(3);
   }));
 }

@@ -22,7 +22,7 @@ namespace {
 
 using namespace mfu::testing;
 
-// A process that takes `steps` steps of one call.
+// A process that takes `steps` steps with one call each.
 pid_t stepping_child(const RunPlaces& places, int steps, const std::string& device = "cpu") {
   return begin_child([&] {
     Recorder& recorder = Recorder::process();
@@ -102,7 +102,7 @@ TEST(Run, counts_forked_children_once_each) {
   EXPECT_EQ(sums, (std::multiset<std::uint64_t>{7000, 7000, 7000, 20000}));
 }
 
-// Acknowledged: the call returned and the process said so over a pipe.
+// A step is acknowledged if its call returned and the process said so over a pipe.
 struct Victim {
   pid_t pid = 0;
   int acknowledged = -1;  // read end
@@ -125,7 +125,7 @@ Victim begin_victim(const RunPlaces& places) {
   return {child, ends[0]};
 }
 
-// The last step acknowledged, of what is in the pipe when the victim is dead; none: ~0.
+// The last step that the dead victim acknowledged in the pipe; ~0 if it acknowledged none.
 std::uint64_t last_acknowledged(int descriptor, std::uint64_t so_far) {
   std::uint64_t step = so_far, each = 0;
   while (read(descriptor, &each, sizeof each) == sizeof each) step = each;
@@ -144,11 +144,11 @@ TEST(Run, keeps_every_acknowledged_step_through_kill9) {
     std::vector<std::uint64_t> acknowledged(kRanks, ~0ull);
     Drainer drainer(places);
     for (int i = 0; i < kRanks; ++i) {
-      // Some rounds nobody drains until all are dead.
+      // In some rounds nobody drains until all victims are dead.
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 3000));
       if (round % 4 != 0) drainer.drain();
       for (int other = i; other < kRanks; ++other) {
-        // Read on, or the pipe fills and the victims stop.
+        // Keep reading: if the pipe fills, the victims stop.
         pollfd ready{victims[other].acknowledged, POLLIN, 0};
         while (poll(&ready, 1, 0) == 1 && (ready.revents & POLLIN) != 0) {
           std::uint64_t steps[512];
@@ -170,7 +170,7 @@ TEST(Run, keeps_every_acknowledged_step_through_kill9) {
       last[victims[i].pid] = last_acknowledged(victims[i].acknowledged, acknowledged[i]);
       close(victims[i].acknowledged);
     }
-    if (round % 3 != 0) drainer.finish();  // else: only the reader comes
+    if (round % 3 != 0) drainer.finish();  // otherwise only the reader comes
     auto run = read_run(places.directory);
     ASSERT_TRUE(run.has_value()) << run.error().message;
     for (const auto& [pid, step] : last) {
@@ -203,7 +203,7 @@ TEST(Drainer, holds_in_memory_what_a_full_disk_refuses) {
     if (hardware_flop(run.processes[0]) != 2000000) _exit(3);
     if (drainer.recent().processes[0].steps.back().sequence != 1999) _exit(4);
   }));
-  // What did reach the disk is a whole prefix, and the rest is still in the region.
+  // The part that reached the disk is a whole prefix; the rest is still in the region.
   auto run = read_run(places.directory);
   ASSERT_TRUE(run.has_value());
   EXPECT_TRUE(run->partial);
@@ -236,7 +236,7 @@ TEST(Drainer, is_one_a_folder) {
   Drainer first(places), second(places);
   first.drain();
   second.finish();
-  EXPECT_TRUE(second.record().processes.size() == 1);  // it still can read
+  EXPECT_TRUE(second.record().processes.size() == 1);  // reading still works
   first.finish();
   EXPECT_EQ(first.record().processes[0].steps.size(), 10u);
 }
@@ -244,7 +244,7 @@ TEST(Drainer, is_one_a_folder) {
 TEST(CreateRun, puts_an_earlier_run_aside_and_joins_one_under_way) {
   Folder folder;
   RunPlaces first = places_in(folder), second = places_in(folder);
-  EXPECT_NE(first.file, second.file);  // the same launcher is alive: joined
+  EXPECT_NE(first.file, second.file);  // the same launcher is alive, so it joins
   ASSERT_TRUE(close_run(first, {}).has_value());
   ASSERT_TRUE(close_run(second, {}).has_value());
   RunPlaces third = places_in(folder);
@@ -264,7 +264,7 @@ TEST(CreateRun, falls_back_where_it_may_not_write) {
   std::filesystem::remove_all(places->region_folder);
 }
 
-// As another user of the machine could lay it out before root comes.
+// Another user of the machine could prepare such a link before root runs mfu.
 TEST(CreateRun, does_not_write_through_a_link_that_somebody_laid_out) {
   Folder folder, elsewhere;
   setenv("TMPDIR", folder.path().c_str(), 1);
@@ -286,8 +286,8 @@ TEST(ReadRun, says_what_is_not_there) {
   EXPECT_EQ(read_run(folder.path()).error().code, ErrorCode::malformed);
 }
 
-// The file of a run of 300 steps, cut at every length and with every byte changed: never a crash,
-// never a step that was not there.
+// Cuts the file of a run of 300 steps at every length and changes every byte. Reading it must never
+// crash and never give a step that was not there.
 TEST(ReadRun, survives_damage) {
   Folder folder;
   RunPlaces places = places_in(folder);
@@ -319,7 +319,8 @@ TEST(ReadRun, survives_damage) {
   }
 }
 
-// A file in which what a killed drainer had written stands twice, out of order, and damage between.
+// A file in which the records of a killed drainer stand twice and out of order, with damage between
+// them.
 TEST(ReadRun, hands_over_one_step_at_a_time_what_it_reads_whole) {
   Folder folder;
   RunPlaces places = places_in(folder);

@@ -8,7 +8,8 @@
 namespace mfu {
 namespace {
 
-// Steps around `mean` ms with so much noise, `tokens` each, 10 ms of them at peak.
+// Steps around `mean` ms with that much noise and `tokens` each; 10 ms of each step are spent at
+// peak.
 ComparedSteps steps_around(std::mt19937& generator, double mean, double noise, std::size_t count,
                            double tokens = 1000) {
   std::normal_distribution<double> draw(mean, noise);
@@ -51,7 +52,8 @@ TEST(Comparison, by_hand) {
   EXPECT_TRUE(report_comparison(quick, slow, 0.2).failed);
 }
 
-// What was found: the median step 8.6% shorter, and MFU lower, because a few steps were very long.
+// A real case: the median step was 8.6% shorter and yet MFU was lower, because a few steps were
+// very long.
 TEST(Comparison, a_few_long_steps_do_not_make_one_line_better_and_another_worse) {
   ComparedSteps before, after;
   for (int i = 0; i < 40; ++i) {
@@ -69,8 +71,8 @@ TEST(Comparison, a_few_long_steps_do_not_make_one_line_better_and_another_worse)
   EXPECT_NE(report.verdict, Verdict::better);
 }
 
-// The law: of the same work, step time, tokens a second, MFU and the gain all point the same way;
-// the other way round the verdict is the opposite.
+// Law: for the same work, step time, tokens a second, MFU and the gain all point the same way, and
+// swapping the two runs gives the opposite verdict.
 TEST(Comparison, all_lines_tell_the_same_story) {
   std::mt19937 generator(7);
   for (int i = 0; i < 500; ++i) {
@@ -165,7 +167,7 @@ StepReport logged(std::uint64_t step, std::uint32_t rank, double ms, std::uint64
   return report_step(input, basis);
 }
 
-// What a monitor logged: two ranks, the first step twice as long as the rest and more.
+// What a monitor logged: two ranks, each with a first step far longer than the rest.
 TEST(Comparison, takes_the_steps_of_a_monitor) {
   std::vector<StepReport> reports;
   for (std::uint32_t rank : {0u, 1u}) {

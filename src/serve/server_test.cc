@@ -16,7 +16,7 @@
 namespace mfu {
 namespace {
 
-// A peer that says exactly these bytes and reads until the other side closes or `until` is there.
+// A client that sends exactly these bytes and reads until the server closes or `until` has arrived.
 std::string ask(std::uint16_t port, const std::string& bytes, const std::string& until = {}) {
   int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -149,7 +149,7 @@ std::size_t open_descriptors(pid_t process) {
   return count;
 }
 
-// A server in a process of its own, which may open so many files; it ends when `stop` is closed.
+// A server in its own process, with a limit on open files. It ends when `stop` is closed.
 struct Elsewhere {
   explicit Elsewhere(rlim_t files, std::size_t taken = 0) {
     int ports[2], stops[2];
@@ -226,13 +226,14 @@ TEST(Server, a_forked_child_keeps_neither_the_port_nor_a_connection) {
   if (child == 0) {
     char end = 0;
     ::close(ends[1]);
-    ::_exit(static_cast<int>(::read(ends[0], &end, 1)));  // until the test closes its end
+    // until the test closes its end of the pipe
+    ::_exit(static_cast<int>(::read(ends[0], &end, 1)));
   }
   server.reset();
   timeval patience{.tv_sec = 5, .tv_usec = 0};
   ::setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   char byte = 0;
-  EXPECT_EQ(::recv(peer, &byte, 1, 0), 0);  // the end, at once
+  EXPECT_EQ(::recv(peer, &byte, 1, 0), 0);  // the server closes at once
   EXPECT_TRUE(Server::listen({.port = port}).has_value());
   ::close(ends[1]);
   ::close(ends[0]);

@@ -56,7 +56,7 @@ class StepSinks : public testing::Test {
 TEST_F(StepSinks, json_lines_have_the_documented_names_and_how_they_were_made) {
   std::string path = folder_ + "/training_log.json";
   write(make_jsonl_sink(path), 0, 2);
-  write(make_jsonl_sink(path), 2, 1);  // a run that goes on
+  write(make_jsonl_sink(path), 2, 1);  // a run that continues
   std::string text = *read_file(path);
   std::vector<std::string_view> lines = split(text, '\n');
   ASSERT_EQ(lines.size(), 4u);  // the last is empty
@@ -95,7 +95,7 @@ TEST_F(StepSinks, csv_reads_back_with_one_header) {
   EXPECT_EQ(cell(0, "perf/step_time"), "0.25");
 }
 
-// Walks TFRecord framing and checks both sums of every record.
+// Reads TFRecord framing and checks both sums of every record.
 std::vector<std::string> tf_records(std::string_view bytes) {
   auto unmasked = [](std::uint32_t masked) {
     std::uint32_t turned = masked - 0xa282ead8u;
@@ -197,7 +197,7 @@ TEST_F(StepSinks, a_console_that_takes_no_more_gets_no_line_twice) {
   std::fclose(stream);
 }
 
-// Files as other tools leave them: no byte of them may be lost.
+// Files as other tools leave them. No byte of them may be lost.
 TEST_F(StepSinks, a_file_of_another_tool_is_set_aside_whole) {
   std::string long_one = "{\"a\": \"" + std::string(27'890, 'x') + "\"}";
   std::vector<std::string> json = {

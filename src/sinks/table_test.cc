@@ -39,7 +39,7 @@ TEST(TerminalText, keeps_lines_and_our_ink_and_nothing_that_controls) {
   std::string text = inked("MFU", Ink::green, colored) + "\n\ta\x1b[2J\x1b]0;x\x07\xC2\x9B[1m";
   EXPECT_EQ(terminal_text(text, colored), "\x1b[32mMFU\x1b[0m\n\ta?[2J?]0;x??[1m");
   EXPECT_EQ(terminal_text(text, plain), "?[32mMFU?[0m\n\ta?[2J?]0;x??[1m");
-  EXPECT_EQ(terminal_text("\x1b[8mhidden\r", colored), "?[8mhidden?");  // no ink of ours
+  EXPECT_EQ(terminal_text("\x1b[8mhidden\r", colored), "?[8mhidden?");  // no colour of ours
   EXPECT_EQ(terminal_text("", plain), "");
 }
 

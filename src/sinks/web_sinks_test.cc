@@ -12,7 +12,8 @@
 namespace mfu {
 namespace {
 
-// Answers one request after another, and keeps what was asked. An empty status is a lost reply.
+// A server that answers one request after another and keeps what was asked. An empty status means a
+// lost reply.
 class Answers {
  public:
   struct Reply {
@@ -97,7 +98,8 @@ TEST(WebSinks, post_to_where_their_servers_listen) {
   EXPECT_NE(request.find("X-A: b"), std::string::npos);
 }
 
-// The first request arrived and its reply did not: MLflow is asked what it has, and gets the rest.
+// The first request arrived but its reply did not. So MLflow is asked what it has, and gets the
+// rest.
 TEST(WebSinks, mlflow_gets_each_point_once_also_where_a_reply_is_lost) {
   ASSERT_TRUE(require_http().has_value()) << require_http().error().message;
   std::vector<StepReport> two = {report(), report()};
@@ -110,7 +112,7 @@ TEST(WebSinks, mlflow_gets_each_point_once_also_where_a_reply_is_lost) {
   auto mlflow = make_mlflow_sink({.url = tracking.url(), .run = "r 1"});
   EXPECT_FALSE(mlflow->write(two).has_value());
   EXPECT_TRUE(mlflow->write(two).has_value());
-  EXPECT_TRUE(mlflow->write(two).has_value());  // other steps: nobody is asked
+  EXPECT_TRUE(mlflow->write(two).has_value());  // other steps, so the server is not asked
   std::vector<std::string> requests = tracking.requests();
   ASSERT_EQ(requests.size(), 4u);
   EXPECT_NE(requests[0].find(mlflow_body(two, "r 1")), std::string::npos);
@@ -129,14 +131,14 @@ TEST(WebSinks, otlp_sends_what_had_no_reply_again_as_it_was) {
   std::vector<StepReport> one = {report()};
   Answers collector(std::vector<Answers::Reply>{{"", ""}, {"200 OK", ""}});
   auto otlp = make_otlp_sink({.url = collector.url()});
-  EXPECT_FALSE(otlp->write(one).has_value());  // so that it is offered again
+  EXPECT_FALSE(otlp->write(one).has_value());  // so that the batch is offered again
   EXPECT_TRUE(otlp->write(one).has_value());
   std::vector<std::string> requests = collector.requests();
   EXPECT_NE(requests[0].find(otlp_body(one, "mfu")), std::string::npos);
   EXPECT_EQ(requests[0], requests[1]);
 }
 
-// A request that never left is sent again whole: nothing of it can have arrived.
+// A request that never left is sent again whole, because nothing of it can have arrived.
 TEST(WebSinks, a_nobody_there_is_not_asked) {
   Posted posted = post({.url = "http://127.0.0.1:1", .headers = {}, .body = "x"});
   EXPECT_FALSE(posted.result.has_value());

@@ -80,8 +80,8 @@ std::vector<std::pair<std::string, std::string>> sources(
 }
 
 TEST(Words, every_code_has_its_sentence) {
-  // A code in a note, the two of a choice, a fix, a reason that a convention does not fit, and the
-  // code of a note without values.
+  // Finds codes in the sources: of a note, of the two sides of a choice, of a fix, of a reason why
+  // a convention does not fit, and of a note without values.
   const std::regex patterns[] = {
       std::regex(R"re(\{\s*"([a-z0-9_]+)",\s*\{)re"),
       std::regex(R"re(Note\("([a-z0-9_]+)",)re"),
@@ -95,7 +95,7 @@ TEST(Words, every_code_has_its_sentence) {
   std::set<std::string> codes;
   for (const auto& [path, text] :
        sources({"trace", "attribution", "report", "utilization", "hardware", "model", "measure"})) {
-    // What else looks so: names of families, fields and files.
+    // Other words of the same form that are not codes: names of families, fields and files.
     bool notes = text.find("notes.") != std::string::npos ||
                  text.find("Note") != std::string::npos || text.find("fixes") != std::string::npos;
     if (!notes && path.find("/convention.cc") == std::string::npos) continue;
@@ -115,7 +115,7 @@ TEST(Words, every_code_has_its_sentence) {
   }
 }
 
-// The library says facts: a note is a code, unless it passes on what a reader or a process said.
+// The library states facts: a note is a code, unless it passes on what a reader or a process said.
 TEST(Words, no_library_makes_a_sentence_of_a_note) {
   const std::regex sentence(
       R"re((?:notes|assumptions|differences|contradictions)[a-z_]*\.)re"

@@ -1,4 +1,5 @@
-// A file is the same trace however many threads read it, whole or damaged.
+// A file gives the same trace for any number of threads that read it, whether it is whole or
+// damaged.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -45,7 +46,7 @@ void add(std::string& to, const Column<T>& column) {
   to.append(reinterpret_cast<const char*>(column.data()), column.size() * sizeof(T));
 }
 
-// All that later stages see of a trace, or why there is none.
+// Everything that later stages see of a trace, or the reason why there is none.
 std::string seen(const std::string& bytes, unsigned threads) {
   ReadOptions options;
   options.threads = threads;
@@ -138,7 +139,7 @@ TEST(Chunks, an_event_longer_than_any_chunk_is_read) {
   EXPECT_NE(seen(text, 2).find("aten::long"), std::string::npos);
 }
 
-// Without this the tests above could pass with no chunk ever read ahead.
+// Checks that chunks are really read ahead; otherwise the tests above could pass without that.
 TEST(Chunks, long_files_are_read_ahead) {
   std::mt19937_64 random(4);
   std::string text = document(some_events(6u << 20, random));

@@ -22,7 +22,7 @@ struct Outcome {
   DocumentCounts counts;
 };
 
-// In pieces of that size, as windows would bring it.
+// Reads the text in pieces of that size, as windows of a file would bring it.
 Outcome read_in_pieces(const std::string& text, std::size_t piece) {
   Collected sink;
   DocumentReader reader(sink);

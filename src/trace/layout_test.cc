@@ -9,7 +9,7 @@
 namespace mfu {
 namespace {
 
-// Everything that reading an event can give, as one text.
+// Everything that reading an event can give, joined to one text.
 std::string outcome(const std::string& text, Layouts& layouts) {
   EventText event;
   EventResult result = read_event(text.data(), text.data() + text.size(), event, layouts);

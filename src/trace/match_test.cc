@@ -5,7 +5,7 @@
 namespace mfu {
 namespace {
 
-// One rank that calls an all-reduce of the given sizes; starts and ends in µs.
+// One rank that calls all-reduces of the given sizes; starts and ends are in µs.
 struct Call {
   double start_us, end_us;
   int elements;
@@ -34,8 +34,8 @@ Trace rank_of(const std::vector<Call>& calls, double clock_us) {
 }
 
 TEST(Match, parts_wait_from_transfer_on_a_common_clock) {
-  // Rank 1's clock is 5 s ahead. It comes 40 µs late to the first all-reduce, 25 µs early to the
-  // second.
+  // Rank 1's clock is 5 s ahead. Rank 1 comes 40 µs late to the first all-reduce and 25 µs early to
+  // the second.
   std::vector<Trace> traces;
   traces.push_back(rank_of({{1000, 1100, 1000000}, {2025, 2125, 500}, {3000, 3010, 7}}, 0));
   traces.push_back(rank_of({{1040, 1100, 1000000}, {2000, 2125, 500}, {3000, 3010, 7}}, 5000000));

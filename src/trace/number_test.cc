@@ -17,7 +17,7 @@ TEST(ParseNs, reads_what_kineto_writes) {
 }
 
 TEST(ParseNs, keeps_the_nanosecond_that_a_double_loses) {
-  // 1.7e15 µs: a double is good to 0.25 µs there.
+  // 1.7e15 µs: there a double is exact only to 0.25 µs.
   EXPECT_EQ(parse_ns("1700000000000000.001"), 1700000000000000001);
   EXPECT_EQ(parse_ns("1700000000000000.999"), 1700000000000000999);
 }
@@ -66,7 +66,7 @@ TEST(ParseId, reads_ids_of_any_size) {
   EXPECT_EQ(parse_id("-1"), -1);
   EXPECT_EQ(parse_id("\"7\""), 7);
   EXPECT_EQ(parse_id("5.0"), 5);
-  EXPECT_EQ(parse_id("18446744073709551615"), -1);  // wraps: stays distinct
+  EXPECT_EQ(parse_id("18446744073709551615"), -1);  // wraps around, and stays distinct
   EXPECT_NE(parse_id("18446744073709551617"), parse_id("18446744073709551618"));
   EXPECT_EQ(parse_id("stream 7"), std::nullopt);
   EXPECT_EQ(parse_id(""), std::nullopt);

@@ -1,4 +1,4 @@
-// What a trace may look like, one oddity a test.
+// Oddities that a trace may have, one for each test.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -92,8 +92,8 @@ TEST(Reader, a_triton_operator_that_carries_a_stream_is_no_device_event) {
 }
 
 TEST(Reader, falls_back_to_arrows_and_external_ids) {
-  // No correlation ids: the arrows lead from the launch to the first kernel; the second has an
-  // external id only.
+  // There are no correlation ids. The arrow leads from the launch to the first kernel; the second
+  // kernel has only an external id.
   Trace trace = read(
       R"({"ph":"X","cat":"cpu_op","name":"op","pid":1,"tid":1,"ts":1,"dur":9,"args":{"External id":4}},
          {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":2,"dur":1},
@@ -427,7 +427,7 @@ TEST(Reader, steps_are_numbered) {
   EXPECT_EQ(trace.steps[1].number, 12);
 }
 
-// node(n): the engine's range of a backward node with these operators inside.
+// node(n) is the range that the engine records around a backward node with these operators.
 std::string node(int at, int sequence, const std::string& inside) {
   std::string ts = std::to_string(at), args = R"("args":{"Sequence number":)" +
                                               std::to_string(sequence) + R"(,"Fwd thread id":1}})";

@@ -1,5 +1,5 @@
-// The 31 real traces: what is in them, and that the unions of their intervals are those of an
-// independent reference, to the nanosecond.
+// Tests on the 31 real traces: what they contain, and that the unions of their intervals equal
+// those of an independent reference, to the nanosecond.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ Intervals joined(Intervals a, const Intervals& b) {
   return a;
 }
 
-// Each row of the reference as text by column.
+// Each row of the reference, as texts by column.
 std::vector<std::map<std::string, std::string>> reference() {
   std::vector<std::map<std::string, std::string>> rows;
   auto text = read_file(kTraces + "expected/reference_exact_intervals.csv");
@@ -159,7 +159,7 @@ TEST(RealTraces, checkpointing_is_recognised) {
       EXPECT_EQ(trace.host.recomputed[i], 0);
     }
   }
-  // Four checkpointed stages, three steps: every convolution of a stage runs twice, those outside
+  // Four checkpointed stages, three steps. Every convolution inside a stage runs twice, the others
   // once.
   EXPECT_GT(again["aten::conv2d"], 0);
   EXPECT_LT(again["aten::conv2d"], all["aten::conv2d"]);
@@ -220,7 +220,7 @@ TEST(RealTraces, eight_ranks_are_matched_and_their_waits_found) {
       transfer += part.transfer_ns;
     }
   }
-  // Most of the time in these kernels is waiting: their data are small.
+  // These kernels spend most of their time waiting, because their data are small.
   EXPECT_GT(wait, 4 * transfer);
   for (const RankClock& clock : match.clocks) EXPECT_LT(std::abs(clock.offset_ns), 1000000);
 }

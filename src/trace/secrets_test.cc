@@ -1,4 +1,4 @@
-// Credentials in traces: said where they are, and kept nowhere.
+// Credentials in traces: mfu says where they are, and keeps them nowhere.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace mfu {
 namespace {
 
-// As the benchmark that published traces with a live token wrote them.
+// Spelled as in a benchmark that published traces with a live token.
 TEST(TraceSecrets, says_where_a_credential_is_and_keeps_it_nowhere) {
   std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
   std::string text =

@@ -75,8 +75,8 @@ TEST(ChoosePeak, a_rate_that_is_given_wins_and_a_type_that_is_named_stands_for_a
   EXPECT_EQ(choose_peak(named, "int64").against, Precision::bf16);
 }
 
-// Of 100 FLOP 40 in convolutions that may run in TF32 at 80, 60 in matmuls that may not, at 20:
-// 40/80 + 60/20 = 3.5 s, so 100/3.5.
+// Of 100 FLOP, 40 are in convolutions that may run in TF32 at 80 FLOP/s, and 60 in matmuls that may
+// not, at 20 FLOP/s: 40/80 + 60/20 = 3.5 s, so 100/3.5.
 TEST(ChoosePeak, tf32_may_be_allowed_for_convolutions_and_not_for_matmuls) {
   Device device = device_with({{Precision::tf32, 80}, {Precision::fp32, 20}});
   auto rate = [&](Tf32 tf32) { return choose_peak({.device = &device}, "fp32", tf32).rate->per_s; };
