@@ -1,4 +1,4 @@
-"""./test --arm64 [NAME…]: the cross build for AArch64 and its unit tests under qemu. NAME: folders of src/ whose
+"""./test --arm64 [NAME…]: cross-builds for AArch64 and runs the unit tests under qemu. NAME: folders of src/ whose
 tests to run (default: all)."""
 
 import json

@@ -62,7 +62,7 @@ class Browser:
         Path(path).write_bytes(base64.b64decode(self.call("GET", "/screenshot")))
 
     def complaints(self):
-        """What the console said at the level of an error: a policy violation, an exception."""
+        """Messages of the console at the level of an error: a policy violation, an exception."""
         return [
             entry["message"]
             for entry in self.call("POST", "/se/log", {"type": "browser"})

@@ -1,4 +1,5 @@
-"""Whole-product tests that are programs, not data: the installed package, examples, completion, manual, README."""
+"""Tests of the whole product that need a program, not only data: the installed package, examples, completion, manual,
+README."""
 
 import json
 import os
@@ -16,7 +17,7 @@ MFU = BUILD / "mfu"
 
 
 def run(command, **options):
-    """None where it ends with 0, else what it said."""
+    """Returns None if the command ends with 0, otherwise what it printed."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
     return (
         None
@@ -61,7 +62,7 @@ def examples():
 
 
 def mpi_example():
-    """Two ranks under mpirun: the second gets the first one's calibration."""
+    """Two ranks under mpirun: the second one receives the calibration of the first."""
     for example in expected("mpi", "release"):
         yield "examples/mpi", lambda: mpi_run(example)
 
@@ -89,7 +90,7 @@ def mpi_run(example):
 
 
 def completed(words):
-    """What bash offers for these words, the last one being typed."""
+    """What bash offers for these words while the last one is being typed."""
     script = f"""
       source <({MFU} completion bash)
       COMP_WORDS=({' '.join(f"'{word}'" for word in words)}); COMP_CWORD={len(words) - 1}
@@ -147,7 +148,7 @@ def help_is_whole():
 
 
 def readme_commands():
-    """The commands of the README's sh blocks that are ours run as they stand."""
+    """Our own commands in the README's sh blocks run exactly as written."""
     blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
     lines = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
     for line in lines:
@@ -159,7 +160,7 @@ def readme_commands():
 
 
 def trace_devices():
-    """Every driver name in the README of the real traces resolves, where those are at hand."""
+    """Every driver name in the README of the real traces resolves, if those traces are at hand."""
     listing = ROOT.parent / "shared" / "traces" / "README.md"
     if not listing.exists():
         yield "traces/devices", NotRun("the real traces are not at hand")
@@ -181,7 +182,7 @@ def one_device(name):
 
 
 def torch_ceiling():
-    """PyTorch's matmul is measured too, where our Python has PyTorch."""
+    """PyTorch's matmul is measured too, if our Python has PyTorch."""
     python = os.environ.get("MFU_PYTHON", "")
     if not python or run([python, "-c", "import torch"]):
         return "PyTorch is not there (set-up says why)"

@@ -13,7 +13,7 @@ OPENING = """#include "mfu/{name}.h"
 
 
 def example_of(text):
-    """The lines of the example; none where the opening comment has none."""
+    """The lines of the example; none if the opening comment has no example."""
     opening = text.split("#pragma once")[0]
     return [line[5:] for line in opening.splitlines() if line.startswith("//   ")]
 

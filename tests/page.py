@@ -1,5 +1,5 @@
-"""The HTML report in a real browser: opened, read, sorted, filtered, zoomed, in light and dark; hostile names stay
-text."""
+"""Opens the HTML report in a real browser: it is read, sorted, filtered and zoomed, in light and dark, and hostile
+names stay text."""
 
 import json
 import subprocess

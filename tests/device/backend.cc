@@ -1,5 +1,5 @@
 // The PrivateUse1 backend: memory, device guard with streams and events, copies, and the few
-// operators that a backend has to have itself. Every other operator: fallback.cc.
+// operators that each backend must provide. fallback.cc runs every other operator.
 #include "backend.h"
 
 #include <ATen/EmptyTensor.h>
@@ -177,8 +177,9 @@ const at::Tensor& resize(const at::Tensor& self, at::IntArrayRef sizes,
   return self;
 }
 
-// Another device's stream, or the host's memory: what is read is read when this returns, as from
-// pageable memory; what is written is there when this returns, unless the caller does not wait.
+// Copies from or to another device's stream or the host's memory. As with pageable memory, the
+// source has been read when this returns. The destination has been written too, unless the caller
+// asked not to wait.
 at::Tensor copy_from(const at::Tensor& self, const at::Tensor& to, bool non_blocking) {
   if (!is_late(self)) {
     StreamName there = current_stream(to.device().index());
@@ -356,7 +357,7 @@ void resize_on(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef 
   int device = tensor.device().index();
   int before = std::exchange(device_of_thread, device);
   c10::DataPtr memory = allocator.allocate(bytes);
-  if (storage->nbytes() != 0) {  // what is there may be in use
+  if (storage->nbytes() != 0) {  // the old memory may be in use
     synchronize_device(device);
     std::memcpy(memory.get(), storage->data(), storage->nbytes());
   }
@@ -371,7 +372,7 @@ namespace at::native {
 REGISTER_PRIVATEUSE1_DISPATCH(_fused_sdp_choice_stub, &late::attention_by_matmuls)
 }
 
-// What late.py calls.
+// The functions that late.py calls.
 extern "C" {
 void late_register_hooks() {
   at::RegisterPrivateUse1HooksInterface(new late::Hooks);

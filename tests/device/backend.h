@@ -15,12 +15,12 @@ inline bool is_late(const at::Tensor& tensor) {
   return tensor.defined() && tensor.device().type() == c10::DeviceType::PrivateUse1;
 }
 
-// Memory of the device is the host's: the same bytes as a CPU tensor, which must not be touched but
-// by work in a stream. It does not own them; whoever uses it keeps `tensor`'s storage.
+// A CPU tensor over the same bytes, since the device's memory is the host's. Only work in a stream
+// may touch it. It does not own the bytes: the caller keeps `tensor`'s storage alive.
 at::Tensor host_view(const at::Tensor& tensor);
 
-// Runs on a stream's thread: CPU kernels are called straight, past whatever watches the dispatcher,
-// as a device's kernels are.
+// Runs on a stream's thread. It calls CPU kernels directly, past whatever watches the dispatcher,
+// as a real device's kernels run.
 void on_device(const Work& work);
 
 at::Tensor empty_on(int device, at::IntArrayRef sizes, at::IntArrayRef strides,

@@ -15,7 +15,7 @@ namespace {
 
 using torch::jit::Stack;
 
-// The same stack on another device. Tensors that share memory share it there too.
+// The same arguments on another device. Tensors that share memory here share it there too.
 template <class Change>
 c10::IValue changed(const c10::IValue& value, c10::Device device, Change change) {
   if (value.isTensor()) return value.toTensor().defined() ? change(value.toTensor()) : value;
@@ -62,7 +62,7 @@ Call call_of(const c10::OperatorHandle& op, Stack* stack) {
   return call;
 }
 
-// Every tensor of a call, without data, and which is which.
+// Every tensor of a call as a meta tensor without data, and which meta tensor stands for which.
 class Shapes {
  public:
   at::Tensor of(const at::Tensor& tensor) {
@@ -84,17 +84,17 @@ class Shapes {
     owners_.emplace(made.storage().unsafeGetStorageImpl(), tensor);
     return made;
   }
-  // The call's own tensor that this is; else null.
+  // The call's own tensor that this meta tensor stands for; null if there is none.
   const at::Tensor* original(const at::Tensor& shape) const {
     auto found = originals_.find(shape.unsafeGetTensorImpl());
     return found != originals_.end() ? &found->second : nullptr;
   }
-  // One whose memory it is a view of.
+  // The call's tensor whose memory this is a view of; null if there is none.
   const at::Tensor* owner(const at::Tensor& shape) const {
     auto found = owners_.find(shape.storage().unsafeGetStorageImpl());
     return found != owners_.end() ? &found->second : nullptr;
   }
-  // A tensor that the call wrote to may have another size now.
+  // Resizes the call's tensors that the operator gave another size.
   void resize_originals() const {
     for (const auto& [shape, tensor] : originals_) {
       if (is_late(tensor) && shape->sizes() != tensor.sizes())
@@ -107,7 +107,7 @@ class Shapes {
   std::unordered_map<c10::TensorImpl*, at::Tensor> originals_;
 };
 
-// Results on the device, and which of them the CPU kernel's must be copied into.
+// Results on the device, and which of them receive a copy of the CPU kernel's results.
 struct Results {
   Stack values;
   std::vector<at::Tensor> fresh;  // in order; undefined: nothing to copy
@@ -132,7 +132,7 @@ c10::IValue result_of(const c10::IValue& shape, const Shapes& shapes, int device
   return changed(shape, c10::Device("cpu"), place);
 }
 
-// No value: there is no telling before it runs.
+// No value: the result cannot be known before the operator runs.
 c10::optional<Results> results_before(const Call& call) {
   if (call.op.hasTag(at::Tag::data_dependent_output) ||
       call.op.hasTag(at::Tag::dynamic_output_shape))
@@ -144,7 +144,8 @@ c10::optional<Results> results_before(const Call& call) {
                             [&](const at::Tensor& tensor) { return shapes.of(tensor); }));
   try {
     call.op.callBoxed(stack);
-  } catch (const std::exception&) {  // no meta kernel; or the CPU's says it better
+    // there is no meta kernel, or the CPU kernel gives the better message
+  } catch (const std::exception&) {
     return c10::nullopt;
   }
   shapes.resize_originals();
@@ -158,7 +159,7 @@ c10::optional<Results> results_before(const Call& call) {
 
 Stack on_host(const Call& call) {
   Stack stack;
-  // A number on the host is read now: the caller may change it afterwards.
+  // A number on the host is read now, because the caller may change it afterwards.
   auto view = [](const at::Tensor& tensor) {
     if (is_late(tensor)) return host_view(tensor);
     at::Tensor copy = tensor.clone();

@@ -33,7 +33,8 @@ from pathlib import Path
 
 import torch
 
-# Autograd's device threads would take the interpreter's lock after its end (Python before 3.12): they are left alone.
+# Before Python 3.12, autograd's device threads would take the interpreter's lock after its end. So torch must not wait
+# for them at exit.
 os.environ.setdefault("TORCH_AUTOGRAD_SHUTDOWN_WAIT_LIMIT", "0")
 HERE = Path(__file__).resolve().parent
 SOURCES = ("runtime.cc", "backend.cc", "fallback.cc")
@@ -41,7 +42,7 @@ NAME = "late"
 
 
 def _library():
-    """The compiled backend, kept under build/ by sources and version of torch."""
+    """The compiled backend. It is kept under build/, one for each version of the sources and of torch."""
     folder = Path(torch.__file__).parent
     digest = hashlib.sha256(torch.__version__.encode() + str(folder).encode())
     for file in sorted((*HERE.glob("*.cc"), *HERE.glob("*.h"))):
@@ -113,7 +114,7 @@ def synchronize(device=None):
 
 
 def sleep(seconds, device=None):
-    """The device's current stream is busy for so long."""
+    """Keeps the device's current stream busy for that long."""
     _native.late_sleep(_index(device), ctypes.c_uint64(int(seconds * 1e9)))
 
 
@@ -122,8 +123,8 @@ def set_kernel_us(duration_us):
 
 
 def counts():
-    """What was asked of the device so far: launches, waits of the host, queries, queries by a thread that launched
-    nothing."""
+    """Counts of what was asked of the device so far: launches, waits of the host, queries, and queries by a thread that
+    launched nothing."""
     four = (ctypes.c_uint64 * 4)()
     _native.late_counts(four)
     return dict(zip(("launches", "host_waits", "foreign_queries", "queries"), four))
@@ -131,7 +132,7 @@ def counts():
 
 @contextlib.contextmanager
 def capturing():
-    """Within it the host may neither wait nor query; capture_breaks() counts where it did."""
+    """Inside this block the host may neither wait nor query; capture_breaks() counts how often it did."""
     _native.late_set_capturing(1)
     try:
         yield
@@ -167,7 +168,7 @@ def _register():
     torch._register_device_module(NAME, _module())
     torch.utils.generate_methods_for_privateuse1_backend()
     atexit.register(_native.late_stop)
-    # A thread of autograd's that is not at rest yet would be ended in the midst of its work.
+    # A thread of autograd that is still working would be ended in the middle of its work.
     atexit.register(time.sleep, 0.1)
 
 

@@ -34,7 +34,8 @@ void wait_of_host() {
   if (capturing.load()) breaks.fetch_add(1);
 }
 
-// One queue and the thread that empties it. Never destroyed: a process may end with work waiting.
+// One queue and the thread that empties it. It is never destroyed, because a process may end while
+// work is waiting.
 class Queue {
  public:
   Queue() {

@@ -1,5 +1,6 @@
-// A device that runs late: streams are queues with a worker thread each, events are marks in them.
-// Knows nothing of torch; backend.cc and fallback.cc make a PrivateUse1 device of it.
+// A device that runs late. Each stream is a queue with a worker thread; an event is a mark in a
+// queue. This file knows nothing of torch; backend.cc and fallback.cc make a PrivateUse1 device of
+// it.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +13,20 @@ using Work = std::function<void()>;
 
 inline constexpr int kMostDevices = 8;
 
-// LATE_DEVICES, 2 where it is not set.
+// LATE_DEVICES, or 2 if it is not set.
 int device_count();
 
-// Streams are numbered from 0, the default one, in each device; asking for the next makes it.
+// Streams of each device are numbered from 0, the default one. Asking for the next number makes a
+// stream.
 struct StreamName {
   int device = 0;
   std::int64_t stream = 0;
 };
 std::int64_t new_stream(int device);
 
-// Runs `work` later, in order. The host waits only where LATE_QUEUE (1024) launches are waiting.
+// Runs `work` later, in order. The host waits only if LATE_QUEUE (1024) launches are waiting.
 void launch(StreamName where, Work work);
-// The same for work that is a kernel: it takes at least kernel_ns() of the device's time.
+// The same for a kernel, which takes at least kernel_ns() of the device's time.
 void launch_kernel(StreamName where, Work work);
 // Keeps the stream busy, as torch.cuda._sleep does.
 void launch_sleep(StreamName where, std::uint64_t duration_ns);
@@ -33,15 +35,15 @@ void synchronize(StreamName where);
 void synchronize_device(int device);
 bool is_idle(StreamName where);
 
-// How long a kernel takes at least; 0 at first, or LATE_KERNEL_US.
+// The least time that a kernel takes; 0 at first, or LATE_KERNEL_US.
 void set_kernel_ns(std::uint64_t duration_ns);
 
-// Where in a stream's order something lies; the device's clock when it got there.
+// A place in the order of a stream, and the device's clock when the stream got there.
 class Mark {
  public:
   bool is_reached() const;
   void wait() const;
-  std::uint64_t time_ns() const;  // 0: not reached
+  std::uint64_t time_ns() const;  // 0 means not reached yet
   void reach();
 
  private:
@@ -52,16 +54,16 @@ class Mark {
 Mark record(StreamName where);
 void wait_for(StreamName where, const Mark& mark);  // the stream waits, not the host
 
-// What was asked of the device so far, for tests: launches, waits of the host, queries by a thread
-// that launched nothing.
+// For tests: how often the device was asked for what so far. Counts launches, waits of the host,
+// and queries by a thread that launched nothing.
 struct Counts {
   std::uint64_t launches, host_waits, foreign_queries, queries;
 };
 Counts counts();
 void note_query();
 
-// Between them nothing may be queried or waited for, as while a CUDA graph is captured; what is,
-// counts.
+// Between these two calls nothing may be queried or waited for, as during the capture of a CUDA
+// graph. Each query and wait is counted.
 void set_capturing(bool capturing);
 bool is_capturing();
 std::uint64_t capture_breaks();

@@ -1,6 +1,6 @@
-// Any trace is attributed: the ledger adds up whatever the times are. Text is read as a trace;
-// any other bytes are drawn as one, five an event, and the ledger held to its rules applied to
-// each nanosecond.
+// The ledger of any trace adds up, whatever its times are. Input that is text is read as a trace.
+// Other bytes draw a trace, five bytes for each event, and its ledger must equal the rules applied
+// to each nanosecond.
 #include <cstdint>
 #include <cstdlib>
 
@@ -13,7 +13,7 @@ namespace {
 
 void write_out(mfu::Attribution found, unsigned turn) {
   mfu::ExplainReport report = mfu::report_explanation(std::move(found));
-  switch (turn % 64) {  // the writers are slow: they take turns
+  switch (turn % 64) {  // the writers are slow, so they take turns
     case 0:
       mfu::to_json(report);
       break;
@@ -62,7 +62,7 @@ void attribute_drawing(const std::uint8_t* data, std::size_t size) {
   if (!found.has_value()) return;
   const mfu::RankAttribution& rank = found->ranks.at(0);
   if (rank.ledger.total_ns() != rank.window.duration_ns()) std::abort();
-  bool in_turn = data[size - 1] % 32 == 0;  // each nanosecond by itself takes its time
+  bool in_turn = data[size - 1] % 32 == 0;  // the check of each nanosecond is slow
   if (in_turn && trace->device.size() > 0) {
     mfu::Ledger expected = mfu::reference_ledger(*trace, rank.window, options);
     for (std::size_t i = 0; i < mfu::kLedgerLineCount; ++i) {

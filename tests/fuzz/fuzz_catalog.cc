@@ -2,7 +2,7 @@
 
 #include "mfu/hardware.h"
 
-// The first line is a name to look up, the rest a user's catalogue.
+// The first line is a name to look up, the rest is a user's catalogue.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   std::size_t cut = std::min(text.find('\n'), text.size());

@@ -4,7 +4,7 @@
 
 namespace {
 
-// What was read can be written, and reads back.
+// What was read can be written, and reads back the same.
 void write(mfu::JsonWriter& json, const mfu::Json& value) {
   switch (value.kind()) {
     case mfu::Json::Kind::null:

@@ -3,7 +3,7 @@
 #include "mfu/monitor.h"
 #include "monitor/journal.h"
 
-// Settings of the monitor, and the facts of a run directory: read, or a message.
+// Settings of the monitor and the facts of a run directory are read, or refused with a message.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string_view text(reinterpret_cast<const char*>(data), size);
   auto reading = mfu::read_monitor_config(text, "fuzz.yaml");

@@ -1,7 +1,8 @@
-// A part with any bytes changed is refused, or attributed to a ledger that adds up; unchanged, it
-// gives what its trace gives. Text is read as a trace. Of other bytes the first chooses: in one of
-// 64 cases the rest is drawn as a trace and held to the law, in the others it changes bytes of a
-// part that was made once, because making one takes a thousand times as long as reading it.
+// A part with changed bytes is refused, or gives a ledger that adds up; an unchanged part gives
+// what its trace gives. Input that is text is read as a trace. Otherwise the first byte chooses: in
+// one of 64 cases the rest draws a trace, which is checked as above. In the other cases the rest
+// changes bytes of a part that was made once, because making a part takes a thousand times as long
+// as reading it.
 #include <cstdint>
 #include <cstdlib>
 #include <optional>
@@ -23,7 +24,7 @@ mfu::AttributionOptions asked() {
   return options;
 }
 
-// What the packed bytes come to; none: refused.
+// The result of the packed bytes; no value if they are refused.
 std::optional<mfu::Attribution> merged(std::string_view outline_bytes,
                                        std::string_view rank_bytes) {
   auto outline = mfu::unpack_outline(outline_bytes);
@@ -57,7 +58,7 @@ std::optional<Packed> packed(std::span<const std::uint8_t> drawing) {
   return Packed{mfu::pack_outline(part->outline), mfu::pack_ranks(part->ranks)};
 }
 
-// Some parts of drawings that differ in size and content.
+// A few parts of drawn traces that differ in size and content.
 const std::vector<Packed>& some_parts() {
   static const std::vector<Packed> parts = [] {
     std::vector<Packed> made;
@@ -72,7 +73,7 @@ const std::vector<Packed>& some_parts() {
   return parts;
 }
 
-// Three bytes a change: where, and what stands there then.
+// Three bytes make one change: the place and the new value.
 void change(std::string& bytes, std::span<const std::uint8_t> changes) {
   for (std::size_t i = 0; i + 3 <= changes.size() && !bytes.empty(); i += 3) {
     std::size_t at = (std::size_t{changes[i]} << 8 | changes[i + 1]) % bytes.size();
@@ -80,7 +81,8 @@ void change(std::string& bytes, std::span<const std::uint8_t> changes) {
   }
 }
 
-// Two parts of the same trace, packed and unpacked, come to what the parts themselves come to.
+// Merging two parts of the same trace gives the same whether or not they were packed and unpacked
+// before.
 void hold_law(const mfu::Trace& trace) {
   auto part = mfu::condense(trace, asked());
   if (!part.has_value()) return;

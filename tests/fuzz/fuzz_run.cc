@@ -1,4 +1,4 @@
-// The file of one process of a run, and the report made of it: any bytes give both.
+// Any bytes, taken as the file of one process of a run, are read and give a report.
 #include <cstdint>
 
 #include "mfu/run.h"

@@ -1,5 +1,5 @@
-// Text of unknown manners: what is printed of any bytes controls no terminal, and secrets are
-// found inside it, in order.
+// Any bytes, taken as text: what is printed of them controls no terminal, and secrets are found
+// inside them, in order.
 #include <cstdint>
 #include <cstdlib>
 
@@ -13,7 +13,7 @@ void need(bool holds) {
   if (!holds) std::abort();
 }
 
-// Well-formed, and harmless but for line ends and tabs.
+// The printed text is well-formed and harmless except for line ends and tabs.
 bool is_safe(std::string_view text) {
   while (!text.empty()) {
     std::size_t length = mfu::utf8_sequence_length(text);

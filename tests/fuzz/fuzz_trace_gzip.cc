@@ -1,4 +1,5 @@
-// Any bytes as an archive: decoded to its end or its first fault, never more than it may.
+// Any bytes, taken as an archive, are decoded to the end or to the first fault, and never beyond
+// the limit.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -7,7 +8,7 @@
 #include "trace/source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  // The first bytes are put there, so that every input is an archive: gzip or zstd.
+  // Puts the first bytes of gzip or zstd there, so that every input is an archive.
   if (size == 0) return 0;
   std::string bytes =
       data[0] % 2 == 0 ? std::string("\x1f\x8b\x08\x00", 4) : std::string("\x28\xb5\x2f\xfd", 4);

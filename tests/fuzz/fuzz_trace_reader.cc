@@ -1,4 +1,5 @@
-// Any bytes as a trace: read, linked, asked everything; every row must point where it may.
+// Any bytes, taken as a trace, are read and linked, and every question is asked of them. Every row
+// must point at a valid row.
 #include <cstdint>
 #include <vector>
 

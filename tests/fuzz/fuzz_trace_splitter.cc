@@ -1,4 +1,4 @@
-// The document reader in pieces of two sizes: the same events, whatever the windows.
+// The document reader gives the same events for pieces of two sizes.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string_view text(reinterpret_cast<const char*>(data), size);
   Outcome whole = read_in_pieces(text, size + 1);
   Outcome pieces = read_in_pieces(text, size > 0 ? 1 + data[size - 1] % 31 : 1);
-  // Where something had to be mended or skipped, what the reader sees at once may decide.
+  // If something was mended or skipped, the result may depend on how much the reader sees at once.
   bool clean = whole.malformed + whole.repaired + pieces.malformed + pieces.repaired == 0;
   if (clean && (whole.texts != pieces.texts || whole.end != pieces.end)) __builtin_trap();
   return 0;

@@ -1,5 +1,5 @@
-// What every fuzz target of a model reader does with a model it got: everything, and nothing may
-// break. Phases and conventions take turns: one of each an input.
+// What each fuzz target of a model reader does with the model it gets: it asks for everything, and
+// nothing may break. Each input takes the next phase and the next convention.
 #pragma once
 
 #include "mfu/workload.h"

@@ -1,4 +1,4 @@
-"""Asks `mfu flops` for a config, also of its class; and small configs to ask of."""
+"""Asks `mfu flops` about a config, also by its class, and makes small configs to ask about."""
 
 import json
 import os
@@ -27,7 +27,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def forked(tmp_path_factory):
-    """A Python that has the libraries already: each question is a fork (tests/models)."""
+    """A Python that already has the libraries: each question runs in a fork (tests/models)."""
     path = tmp_path_factory.mktemp("forked") / "socket"
     with server.serving(path):
         yield {"MFU_FORKED": str(path)}
@@ -49,7 +49,7 @@ def flops(folder, config, *options, name="config.json", forked=None, python=True
 
 
 def drawn(kind, **more):
-    """A random config of a family: sizes that divide each other, some of its switches."""
+    """A random config of a family: its sizes divide each other, and some of its switches are on."""
     pick = random.Random(kind).choice
     head, kv, groups = pick([8, 16]), pick([1, 2]), pick([1, 2, 4])
     made = {

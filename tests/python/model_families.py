@@ -255,7 +255,7 @@ def granitemoeshared(r):
 
 def phimoe(r):
     f = _experts(r, _base(r)) | {"lm_head_bias": r.random() < 0.5, "attention_bias": r.random() < 0.5}
-    f["num_experts_per_tok"] = 2  # the class's sparse mixer always takes two
+    f["num_experts_per_tok"] = 2  # the sparse mixer of this class always takes two experts
     if f["tie_word_embeddings"]:
         f["lm_head_bias"] = False
     return f
@@ -313,14 +313,14 @@ def _mla(r, f):
 def deepseek_v3(r):
     f = _experts(r, _base(r, kv=False), "n_routed_experts", width="moe_intermediate_size")
     f["n_routed_experts"] = max(2, f["n_routed_experts"])
-    f["hidden_size"] = r.choice([f["hidden_size"], 2 * r.randint(4, 20)])  # no multiple of the heads (GLM-4.7-Flash)
+    f["hidden_size"] = r.choice([f["hidden_size"], 2 * r.randint(4, 20)])  # not a multiple of the heads (GLM-4.7-Flash)
     return _mla(r, f) | {"n_shared_experts": r.randint(1, 2), "first_k_dense_replace": r.randint(0, 2), "n_group": 1, "topk_group": 1,
                          "attention_bias": r.random() < 0.5}
 
 
 def deepseek_v2(r):
     f = deepseek_v3(r)
-    return f | {"hidden_size": 4 * f["num_attention_heads"]}  # its class wants a multiple of the heads
+    return f | {"hidden_size": 4 * f["num_attention_heads"]}  # this class wants a multiple of the heads
 
 
 def _with_q_rank(f):
@@ -403,7 +403,8 @@ def lfm2(r):
 def lfm2_moe(r):
     f = _experts(r, _base(r), "num_experts", width="moe_intermediate_size")
     layers = [r.choice(["conv", "full_attention"]) for _ in range(f["num_hidden_layers"])]
-    layers[r.randrange(len(layers))] = "full_attention"  # without one, the class cannot tell how long its cache is
+    # without an attention layer the class cannot tell the length of its cache
+    layers[r.randrange(len(layers))] = "full_attention"
     return f | {"layer_types": layers, "num_dense_layers": r.randint(0, 2),
                 "use_expert_bias": r.random() < 0.5}
 
@@ -446,7 +447,7 @@ def zamba2(r):
             "intermediate_size": r.randint(5, 30), "vocab_size": r.randint(20, 60), "mamba_d_state": r.randint(2, 9), "mamba_expand": 2, "n_mamba_heads": mamba_heads,
             "mamba_ngroups": r.choice([1, 2]), "chunk_size": r.choice([4, 8]), "num_mem_blocks": r.choice([1, 2]), "adapter_rank": r.randint(2, 5),
             "use_shared_attention_adapter": r.random() < 0.5, "add_bias_linear": r.random() < 0.5, "use_mem_rope": r.random() < 0.5,
-            # Where it is false, transformers shares no block either.
+            # If it is false, transformers does not share a block either.
             "tie_word_embeddings": True, "pad_token_id": 0, "bos_token_id": 0, "eos_token_id": 0}
 
 

@@ -36,7 +36,7 @@ PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sinfo")
 
 
 def missing():
-    """Why it cannot run here; empty: it can."""
+    """The reason why Slurm cannot run here; empty if it can."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     absent = [name for name in PROGRAMS if shutil.which(name, path=path) is None]
     if absent:
@@ -91,7 +91,7 @@ class Slurm:
                 process.wait(5)
             except subprocess.TimeoutExpired:
                 process.kill()
-        for process in Path("/proc").glob("[0-9]*"):  # steps that outlive their daemon, by our configuration
+        for process in Path("/proc").glob("[0-9]*"):  # by our configuration, steps may outlive their daemon
             try:
                 ours = f"SLURM_CONF={self.folder}/slurm.conf".encode() in (process / "environ").read_bytes()
                 if ours and (process / "comm").read_text().strip() == "slurmstepd":

@@ -30,7 +30,7 @@ with_store = pytest.mark.skipif(
     not has("moto", "s3fs", "boto3"), reason="moto and s3fs are not at hand (./test --cluster installs them)"
 )
 
-# Two nodes of Ray on this machine; ends with its standard input.
+# Starts two nodes of Ray on this machine and ends when its standard input is closed.
 NODES = """
 import sys
 from ray.cluster_utils import Cluster
@@ -72,7 +72,7 @@ def free_port():
 
 @pytest.fixture(scope="module")
 def store(ranks, tmp_path_factory):
-    """Environment of a bucket that holds the ranks."""
+    """Environment variables for a bucket that holds the ranks."""
     port = free_port()
     environment = {
         "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
@@ -106,7 +106,8 @@ store.put_object(Bucket="job", Key="run/other.json", Body=b"{}")
 
 @pytest.fixture(scope="module")
 def nodes(request, tmp_path_factory):
-    """Address of the two nodes. Their workers know the object store, and a program that kills its parent once."""
+    """The address of the two nodes. Their workers can reach the object store, and a program that kills its parent
+    once."""
     folder = tmp_path_factory.mktemp("nodes")
     killer = folder / "mfu"
     killer.write_text(f"""#!/bin/sh

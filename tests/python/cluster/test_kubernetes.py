@@ -1,5 +1,5 @@
-"""The manifests of deploy/kubernetes against the API's own schema, as the Python client of Kubernetes has it, and
-against each other. No Kubernetes runs here: they were never applied."""
+"""Checks the manifests of deploy/kubernetes against the API's own schema, which the Python client of Kubernetes
+contains, and against each other. No Kubernetes runs here, and the manifests were never applied."""
 
 import json
 import subprocess
@@ -12,9 +12,9 @@ sys.path[:0] = [str(Path(__file__).parent)]
 from test_engines import PYTHON, ROOT, has  # noqa: E402
 
 MANIFEST = ROOT / "deploy" / "kubernetes" / "job.yaml"
-KINDS = {"Job": "V1Job", "Service": "V1Service"}  # ServiceMonitor is Prometheus' operator's own
+KINDS = {"Job": "V1Job", "Service": "V1Service"}  # ServiceMonitor belongs to the operator of Prometheus
 
-# Every field is one of its type, every required one is there, and values are of their types.
+# Every field belongs to its type, every required field is there, and every value has the right type.
 CHECK = """
 import json, re, sys
 from kubernetes import client
@@ -65,7 +65,7 @@ def problems(found):
 def test_the_manifests_keep_the_schema():
     found = documents()
     assert list(found) == ["Job", "Service", "ServiceMonitor"] and problems(found) == []
-    # The check sees what is wrong.
+    # A wrong manifest must be found.
     pod = found["Job"]["spec"]["template"]["spec"]
     pod["restartpolicy"] = pod.pop("restartPolicy")
     found["Service"]["spec"]["ports"][0]["port"] = "9464"

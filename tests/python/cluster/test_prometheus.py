@@ -176,12 +176,12 @@ def test_a_prometheus_that_scrapes_two_launchers_answers_every_query_of_the_boar
         page = fetch(f"http://127.0.0.1:{ports[0]}/metrics")
         checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
         assert checked.returncode == 0, checked.stderr
-        # A rate is 0 until a counter has grown between two scrapes.
+        # A rate is 0 until its counter has grown between two scrapes.
         ratio = wait_for(
             "the recording rules",
             lambda: [each for each in query("run:mfu:ratio") if float(each["value"][1]) > 0],
         )
-        # both are one run
+        # both launchers belong to one run
         assert [each["metric"]["run"] for each in ratio] == ["run"] and 0 < float(ratio[0]["value"][1]) < 1
         assert {(each["metric"]["rank"], each["metric"]["device"]) for each in query("mfu_step")} == {
             ("0", "cpu"),

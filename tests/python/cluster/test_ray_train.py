@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.skipif(TORCH is None, reason="torch is not at hand"),
 ]
 
-# Each worker: 6 steps of 8 × 64 by 64 × 64, forward and the weight's gradient; rank 1 takes its time, and dies once
-# where it is asked to.
+# Each worker takes 6 steps of 8 × 64 by 64 × 64, forward and the weight's gradient. Rank 1 is slow, and dies once if it
+# is told to.
 PROGRAM = """
 import os, sys, time
 import ray
@@ -77,7 +77,7 @@ def train(tmp_path, *before, folder="", dies="", address=""):
 
 
 def summary(folder, complete):
-    """summary.json, once it has all: the workers end after the program."""
+    """summary.json once it is complete: the workers end after the program."""
     end = time.monotonic() + 90
     while True:
         found = json.loads((folder / "summary.json").read_text()) if (folder / "summary.json").exists() else None
@@ -89,7 +89,7 @@ def summary(folder, complete):
 
 @pytest.fixture(scope="module")
 def address():
-    """Two nodes of Ray that run already, as a cluster's do."""
+    """Two nodes of Ray that already run, as in a cluster."""
     cluster = subprocess.Popen(
         [PYTHON, "-c", NODES],
         stdin=subprocess.PIPE,
@@ -126,6 +126,6 @@ def test_workers_that_ray_starts_again_are_the_next_attempt(tmp_path, address):
     folder = tmp_path / "run"
     train(tmp_path, folder=str(folder), dies=str(tmp_path / "died"), address=address)
     report = summary(folder, lambda found: found["restarts"] == 2)
-    # Ray ends both workers when one dies, at a step of rank 0 that nobody can foretell.
+    # Ray ends both workers when one dies. Which step rank 0 is at by then cannot be known.
     assert report["ranks"] == 2 and report["by_rank"][1]["steps"] == 4 + 6
     assert report["model_flop"] >= (4 + 6 + 6) * STEP_FLOP

@@ -37,7 +37,7 @@ def test_four_launchers_of_one_step_are_one_run_that_is_told_once(cluster, tmp_p
     assert name.startswith("train-slurm-") and name.endswith(".0")
     assert (report["ranks"], report["ranks_expected"], report["launchers"], report["steps"]) == (4, 4, 4, 4)
     assert [rank["rank"] for rank in report["by_rank"]] == [0, 1, 2, 3] and report["model_flop"] == 4 * 4 * STEP_FLOP
-    assert not report["partial"] and report["devices"] == 1  # they share one processor
+    assert not report["partial"] and report["devices"] == 1  # the tasks share one processor
     assert done.stderr.count("coverage ") == 1 and [json.loads(line)["ranks"] for line in done.stdout.splitlines()] == [
         4
     ]
@@ -111,7 +111,7 @@ def test_a_job_that_slurm_starts_again_is_the_next_attempt(cluster, tmp_path):
 
 
 def test_a_job_array_makes_parts_that_one_command_merges(cluster, tmp_path):
-    """deploy/slurm/explain.sbatch, as it stands: three tasks share seven traces."""
+    """Runs deploy/slurm/explain.sbatch unchanged: three tasks share seven traces."""
     root = Path(__file__).resolve().parents[3]
     subprocess.run(
         [sys.executable, root / "bench" / "make_ranks.py", tmp_path / "traces", "--ranks", "7", "--layers", "4"],

@@ -33,7 +33,7 @@ library.define(
 )
 
 
-inside = []  # what the operator calls
+inside = []  # the functions that the operator calls
 
 
 def _forward(q, *rest):
@@ -72,7 +72,7 @@ class Attention(torch.autograd.Function):
 
 
 def main():
-    """One layer, then attention twice with the same offsets, so far ahead of the device that nothing has arrived."""
+    """One layer, then attention twice with the same offsets. The host is so far ahead that no offsets have arrived."""
     layer = torch.nn.Linear(WIDTH, WIDTH, bias=False).to("late")
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
     for _ in range(STEPS):

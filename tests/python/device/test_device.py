@@ -32,7 +32,7 @@ def test_training_on_it_gives_what_the_cpu_gives(late):
 
 def test_the_host_runs_ahead_and_a_read_waits(late):
     x = torch.ones(4, 4, device="late")
-    (x @ x).cpu()  # meta kernels in Python are imported at first use
+    (x @ x).cpu()  # this imports the meta kernels that are written in Python, which takes time once
     start = time.monotonic()
     late.sleep(0.3)
     y = x @ x
@@ -105,5 +105,5 @@ def test_an_operator_is_seen_once_by_who_watches_the_dispatcher(late):
     late.synchronize()
     counted = _observer.totals() - before
     _observer.stop()
-    # 2·16·8·4 forward; x's gradient is [16, 4] × [4, 8]: as much again
+    # 2·16·8·4 forward; the gradient of x is [16, 4] × [4, 8], which costs the same again
     assert (counted.hardware_flop, counted.calls) == (2 * 16 * 8 * 4 * 2, 2)

@@ -1,5 +1,5 @@
-"""Packed attention through the dispatcher, with its offsets in a device's memory: counted when they have arrived, and
-nobody waits for them."""
+"""Packed attention through the dispatcher with its offsets in a device's memory: it is counted when the offsets have
+arrived, and nobody waits for them."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def observer(late):
 
 @pytest.fixture(autouse=True)
 def drained(late, observer):
-    """What another test left on its way is no part of this one."""
+    """Counts what an earlier test left pending, so that it does not appear in this one."""
     late.synchronize()
     observer.library().last_step()
 
@@ -49,7 +49,8 @@ def query(device, tokens=OFFSETS[-1]):
 
 
 def settled(late, q, offsets):
-    """The device is done; the thread's next packed call counts what has arrived, and is itself on its way."""
+    """Waits until the device is done. The next packed call on this thread then counts what has arrived, and is pending
+    itself."""
     late.synchronize()
     return lambda: packed.forward(q, offsets)
 
@@ -62,7 +63,8 @@ def test_it_counts_once_its_offsets_have_arrived_and_the_host_waits_for_nothing(
     first = count(lambda: packed.forward(q, offsets))
     assert first.hardware_flop == 0 and not first.uncounted() and late.counts()["host_waits"] == waits
     assert count(settled(late, q, offsets)).hardware_flop == FORWARD
-    assert count(settled(late, q, offsets)).hardware_flop == FORWARD  # of the call before: each once
+    # this counts the call before; each call counts once
+    assert count(settled(late, q, offsets)).hardware_flop == FORWARD
     late.synchronize()
 
 
@@ -119,7 +121,7 @@ def test_nothing_is_copied_or_asked_while_a_graph_is_captured(late, count):
 
 @pytest.fixture
 def cuda(observer, monkeypatch):
-    """flash_attn_2_cuda of 2.6, which no operator stands around."""
+    """flash_attn_2_cuda of version 2.6, which has no operator around it."""
     import importlib
 
     from mfu._observer import libraries
@@ -161,7 +163,7 @@ def test_a_wrapped_library_in_a_capture_asks_and_copies_nothing(late, count, cud
     assert late.capture_breaks() == before
     assert named.hardware_flop == 0 and "captured" in named.uncounted()[0]["reason"]
     late.synchronize()
-    assert count(lengths.settle).hardware_flop == FORWARD  # of the call before it
+    assert count(lengths.settle).hardware_flop == FORWARD  # counts the call before it
 
 
 def test_a_wrapped_function_inside_a_counted_operator_is_not_counted_again(late, count, cuda):
@@ -169,7 +171,7 @@ def test_a_wrapped_function_inside_a_counted_operator_is_not_counted_again(late,
     q, offsets = query("late"), offsets_on("late")
     inner = varlen(cuda, q, offsets)
     forward = packed._forward
-    packed.inside.append(inner)  # as the operator of 2.7 calls it
+    packed.inside.append(inner)  # called as the operator of 2.7 calls it
     try:
         packed.forward(q, offsets)
     finally:

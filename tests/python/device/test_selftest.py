@@ -1,4 +1,4 @@
-"""mfu doctor --selftest: passes here, and each check fails when its subject is broken on purpose."""
+"""mfu doctor --selftest passes here, and each check fails if its subject is broken on purpose."""
 
 import importlib.util
 import json
@@ -74,7 +74,7 @@ def test_a_device_that_runs_late_passes_with_its_own_clock(late, tmp_path):
 
 
 def test_a_subject_that_counts_wrong_fails_it(tmp_path):
-    """A program in mfu's place that adds one FLOP to what mfu says."""
+    """A program that replaces mfu and adds one FLOP to its answers."""
     broken = tmp_path / "mfu"
     broken.write_text(f"""#!{sys.executable}
 import json, subprocess, sys
@@ -95,7 +95,7 @@ sys.exit(status)
 
 
 class Machine:
-    """A subject by hand: what mfu says of every program, and what the program knows."""
+    """A subject made by hand: what mfu says of every program, and what the program itself knows."""
 
     device = "cuda:0"
 

@@ -1,4 +1,5 @@
-"""Times of an asynchronous device: by its own events where it was asked, else labelled and no advice made of them."""
+"""Times of an asynchronous device: by its own events if they were asked for. Otherwise the time is labelled, and no
+advice is based on it."""
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from test_run import by_index, run  # noqa: F401: the fixture
 
 def test_steps_are_timed_by_the_device_where_nobody_reads_anything(run):  # noqa: F811
     report = run("slow")
-    # The device takes 50 ms a step, the host launches it in a few.
+    # The device takes 50 ms for a step; the host launches it in a few.
     assert report["timing"] == "device" and report["step_ns"]["median"] >= 50e6
     assert by_index(report)[0]["mfu"] == pytest.approx(report["mfu"]) and report["steps"] == STEPS
 

@@ -47,7 +47,8 @@ def count(observer):
 
 @pytest.fixture
 def standin(observer, monkeypatch):
-    """standin("flash_attn", version="2.6.3") imports it as a program would; what is said of it is in standin.said."""
+    """standin("flash_attn", version="2.6.3") imports the stand-in as a program would; standin.said has what mfu says of
+    it."""
     from mfu._observer import libraries
     from mfu._observer.libraries import wrapping
 

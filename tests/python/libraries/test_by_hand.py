@@ -1,4 +1,5 @@
-"""Modules that no import brought: put into sys.modules by the program, or taken apart before mfu watched."""
+"""Modules that did not come by an import: the program put them into sys.modules, or took them apart before mfu
+watched."""
 
 import sys
 import types

@@ -1,4 +1,4 @@
-"""Formulas of the user's: for operators and Triton kernels, from Python and from a file."""
+"""Formulas that the user gives for operators and Triton kernels, from Python and from a file."""
 
 import json
 import os
@@ -122,7 +122,7 @@ def test_a_wrong_file_is_refused_before_the_program_starts(tmp_path, text, said)
 def test_a_function_is_a_formula_and_gets_the_arguments(formula, count):
     define("matmul_by_function", lambda a, b, c: torch.from_numpy(a.numpy() @ b.numpy()))
     call = lambda: torch.ops.mfu_user.matmul_by_function(torch.randn(3, 4), torch.randn(4, 5), 7)  # noqa: E731
-    named = count(call)  # it looks like one by its name, and nobody knows it
+    named = count(call)  # its name looks like a product, and nobody knows it
     assert named.hardware_flop == 0 and named.uncounted()[0]["operator"] == "mfu_user::matmul_by_function"
     got = []
 
@@ -135,7 +135,7 @@ def test_a_function_is_a_formula_and_gets_the_arguments(formula, count):
     assert got == [((3, 4), "fp32", 20, 2, 5, 7)]
     assert counted.flop_by_operator() == {"mfu_user::matmul_by_function": 2 * 3 * 4 * 5} and not counted.uncounted()
     assert {key[1] for key in counted.rows} == {"fp16"}
-    formula("mfu_user::matmul_by_function", "7")  # the last one holds
+    formula("mfu_user::matmul_by_function", "7")  # the last formula counts
     assert count(call).hardware_flop == 7 and len(got) == 1
 
 
@@ -149,7 +149,7 @@ def test_a_function_that_fails_is_noted_and_its_calls_are_listed(formula, count,
     call = lambda: getattr(torch.ops.mfu_user, name)(torch.randn(3, 4), torch.randn(4, 5), 7)  # noqa: E731
     counted = count(call)
     assert counted.hardware_flop == 0 and "could not say" in counted.uncounted()[0]["reason"]
-    assert count(lambda: torch.ones(2, 3) @ torch.ones(3, 4)).hardware_flop == 48  # counting goes on
+    assert count(lambda: torch.ones(2, 3) @ torch.ones(3, 4)).hardware_flop == 48  # counting continues
 
 
 def test_products_that_a_function_makes_itself_do_not_count(formula, count):

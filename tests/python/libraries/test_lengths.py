@@ -1,4 +1,4 @@
-"""Lengths in device memory: read when they have arrived, never waited for. The device is a stand-in."""
+"""Lengths in device memory are read when they have arrived; nobody waits for them. The device is a stand-in."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ class Event:
 
 @pytest.fixture
 def late(standin, monkeypatch):
-    """flash_attn_2_cuda, and the events behind its copies."""
+    """flash_attn_2_cuda, and the events that follow its copies."""
     _, cuda = standin("flash_attn", "flash_attn_2_cuda")
     from mfu import _observer
     from mfu._observer.libraries import lengths
@@ -22,7 +22,7 @@ def late(standin, monkeypatch):
     events = []
     monkeypatch.setattr(lengths, "on_host", lambda tensor: False)
     monkeypatch.setattr(lengths, "_can_pin", lambda tensor: False)
-    monkeypatch.setattr(_observer.library(), "may_ask", lambda device: 1)  # of the stand-in, which is the CPU
+    monkeypatch.setattr(_observer.library(), "may_ask", lambda device: 1)  # of the stand-in device, which is the CPU
     monkeypatch.setattr(lengths, "_event", lambda tensor: events.append(Event()) or events[-1])
     lengths._copies.clear()
     yield cuda, events, lengths
@@ -40,7 +40,7 @@ def test_packed_attention_counts_once_its_lengths_have_arrived(late, count):
     cuda, events, lengths = late
     call = packed(cuda, torch.tensor([0, 3, 7], dtype=torch.int32))
     assert count(call).hardware_flop == 0 and len(events) == 1
-    assert count(call).hardware_flop == 0 and len(events) == 1  # the next layer: the same copy
+    assert count(call).hardware_flop == 0 and len(events) == 1  # the next layer uses the same copy
     events[0].arrived = True
     assert count(lengths.settle).hardware_flop == 2 * 4 * 16 * 6 * 8
     assert count(lengths.settle).hardware_flop == 0

@@ -1,4 +1,4 @@
-"""Libraries that multiply past the dispatcher: forward and backward to the digit, and an unknown version is left
+"""Libraries that multiply past the dispatcher are counted exactly, forward and backward. An unknown version is left
 alone."""
 
 import types
@@ -31,7 +31,7 @@ def test_the_weight_gradient_of_apex_counts(standin, count):
         )
     )
     assert counted.hardware_flop == 2 * M * K * N and types_of(counted) == {"bf16"}
-    assert grad.sum() == M * N * K  # and it did what it does
+    assert grad.sum() == M * N * K  # the function still does its work
 
 
 def test_dense_layers_of_apex_count_forward_and_backward(standin, count):
@@ -53,13 +53,13 @@ def test_dense_layers_of_apex_count_forward_and_backward(standin, count):
     assert count(lambda: mlp.forward(1, 1, inputs)).hardware_flop == both
     assert (
         count(lambda: mlp.backward(1, 1, None, None, inputs)).hardware_flop == 2 * both - flop
-    )  # the input needs none
+    )  # the input needs no gradient
 
 
 def test_flash_attention_2_counts_dense_and_windowed_attention(standin, count):
     _, cuda = standin("flash_attn", "flash_attn_2_cuda")
     q, k = torch.randn(2, 4, 6, 8, dtype=torch.float16), torch.randn(2, 5, 2, 8, dtype=torch.float16)
-    causal = 2 * (2 + 3 + 4 + 5)  # from the bottom right
+    causal = 2 * (2 + 3 + 4 + 5)  # aligned at the bottom right
     assert (
         count(lambda: cuda.fwd(q, k, k, None, None, 0.0, 0.1, True, -1, -1, 0.0, False, None)).hardware_flop
         == 4 * causal * 6 * 8
@@ -77,9 +77,9 @@ def test_flash_attention_2_counts_dense_and_windowed_attention(standin, count):
     )
 
 
-# How the arguments of flash_attn_2_cuda changed: (…, out) and (cu_seqlens_q, cu_seqlens_k, …) of varlen_fwd by
-# version. The
-# tensors before max_seqlen_q, then (p, scale, zero_tensors, causal, windows, softcap, return_softmax, generator).
+# How the arguments of flash_attn_2_cuda changed by version: (…, out) and (cu_seqlens_q, cu_seqlens_k, …) of varlen_fwd.
+# First the tensors before max_seqlen_q, then (p, scale, zero_tensors, causal, windows, softcap, return_softmax,
+# generator).
 PACKED_FORMS = {
     "2.0": ((), (4, 4, 0.0, 0.1, False, True, False, None)),
     "2.3": ((None,), (4, 4, 0.0, 0.1, False, True, -1, -1, False, None)),
@@ -103,7 +103,7 @@ def test_flash_attention_2_counts_packed_sequences_in_every_form_it_had(standin,
 
 
 def watched_any(standin, name):
-    """The stand-in's wrapper around a function that takes any arguments."""
+    """Gives the stand-in's wrapper for a function that takes any arguments."""
     import flash_attn_2_cuda as cuda
     from mfu import _observer
     from mfu._observer.libraries import flash_attn_2
@@ -121,8 +121,8 @@ def test_flash_attention_2_counts_packed_sequences_by_their_offsets(standin, cou
     rest = (4, 4, 0.0, 0.1, False, True, -1, -1, 0.0, False, None)
     forward = lambda *more: count(lambda: cuda.varlen_fwd(q, q, q, None, offsets, offsets, *more, *rest))  # noqa: E731
     assert forward(None, None, None, None).hardware_flop == 4 * (6 + 10) * 6 * 8
-    # Of the keys only 2 and 3 are used, from the bottom right: 0+1+2 and 0+1+2+3 pairs; then one more is left out of
-    # each.
+    # Only 2 and 3 of the keys are used, aligned at the bottom right: 0+1+2 and 0+1+2+3 pairs. Then each sequence loses
+    # one more key.
     used, padding = torch.tensor([2, 3], dtype=torch.int32), torch.tensor([1, 1], dtype=torch.int32)
     assert forward(used, None, None, None).hardware_flop == 4 * (3 + 6) * 6 * 8
     assert forward(used, padding, None, None).hardware_flop == 4 * (1 + 3) * 6 * 8
@@ -177,7 +177,7 @@ def test_flash_attention_4_counts_packed_and_used_lengths_and_steps_aside_for_wh
     used = torch.tensor([2, 3], dtype=torch.int32)
     dense = torch.randn(2, 4, 3, 8)
     assert forward(dense, dense, dense, seqused_k=used).hardware_flop == 4 * (8 + 12) * 3 * 8
-    # Decoding from pages: packed queries, lengths of the keys, a table.
+    # Decoding from pages: packed queries, lengths of the keys, a page table.
     pages, table = torch.randn(9, 16, 3, 8), torch.zeros(2, 2, dtype=torch.int32)
     mixed = {"cu_seqlens_q": offsets, "seqused_k": torch.tensor([10, 20], dtype=torch.int32), "page_table": table}
     assert forward(packed, pages, pages, **mixed).hardware_flop == 4 * (3 * 10 + 4 * 20) * 3 * 8
@@ -247,7 +247,7 @@ def test_deep_gemm_counts_dense_grouped_and_masked_products(standin, count):
         )
     )
     assert aside.hardware_flop == 0 and "contiguous" in aside.uncounted()[0]["operator"]
-    # Version 1: other names, and one function calls another that is wrapped too.
+    # Version 1 has other names, and one of its functions calls another that is wrapped too.
     old = count(lambda: deep.gemm_fp8_fp8_bf16_nt(lhs=fp8(M, K), rhs=fp8(N, K), out=torch.zeros(M, N)))
     assert old.hardware_flop == 2 * M * K * N
     grouped = (fp8(K * 12), fp8(N * 12), torch.zeros(2, K, N), [4, 8])
@@ -306,7 +306,7 @@ def test_split_k_attention_of_xformers_counts(standin, count):
     assert splitk.FwOp.apply(inp, False) == (inp.query, splitk.FwOp)
     assert count(lambda: splitk.FwOp.apply(inp, False)).hardware_flop == 4 * 2 * 9 * 6 * 8
     assert count(lambda: splitk.FwOp_S1.apply(inp=inp, needs_gradient=False)).hardware_flop == 4 * 2 * 9 * 6 * 8
-    # Keys of 4 bits: eight in an int32, after one of scales.
+    # Keys of 4 bits: eight in an int32, after one int32 with scales.
     inp.key = inp.value = torch.zeros(2, 9, 6, 2, dtype=torch.int32)
     assert count(lambda: splitk.FwOp.apply(inp, False)).hardware_flop == 4 * 2 * 9 * 6 * 8
 
@@ -325,7 +325,7 @@ def test_unsloths_product_with_one_row_counts(standin, count):
         count(lambda: utils.fast_gemv(torch.randn(1, 1, K, dtype=torch.float16), None, state)).hardware_flop
         == 2 * K * N
     )
-    plain = count(lambda: utils.fast_gemv(torch.randn(1, 1, K), torch.randn(K, N), None))  # torch.matmul, once
+    plain = count(lambda: utils.fast_gemv(torch.randn(1, 1, K), torch.randn(K, N), None))  # torch.matmul counts once
     assert plain.hardware_flop == 2 * K * N
 
 

@@ -81,7 +81,7 @@ def test_tracing_goes_through_a_wrapper_as_through_the_function(standin, count):
     (utils,) = standin("unsloth.kernels.utils")
     x, w = torch.randn(1, 1, K), torch.randn(K, N)
     compiled = torch.compile(lambda x: utils.fast_gemv(x, w, None) * 2, fullgraph=True, backend="eager")
-    assert torch.equal(compiled(x), torch.matmul(x, w) * 2)  # with a graph break this would raise
+    assert torch.equal(compiled(x), torch.matmul(x, w) * 2)  # a graph break would raise here
     assert count(lambda: compiled(x)).hardware_flop == 2 * K * N
 
 

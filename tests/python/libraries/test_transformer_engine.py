@@ -1,4 +1,4 @@
-"""TransformerEngine: its products and fused attention, forward and backward to the digit."""
+"""TransformerEngine: its products and fused attention are counted exactly, forward and backward."""
 
 import pytest
 import torch
@@ -46,7 +46,7 @@ def test_fp8_operands_count_as_fp8(standin, count):
     standin("transformer_engine.pytorch")
     import transformer_engine_torch as tex
 
-    class Float8TensorBase:  # pytorch/tensor/_internal/float8_tensor_base.py: no tensor, with its bytes inside
+    class Float8TensorBase:  # pytorch/tensor/_internal/float8_tensor_base.py: it is not a tensor, but holds the bytes
         def __init__(self, rows, columns):
             self._data = torch.zeros(rows, columns, dtype=torch.uint8)
             self._fp8_dtype = "kFloat8E4M3"

@@ -1,4 +1,4 @@
-"""Triton kernels of the program: named with calls and grid where they multiply, listed where they do not."""
+"""Triton kernels of the program: a kernel that multiplies is named with its calls and grid, any other is listed."""
 
 import importlib
 import sys

@@ -35,7 +35,8 @@ def lines():
 
 @pytest.fixture
 def no_collector():
-    """What a signal's handler raises inside a finalizer is lost in any program, and other tests' garbage has some."""
+    """Turns the garbage collector off. An exception that a signal handler raises inside a finalizer is lost in any
+    program, and garbage of other tests has finalizers."""
     gc.disable()
     yield
     gc.enable()

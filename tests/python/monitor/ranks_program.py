@@ -87,8 +87,8 @@ print(
     ),
     flush=True,
 )
-if rank == 1 and die:  # goes on without it
+if rank == 1 and die:  # continues without rank 0
     for step in range(step, step + 3):
         monitor.log_step(step, batch=2, seq=32, step_seconds=0.1)
 monitor.close()
-os._exit(0)  # gloo waits for its peers otherwise
+os._exit(0)  # otherwise gloo waits for its peers

@@ -11,7 +11,7 @@ MFU = os.environ.get("MFU_BINARY", str(Path(__file__).resolve().parents[3] / "bu
 
 
 def monitored(folder, seconds, model):
-    """Fifty steps that say themselves how long they took."""
+    """Fifty steps that say how long they took."""
     monitor = mfu.Monitor(
         output_dir=folder, run_dir=folder / "mfu-run", model=model, dtype="bf16", peak=1e12, wandb=False
     )

@@ -1,4 +1,4 @@
-"""mfu.compat: the documents' calls as they stand, and their results."""
+"""mfu.compat: the documents' calls run as written, with the documented results."""
 
 import hashlib
 import json
@@ -175,7 +175,7 @@ def test_modes_of_the_precise_mfu(model):
     assert compat.calculate_precise_mfu(model, 2, 32, 0.5, measurement_mode="estimate") == pytest.approx(exact)
     measured = compat.calculate_precise_mfu(model, 2, 32, 0.5, measurement_mode="profiler")
     assert compat.calculate_precise_mfu(model, 2, 32, 0.5) == pytest.approx(measured, rel=1e-9)
-    # calibrated, no longer counted
+    # from the calibration, no longer counted
     assert compat.calculate_precise_mfu(model, 6, 32, 0.5) == pytest.approx(3 * measured, rel=1e-9)
     assert compat._smart[model].factors.keys() == {32}
     with pytest.warns(RuntimeWarning, match="counted operators gave the number"):
@@ -275,7 +275,7 @@ mfu = calculate_mfu(flops, compute_time, gpu_peak_flops)
 
 @pytest.fixture
 def script_folder(tmp_path, monkeypatch):
-    """A user's tree with the one line that is enough."""
+    """A user's source tree with the one line that is needed."""
     package = tmp_path / "training" / "utils"
     package.mkdir(parents=True)
     (tmp_path / "training" / "__init__.py").write_text("")
@@ -356,8 +356,8 @@ def test_a_documents_settings_are_understood(text, script_folder):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-# Of the snippets and settings as the documents have them: whoever edits one above is told, with or without the
-# documents.
+# Digests of the snippets and settings as the documents have them. Whoever edits one above is told, even without the
+# documents at hand.
 AS_DOCUMENTED = "93a2864a41bda1da3f01889c24b1b39fa2da1ea6ed0326934e2d0ac332150503"
 
 

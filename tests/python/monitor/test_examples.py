@@ -1,4 +1,4 @@
-"""examples/python, each run as a user would, and the examples of docs/monitor.md."""
+"""Runs each program of examples/python as a user would, and the examples of docs/monitor.md."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Tokens of real generation, from several threads at once: none is lost, and a period's metrics are right."""
+"""Tokens of real generation from several threads at once: none is lost, and the metrics of a period are right."""
 
 import json
 import threading
@@ -38,7 +38,7 @@ def model():
 
 
 class Counting(transformers.generation.streamers.BaseStreamer):
-    """As an engine knows it: each put() is a decode step of one sequence."""
+    """As an engine reports it: each put() is a decode step of one sequence."""
 
     def __init__(self, monitor, prompt):
         self.monitor, self.context, self.first, self.seen = monitor, prompt, True, 0
@@ -99,7 +99,7 @@ def test_no_token_of_four_threads_is_lost(model, tmp_path):
         while any(thread.is_alive() for thread in threads):
             monitor.log_step(step, batch=1, seq=8)
             step += 1
-            threads[0].join(0.01)  # without a pause once that thread has ended
+            threads[0].join(0.01)  # does not pause once that thread has ended
         for thread in threads:
             thread.join()
         monitor.flush()

@@ -45,7 +45,7 @@ def inner(number):
 
 
 def interrupted(monitor, rounds, expected, **given):
-    """How many of the exceptions that a timer's handler raises at random instants inside log_step reach the caller."""
+    """A timer interrupts log_step at random instants. Returns how many of its exceptions reach the caller."""
     reached = 0
     for step in range(rounds):
         try:
@@ -54,7 +54,7 @@ def interrupted(monitor, rounds, expected, **given):
                 monitor.log_step(step, **given)
             while signal.getitimer(signal.ITIMER_REAL)[0]:
                 pass
-            late = time.monotonic() + 2  # a busy machine sends the signal after the timer has run out
+            late = time.monotonic() + 2  # on a busy machine the signal may come after the timer has run out
             while time.monotonic() < late:
                 pass
         except expected:
@@ -90,7 +90,7 @@ def test_an_exception_of_the_values_own_is_still_ours(tmp_path):
 
 
 class Silent:
-    """Says nothing of itself, and is no number."""
+    """A value that cannot be printed and is not a number."""
 
     def __repr__(self):
         raise RuntimeError("no repr")
@@ -218,7 +218,7 @@ def test_fork_while_threads_log_tensors_hangs_no_child(tmp_path):
 
 
 class Elsewhere:
-    """A tensor of a device that is no CUDA: its numbers take a while, and whoever reads them waits."""
+    """A tensor of a device other than CUDA. Its numbers take a while, and whoever reads them waits."""
 
     def __init__(self, value, seconds):
         self._value, self._seconds = torch.as_tensor(value), seconds
@@ -258,7 +258,7 @@ def test_a_tensor_of_any_device_is_waited_for_by_nobody_but_us(tmp_path, lines):
             began = time.perf_counter()
             monitor.log_step(2 * step, loss=loss, attention_mask=Elsewhere([[1, 1, 0], [1, 0, 0]], 0.02), step_seconds=0.5)
             slowest = max(slowest, time.perf_counter() - began)
-            loss._value += 100  # a running sum: the step has what it was
+            loss._value += 100  # a running sum; each step has the value of its time
             monitor.log_step(2 * step + 1, loss=0.5, tokens=1, step_seconds=0.5)
         assert slowest < 0.09
         assert monitor.flush(30)
@@ -338,7 +338,7 @@ def test_close_returns_in_the_time_that_is_stated(tmp_path, monkeypatch):
 
 
 class Run:
-    """W&B's run as far as it matters here; it fails when it is told to."""
+    """The part of a W&B run that this test needs. It fails when it is told to."""
 
     def __init__(self, failures):
         self.step, self.rows, self.failures = 0, [], failures
@@ -440,7 +440,7 @@ def test_the_documented_monitor_is_exported_without_any_option(tmp_path):
 
 
 def test_an_export_holds_a_few_steps_at_a_time(tmp_path, lines):
-    """300,000 steps are 290 MB of reports; the command has 200 MB of addresses, its libraries' among them."""
+    """300,000 steps are 290 MB of reports, but the command may use only 200 MB of addresses, libraries included."""
     steps = 300_000
     with opened(tmp_path / "out", log_file="", queue_capacity=2**16) as monitor:
         for step in range(steps):
@@ -459,7 +459,7 @@ def test_an_export_holds_a_few_steps_at_a_time(tmp_path, lines):
 @pytest.mark.skipif(os.geteuid() != 0, reason="the rights of root, to number processes anew, are not at hand")
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_container_started_again_loses_nothing(tmp_path, shared):
-    """The same process number and host name, the same output folder; memory that both see (--ipc=host), or not."""
+    """Both have the same process number, host name and output folder, and share memory (--ipc=host) or not."""
     program = f"""import os, signal, sys, time, mfu
 first = int(sys.argv[1])
 monitor = mfu.Monitor(output_dir={str(tmp_path / 'out')!r}, mode="estimate", wandb=False)

@@ -1,5 +1,5 @@
-"""The four modes side by side on one real model: what each says of a step, against the observer's own count and `mfu
-flops`."""
+"""Runs the four modes side by side on one real model and compares what each says of a step with the observer's own
+count and with `mfu flops`."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ import mfu
 
 torch = pytest.importorskip("torch", reason="torch is not at hand")
 transformers = pytest.importorskip("transformers", reason="transformers is not at hand")
-LENGTHS = [32, 64, 128, 48, 96, 80, 32, 128]  # 4 x apart
+LENGTHS = [32, 64, 128, 48, 96, 80, 32, 128]  # lengths that differ by a factor of 4
 
 
 def model_of(attention):
@@ -39,7 +39,7 @@ def train(model, batch, seq):
 
 
 def run(model, folder, mode, lengths=LENGTHS, **more):
-    """Trains with the monitor; beside it each step's own count by mfu.count()."""
+    """Trains with the monitor and counts each step with mfu.count() too."""
     counts = []
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -109,7 +109,7 @@ def test_hybrid_falls_back_here_and_says_so(model, tmp_path):
 
 
 def test_what_runs_beside_a_measured_step_costs_nothing_between(tmp_path):
-    """No hook of ours is on the program between two measurements."""
+    """Between two measurements, no hook of ours is on the program."""
     from mfu._load import observer
 
     model = model_of("sdpa")

@@ -1,4 +1,4 @@
-"""mfu.Monitor: every way to say a step gives the same numbers; nothing that is said wrong reaches the loop."""
+"""mfu.Monitor: every way to report a step gives the same numbers, and no mistake in a call reaches the loop."""
 
 import gc
 import json
@@ -65,7 +65,7 @@ def test_positional_and_keyword_arguments_are_those_of_the_documents(tmp_path, s
     with opened(tmp_path, small, batch=2, seq=16) as monitor:
         monitor.log_step(0, 1, 2.5, 0.25, 1e-4, None, False)
         monitor.log_step(skip_wandb=False, learning_rate=1e-4, grad_norm=0.25, loss=2.5, epoch=1, step=1)
-        monitor.log_step(**{"".join(["st", "ep"]): 2, "".join(["lo", "ss"]): 2.5})  # names nobody interned
+        monitor.log_step(**{"".join(["st", "ep"]): 2, "".join(["lo", "ss"]): 2.5})  # names that Python did not intern
         monitor.log_step(numpy.int64(3), numpy.float32(1), numpy.float64(2.5))
     logged = lines(tmp_path / "training_log.json")
     assert [line["step"] for line in logged] == [0, 1, 2, 3]
@@ -201,7 +201,7 @@ def test_what_is_trained_holds_for_a_model_of_the_yaml_too_or_is_refused(tmp_pat
         assert lines(tmp_path / f"wrong{number}.json")[0]["perf/tokens_per_second"] == 64
     with pytest.warns(RuntimeWarning, match="without a model"):
         mfu.Monitor(lora=8, wandb=False).close()
-    # not among the settings: said, and not taken for something else
+    # it is not among the settings, so it is named and ignored
     path.write_text(path.read_text() + "  lora: 8\n  frozen: model.layers.0.*\n")
     with pytest.warns(RuntimeWarning):
         with mfu.Monitor(path, wandb=False) as monitor:
@@ -316,7 +316,7 @@ def test_a_step_as_a_block_is_timed_and_what_fails_in_it_is_the_programs(tmp_pat
 def test_a_step_is_timed_from_the_end_of_the_one_before(tmp_path, small, lines):
     with opened(tmp_path, small) as monitor:
         for step in range(3):
-            time.sleep(0.03)  # outside of the block, as where a loop waits for its device
+            time.sleep(0.03)  # outside of the block, where a loop may wait for its device
             with monitor.step(step, batch=1, seq=8):
                 pass
     _, *rest = lines(tmp_path / "training_log.json")
@@ -325,7 +325,7 @@ def test_a_step_is_timed_from_the_end_of_the_one_before(tmp_path, small, lines):
 
 
 class Slow:
-    """A number that a device gives later, as _masks.Later would."""
+    """A number that a device gives later, like _masks.Later."""
 
     def __init__(self, value):
         self.arrived, self._value = False, value
@@ -354,7 +354,7 @@ def test_numbers_of_a_device_are_awaited_by_nobody_and_keep_their_order(tmp_path
         time.sleep(0.1)
         monitor.log_step(5, loss=2.0)
         status = monitor.status()
-        assert status.logged == 6 and status.reported <= 1  # in the queue, so that they survive; their reports wait
+        assert status.logged == 6 and status.reported <= 1  # the steps are in the queue and survive; their reports wait
         for each in list(pending.values())[::-1]:
             each.arrived = True
         monitor.flush()

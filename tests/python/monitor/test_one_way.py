@@ -1,5 +1,5 @@
-"""One way through the monitor: arguments from one table, settings handed over as they are, a device asked by the
-thread that logs."""
+"""There is one way through the monitor: arguments come from one table, settings are handed over unchanged, and the
+thread that logs asks the device."""
 
 import argparse
 import inspect
@@ -56,7 +56,7 @@ VALUES = {
 
 @pytest.mark.parametrize("odd", [name for name in VALUES])
 def test_each_argument_goes_the_fast_and_the_slow_way_alike(tmp_path, lines, small, odd):
-    """numpy's numbers are no plain ones."""
+    """Numbers of numpy are not plain Python numbers."""
     with opened(tmp_path, model=small, peak=1e12) as monitor:
         monitor.log_step(**VALUES)
         slow = dict(VALUES, step=8)
@@ -89,7 +89,7 @@ def test_the_older_spelling_of_the_steps_time_is_the_same(tmp_path, lines):
 
 
 class Asked:
-    """A number that a device gives later; it knows who asked for it."""
+    """A number that a device gives later. It remembers which thread asked for it."""
 
     unread = False
 
@@ -112,8 +112,8 @@ def test_a_device_is_asked_by_the_thread_that_logs_and_by_no_other(tmp_path, lin
     with opened(tmp_path) as monitor:
         for step, each in enumerate(late):
             monitor.log_step(step, loss=each, tokens=1)
-        time.sleep(0.6)  # two looks of each of the monitor's threads
-        assert [len(each.threads) for each in late] == [2, 0, 0]  # the first, by the two calls behind it
+        time.sleep(0.6)  # each of the monitor's threads looks twice in this time
+        assert [len(each.threads) for each in late] == [2, 0, 0]  # the two calls after the first one asked for it
         late[0].there = True
         monitor.log_step(3, loss=1.5, tokens=1)  # a plain step asks too
         late[1].there = late[2].there = True
@@ -165,7 +165,7 @@ def test_more_than_256_steps_that_wait_give_up_the_oldest(tmp_path, monkeypatch)
 
 
 class Graph:
-    """torch.cuda as far as a captured graph matters here; it fails where it is asked what no capture allows."""
+    """The part of torch.cuda that matters for a captured graph. It fails if it is asked what no capture allows."""
 
     def __init__(self):
         self.capturing, self.queries = False, 0
@@ -229,7 +229,7 @@ def test_nothing_is_asked_while_a_cuda_graph_is_captured(tmp_path, lines, monkey
 
 
 def test_a_real_device_that_is_no_cpu_goes_the_same_way(tmp_path, lines):
-    """Where torch has one here: meta tensors hold no numbers and are left out, with a word."""
+    """Uses a real device if torch has one here. Meta tensors hold no numbers; they are left out with a message."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with opened(tmp_path) as monitor:
@@ -238,7 +238,7 @@ def test_a_real_device_that_is_no_cpu_goes_the_same_way(tmp_path, lines):
 
 
 class Fields:
-    """As dataclasses and argparse have settings."""
+    """Settings as dataclasses and argparse hold them."""
 
     def __init__(self, **fields):
         self.__dict__.update(fields)

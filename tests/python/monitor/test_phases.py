@@ -1,4 +1,4 @@
-"""The monitor's sinks have what each phase did: their sums are the run's own phases, to the digit."""
+"""The monitor's sinks get what each phase did; the sums equal the phases of the run exactly."""
 
 import csv
 import json

@@ -1,5 +1,5 @@
-"""Two processes with torch.distributed: rank 0 measures, the other receives, nobody waits; a rank 0 that dies is
-said."""
+"""Two processes with torch.distributed: rank 0 measures, the other one receives, and nobody waits. If rank 0 dies, that
+is said."""
 
 import json
 import os
@@ -76,7 +76,7 @@ def test_rank_0_calibrates_for_all(tmp_path):
     assert {line["rank"] for line in lines} == {1} and {line["rank"] for line in log_of(tmp_path, 0)} == {0}
     calibrated = [line for line in lines if line["source"] == "calibrated"]
     assert calibrated and lines[0]["source"] == "estimated"
-    # What was counted on rank 0 at length 16 says what length 32 runs here.
+    # The count of rank 0 at length 16 tells what length 32 runs here.
     counted = counted_flop(2, 32)
     assert [line["model_flop"] for line in calibrated] == pytest.approx([counted] * len(calibrated), rel=1e-3)
 

@@ -1,5 +1,5 @@
-"""Every documented metric in JSON Lines, TensorBoard and Weights & Biases' offline file, read back by their own
-libraries, with equal values."""
+"""Every documented metric is in JSON Lines, TensorBoard and the offline file of Weights & Biases, with equal values.
+Each is read back by its own library."""
 
 import json
 import os
@@ -28,7 +28,7 @@ DOCUMENTED = [
     "mfu/elapsed_time",
 ]
 
-# A run of its own process: wandb keeps one service a process.
+# Runs in its own process, because wandb keeps one service for each process.
 PROGRAM = """
 import sys, mfu
 folder, wandb = sys.argv[1], {"own": "here", "none": None, "skip": "here"}[sys.argv[2]]
@@ -53,8 +53,8 @@ print(told)
 
 
 def frames(path):
-    """The records of an offline file. Its Python reader left wandb with 0.2x, its messages did not: LevelDB's log, 32
-    kB blocks of (crc, length, kind) fragments behind a header of 7 bytes."""
+    """The records of an offline file. wandb dropped its Python reader in 0.2x but kept the messages. The file is a log
+    of LevelDB: blocks of 32 kB with (crc, length, kind) fragments after a header of 7 bytes."""
     data, at, whole = path.read_bytes(), 7, b""
     assert data[:4] == b":W&B"
     while at + 7 <= len(data):
@@ -75,7 +75,7 @@ def frames(path):
 
 
 def recorded(folder):
-    """History rows and config of the offline file, by wandb's own messages."""
+    """History rows and config of the offline file, parsed with wandb's own messages."""
     from wandb.proto import wandb_internal_pb2
 
     (path,) = Path(folder).glob("wandb/offline-run-*/run-*.wandb")

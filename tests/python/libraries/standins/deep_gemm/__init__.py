@@ -81,7 +81,7 @@ def wgrad_gemm_fp8_fp8_fp32_nt(lhs, rhs, out):
 
 
 def k_grouped_wgrad_gemm_fp8_fp8_fp32_nt(lhs, rhs, out, batch_sizes):
-    """It calls the one above once for each group."""
+    """Calls the function above once for each group."""
     m, n, k = out.shape[1], out.shape[2], 0
     for group, size in enumerate(batch_sizes):
         a = (lhs[0].view(-1)[m * k : m * (k + size)].view(m, size), lhs[1])
