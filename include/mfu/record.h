@@ -215,7 +215,8 @@ struct ProfiledWindow {
   std::chrono::nanoseconds loading{},
       loading_cpu{};           // the loop in its loader, and its CPU time there
   std::uint64_t children = 0;  // processes it had started: loader workers
-  std::chrono::nanoseconds children_cpu{};
+  // how long they had a core or waited for one: all together, and the busiest of them
+  std::chrono::nanoseconds children_ready{}, busiest_child{};
   std::vector<OperatorTotal> operators;  // with `reason`: those that were not counted
   std::string problem;                   // why there is no trace; empty: there is one
 

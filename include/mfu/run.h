@@ -75,7 +75,8 @@ struct RunRankReport {
   std::uint64_t steps = 0, steps_dropped = 0;
   std::uint64_t restarts = 0;  // number of its processes minus one; `pid` is that of the last
   std::optional<StepTimes> step;
-  std::optional<std::chrono::nanoseconds> own;  // median of step time without communication
+  std::optional<std::chrono::nanoseconds> own;  // median of step time without communication, and on
+                                                // one host without other processes' turns
   CountedFlop flop;
   std::optional<std::uint64_t> tokens, samples;  // none if the run has none
   std::optional<Fraction> phase[kStepPhases];    // shares of its step time

@@ -234,6 +234,11 @@ std::vector<std::int64_t> longest_inside(const Trace& trace, const Works& works)
   return longest;
 }
 
+// Whether the operator hands a number to Python. No kernel can go on behind it.
+bool reads_value(std::string_view name) {
+  return name == "aten::item" || name == "aten::is_nonzero";
+}
+
 std::int64_t fusible_ns(const Trace& trace, const Works& works, const Settled& settled,
                         const OptimizerRanges& ranges) {
   std::vector<std::int64_t> longest = longest_inside(trace, works);
@@ -243,7 +248,8 @@ std::int64_t fusible_ns(const Trace& trace, const Works& works, const Settled& s
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
     const WorkSpan& span = works.spans[i];
     if (settled.own_ns[i] == 0) continue;
-    if (span.level != Level::other || span.call != kNone || ranges.contains(span.event)) {
+    if (span.level != Level::other || span.call != kNone || ranges.contains(span.event) ||
+        reads_value(trace.text(trace.host.name[span.event]))) {
       all = saturating_sum(all, std::max<std::int64_t>(0, in_row - needed));
       in_row = needed = 0;
       continue;
@@ -296,8 +302,7 @@ HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
     }
     if (in_optimizer) continue;
     add_operator(use.others, ns, overhead_ns);
-    std::string_view text = trace.text(name);
-    if (text == "aten::item" || text == "aten::is_nonzero") ++use.items;
+    if (reads_value(trace.text(name))) ++use.items;
   }
   return use;
 }

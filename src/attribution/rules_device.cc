@@ -90,9 +90,32 @@ std::optional<Finding> waiting_rule(const Situation& situation) {
   return finding;
 }
 
+namespace {
+
+// A processor's collectives run on its cores. While computation hides them, it gets what they leave
+// over, if the ranks need all cores. With one thread a rank, what the process used in addition to
+// its loop is theirs. Other processes slow them as much as they slow the loop.
+std::int64_t taken_by_collectives(const Situation& situation) {
+  const RankAttribution& rank = situation.rank;
+  const ProfiledWindow* counted = situation.counted;
+  if (!rank.cpu || counted == nullptr || counted->threads != 1) return 0;
+  auto ranks =
+      static_cast<std::uint64_t>(std::max<std::int64_t>(situation.trace.world_size.value_or(1), 1));
+  if (ranks < counted->cores_available || counted->loop_cpu.count() <= 0) return 0;
+  double slowed = 1 + static_cast<double>(counted->waited.count()) /
+                          static_cast<double>(counted->loop_cpu.count());
+  double used = static_cast<double>((counted->cpu - counted->loop_cpu).count());
+  std::int64_t hidden = rank.intervals.communication_ns - rank.intervals.exposed_communication_ns;
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(slowed * used), 0,
+                                  std::max<std::int64_t>(hidden, 0));
+}
+
+}  // namespace
+
 std::optional<Finding> transfer_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
-  std::int64_t ns = rank.ledger[LedgerLine::exposed_communication_transfer];
+  std::int64_t taken = taken_by_collectives(situation);
+  std::int64_t ns = rank.ledger[LedgerLine::exposed_communication_transfer] + taken;
   if (ns <= 0) return std::nullopt;
   Finding finding = finding_of(situation, "communication", Cause::communication, ns);
   std::int64_t all = rank.intervals.communication_ns;
@@ -102,6 +125,7 @@ std::optional<Finding> transfer_rule(const Situation& situation) {
         {"hidden_communication",
          {{"duration_ns", all}, {"hidden_fraction", 1 - exposed / static_cast<double>(all)}}});
   }
+  if (taken > 0) finding.evidence.push_back({"collectives_take_cores", {{"duration_ns", taken}}});
   finding.evidence.push_back(
       {"mostly", {{"kernels", kernel_list(situation, {"communication"}, 2)}}});
   if (!situation.several_ranks && situation.trace.world_size.value_or(2) > 1) {
@@ -146,7 +170,7 @@ std::optional<Finding> recomputation_rule(const Situation& situation) {
 std::optional<Finding> kernels_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::other_kernels];
-  if (rank.cpu) ns = situation.host.stretched(situation.host.fusible_ns);
+  if (rank.cpu) ns = std::min(ns, situation.host.stretched(situation.host.fusible_ns));
   if (static_cast<double>(ns) < 0.1 * static_cast<double>(rank.window.duration_ns())) {
     return std::nullopt;
   }

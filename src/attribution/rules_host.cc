@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "attribution/rules.h"
 #include "base/saturating.h"
@@ -46,6 +47,7 @@ namespace {
 // Every trace has a little time without a known reason. A smaller share of the window is not
 // reported.
 constexpr double kWorthUnexplainedFraction = 0.1;
+constexpr double kRoomForWorker = 0.5;  // of a core
 
 void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
   std::string code = idle_code(situation, cause);
@@ -53,16 +55,25 @@ void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
 }
 
 // Whether the loader computes rather than waits for disks and networks. Inside the loop its own
-// processor time tells, with workers theirs.
+// processor time tells, with workers theirs. A worker that waits for a core would compute. Some
+// children are no workers and do nothing, so the busiest one decides.
 bool loader_works(const Situation& situation) {
   const ProfiledWindow* counted = situation.counted;
   if (counted == nullptr || counted->loading.count() == 0) return false;
-  if (2 * counted->loading_cpu > counted->loading) return true;
-  if (counted->children == 0) return false;
-  double busy = static_cast<double>(counted->children_cpu.count()) /
-                (static_cast<double>(counted->wall.count()) *
-                 static_cast<double>(std::min(counted->children, counted->cores_available)));
-  return busy > 0.5;
+  return 2 * counted->loading_cpu > counted->loading || 2 * counted->busiest_child > counted->wall;
+}
+
+// What to do about workers that compute. More of them help only where cores are left for them.
+void advise_workers(const ProfiledWindow& counted, Finding& finding) {
+  auto wall = static_cast<double>(std::max<std::int64_t>(counted.wall.count(), 1));
+  double wanted = static_cast<double>(counted.children_ready.count()) / wall;
+  double own = static_cast<double>(counted.cpu.count()) / wall;
+  auto cores = static_cast<double>(counted.cores_available);
+  finding.evidence.push_back({"workers_want_cores",
+                              {{"wanted", std::round(10 * wanted) / 10},
+                               {"cores", static_cast<std::int64_t>(counted.cores_available)}}});
+  bool room = wanted + own + kRoomForWorker <= cores;
+  finding.fixes = {room ? "more_workers" : "preprocess_once"};
 }
 
 struct EventMean {
@@ -105,26 +116,19 @@ std::optional<Finding> data_rule(const Situation& situation) {
   for (const Gap& gap : rank.gaps) longest = std::max(longest, gap.ledger[LedgerLine::idle_data]);
   finding.evidence.push_back(
       {"data_waits", {{"waits", gaps}, {"longest_ns", longest}, {"host", range}}});
+  bool alone = range.find("_SingleProcess") != std::string::npos;
+  bool workers = range.find("_MultiProcessing") != std::string::npos;
+  finding.fixes = {alone ? "start_workers" : "more_workers"};
   if (loader_works(situation)) {
     finding.code = "preprocessing";
     finding.cause = Cause::cpu_preprocessing;
     finding.evidence.push_back({"loader_works", {}});
-    bool alone = range.find("_SingleProcess") != std::string::npos;
-    if (alone) finding.evidence.push_back({"loader_in_process", {}});
     finding.fixes = {"preprocess_offline"};
     if (alone) finding.fixes.emplace_back("start_workers");
-    add_code(situation, LedgerLine::idle_data, finding);
-    return finding;
+    if (workers) advise_workers(*situation.counted, finding);
   }
-  if (range.find("_SingleProcess") != std::string::npos) {
-    finding.evidence.push_back({"loader_in_process", {}});
-    finding.fixes = {"start_workers"};
-  } else {
-    if (range.find("_MultiProcessing") != std::string::npos) {
-      finding.evidence.push_back({"workers_do_not_keep_up", {}});
-    }
-    finding.fixes = {"more_workers"};
-  }
+  if (alone) finding.evidence.push_back({"loader_in_process", {}});
+  if (workers) finding.evidence.push_back({"workers_do_not_keep_up", {}});
   add_code(situation, LedgerLine::idle_data, finding);
   return finding;
 }

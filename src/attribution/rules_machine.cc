@@ -16,6 +16,10 @@ namespace {
 constexpr double kSmallNs = 50'000;
 // An optimizer step with fewer operators than this is fused or has few tensors.
 constexpr std::uint64_t kManyOperators = 24;
+// So many values read in a step are more than logging, and so few operators in a row are too few to
+// become one kernel.
+constexpr std::uint64_t kFewReads = 8;
+constexpr std::uint64_t kOperatorsPerRead = 20;
 
 }  // namespace
 
@@ -85,7 +89,8 @@ std::optional<Finding> tiny_rule(const Situation& situation) {
   std::int64_t in_optimizer = host.optimizer_ns - host.optimizer.own_ns - host.optimizer_held_up_ns;
   between -= std::clamp<std::int64_t>(in_optimizer, 0, between);
   std::uint64_t steps = std::max<std::uint64_t>(rank.window.steps, 1);
-  bool reads = 5 * host.items > use.count;
+  // Each read ends what torch.compile can make one kernel of. A loss that is logged is read once.
+  bool reads = host.items >= kFewReads * steps && kOperatorsPerRead * host.items > use.count;
   Finding finding = finding_of(situation, reads ? "synchronization" : "kernel_launch",
                                reads ? Cause::synchronization : Cause::kernel_launch,
                                situation.host.stretched(use.overhead_ns + between));
@@ -98,11 +103,9 @@ std::optional<Finding> tiny_rule(const Situation& situation) {
     finding.evidence.push_back(
         {"items", {{"calls", static_cast<std::int64_t>(host.items / steps)}}});
   }
-  finding.fixes = reads ? std::vector<std::string>{"read_values_less"}
-                        : std::vector<std::string>{"larger_batch"};
-  if (!reads && !situation.trace.compiled) {
-    finding.fixes.insert(finding.fixes.begin(), "compile_model");
-  }
+  if (reads) finding.fixes.emplace_back("read_values_less");
+  if (!situation.trace.compiled) finding.fixes.emplace_back("compile_model");
+  if (!reads) finding.fixes.emplace_back("larger_batch");
   return finding;
 }
 

@@ -201,7 +201,8 @@ std::optional<Finding> matmul_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t at_peak = rank.ledger[LedgerLine::matmul_at_peak];
   std::int64_t matmul = at_peak + rank.ledger[LedgerLine::matmul_below_peak];
-  std::int64_t ns = rank.cpu ? winnable_on_cpu(situation) : winnable_on_device(rank);
+  std::int64_t ns =
+      rank.cpu ? std::min(matmul, winnable_on_cpu(situation)) : winnable_on_device(rank);
   if (ns <= 0 || at_peak <= 0) return std::nullopt;
   std::vector<Loss> losses = losses_of(rank);
   Advice advice = advice_of(situation, losses);

@@ -45,8 +45,11 @@ std::uint64_t kind_of(const Trace& trace, const WorkSpan& span) {
   return std::uint64_t{trace.host.name[span.event]} << 32 | trace.host.inputs[span.event];
 }
 
-// The median time of calls of the same operator with the same arguments.
+// The usual time of calls of the same operator with the same arguments: the median, if the thread
+// always had a core. If it had one only a part of the time, no larger a part of its calls was left
+// alone, and where two threads share a call, only the square of that.
 std::unordered_map<std::uint64_t, std::int64_t> usual_times(const Trace& trace, const Works& works,
+                                                            double had_core,
                                                             const Settled& settled) {
   std::unordered_map<std::uint64_t, std::vector<std::int64_t>> alike;
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
@@ -56,13 +59,15 @@ std::unordered_map<std::uint64_t, std::int64_t> usual_times(const Trace& trace, 
   }
   std::unordered_map<std::uint64_t, std::int64_t> usual;
   for (auto& [kind, times] : alike) {
-    if (times.size() >= kFewCalls) usual[kind] = quantile(times, 0.5);
+    if (times.size() >= kFewCalls) usual[kind] = quantile(times, 0.5 * had_core * had_core);
   }
   return usual;
 }
 
-std::int64_t settle_times(const Trace& trace, const Works& works, Settled& settled) {
-  std::unordered_map<std::uint64_t, std::int64_t> usual = usual_times(trace, works, settled);
+std::int64_t settle_times(const Trace& trace, const Works& works, double had_core,
+                          Settled& settled) {
+  std::unordered_map<std::uint64_t, std::int64_t> usual =
+      usual_times(trace, works, had_core, settled);
   std::int64_t taken = 0;
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
     const WorkSpan& span = works.spans[i];
@@ -123,8 +128,10 @@ Settled settled_of(const Trace& trace, const Works& works, const RankPart& part,
   settled.overhead_ns = std::clamp(2 * cheap, kTinyNs, kMostOverheadNs);
   Ledger idle;
   for (const StepLedger& step : part.steps) idle += step.ledger;
-  std::int64_t taken = settle_times(trace, works, settled);
   std::int64_t waited = counted == nullptr ? 0 : counted->waited.count();
+  double wall = counted == nullptr ? 0 : static_cast<double>(counted->wall.count());
+  double had_core = wall <= 0 ? 1 : std::clamp(1 - static_cast<double>(waited) / wall, 0.0, 1.0);
+  std::int64_t taken = settle_times(trace, works, had_core, settled);
   settle_long(waited - taken, idle[LedgerLine::idle_unknown], settled);
   settled.stretch = stretch_of(works, part, idle, waited, settled);
   return settled;

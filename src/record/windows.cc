@@ -77,7 +77,8 @@ std::optional<ProfiledWindow> read_window(const std::filesystem::path& path) {
   window.loading = time("loading_ns");
   window.loading_cpu = time("loading_cpu_ns");
   window.children = numbers["children"];
-  window.children_cpu = time("children_cpu_ns");
+  window.children_ready = time("children_ready_ns");
+  window.busiest_child = time("busiest_child_ns");
   // The launcher compresses what the process wrote.
   if (!std::filesystem::exists(window.trace, error)) window.trace += ".gz";
   return window;

@@ -154,23 +154,38 @@ void add_threads(const RunRecord& record, const RunReport& report, RunFindings& 
   }
 }
 
-void add_slow_rank(const RunReport& report, RunFindings& all) {
-  if (!report.slowest_rank) return;
+struct SlowRank {
+  std::int64_t own_ns = 0, typical_ns = 0;
+  double share = 0;  // of its step, that the others would not have to wait
+};
+
+SlowRank slow_rank_of(const RunReport& report) {
+  SlowRank slow;
+  std::int64_t step = 1;
   std::vector<std::int64_t> own;
-  std::int64_t slowest = 0;
   for (const RunRankReport& each : report.by_rank) {
     if (!each.own) continue;
     own.push_back(each.own->count());
-    if (each.rank == report.slowest_rank) slowest = own.back();
+    if (each.rank != report.slowest_rank) continue;
+    slow.own_ns = own.back();
+    if (each.step) step = std::max<std::int64_t>(each.step->median.count(), 1);
   }
+  if (!report.slowest_rank || own.empty()) return {};
   std::sort(own.begin(), own.end());
-  std::int64_t typical = own[(own.size() - 1) / 2];
-  double share = slowest > 0 ? 1 - static_cast<double>(typical) / static_cast<double>(slowest) : 0;
+  slow.typical_ns = own[(own.size() - 1) / 2];
+  auto more = static_cast<double>(slow.own_ns - slow.typical_ns);
+  slow.share = std::min(1.0, more / static_cast<double>(step));
+  return slow;
+}
+
+void add_slow_rank(const RunReport& report, RunFindings& all) {
+  if (!report.slowest_rank) return;
+  SlowRank slow = slow_rank_of(report);
   Finding& finding =
-      all.add("straggler", Cause::straggler, share, "step_time", "look_at_slow_rank");
+      all.add("straggler", Cause::straggler, slow.share, "step_time", "look_at_slow_rank");
   finding.values.emplace_back("rank", std::int64_t{*report.slowest_rank});
-  finding.values.emplace_back("own_ns", slowest);
-  finding.values.emplace_back("typical_ns", typical);
+  finding.values.emplace_back("own_ns", slow.own_ns);
+  finding.values.emplace_back("typical_ns", slow.typical_ns);
 }
 
 // Finds a wide data type on a device that is faster in a narrow one. The datasheet says so; for a
@@ -213,7 +228,9 @@ std::vector<Finding> findings_of_run(const RunRecord& record, const RunQuestion&
   if (!report.asynchronous || report.device_timed) {
     add_loading(record, report, all);
     for (const PhaseRule& rule : kPhaseRules) {
-      bool waits_for_rank = rule.phase == StepPhase::communication && report.slowest_rank;
+      // A slow rank that explains half of the waiting is the reason for it.
+      bool waits_for_rank = rule.phase == StepPhase::communication &&
+                            2 * slow_rank_of(report).share > share_of(report, rule.phase);
       if (share_of(report, rule.phase) < rule.from || waits_for_rank) continue;
       all.add(rule.code, rule.cause, share_of(report, rule.phase), "step_time", rule.fix);
     }

@@ -19,6 +19,15 @@ bool has_cause(const std::vector<Finding>& findings, Cause cause) {
                      [&](const Finding& each) { return each.cause == cause; });
 }
 
+// Whether a slow rank is what the others wait for in collectives, rather than the network: where it
+// explains half of the time.
+bool is_for_slow_rank(const Finding& waits, const std::vector<Finding>& findings) {
+  if (waits.cause != Cause::communication) return false;
+  return std::any_of(findings.begin(), findings.end(), [&](const Finding& each) {
+    return each.code == "straggler" && 2 * each.gain_ceiling_ns >= waits.gain_ceiling_ns;
+  });
+}
+
 bool is_loading(Cause cause) {
   return cause == Cause::data_loading || cause == Cause::cpu_preprocessing;
 }
@@ -128,7 +137,6 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
   }
   ShareOfRun share_of(explained, report);
   std::vector<Finding> merged;
-  bool straggler = has_code(report.findings, "straggler");
   // The compiler works in processes of its own, and the thread waits for them.
   if (has_code(explained.findings, "compiles_again")) {
     std::erase_if(report.findings, [](const Finding& each) {
@@ -139,9 +147,9 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
   for (const Finding& each : explained.findings) {
     // A slow rank is the reason why the others wait, and a sleeping thread is the reason why
     // nothing runs.
-    if (straggler && each.cause == Cause::communication) continue;
     if (sleeps && (each.cause == Cause::unknown || each.cause == Cause::host)) continue;
-    merged.push_back(of_run(each, share_of, report));
+    Finding finding = of_run(each, share_of, report);
+    if (!is_for_slow_rank(finding, report.findings)) merged.push_back(std::move(finding));
   }
   for (const Finding& each : report.findings) {
     // The window knows more about these: which operators they are, and whether something can be
@@ -151,7 +159,7 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
     bool told = has_cause(merged, each.cause) ||
                 (is_loading(each.cause) && (has_cause(merged, Cause::data_loading) ||
                                             has_cause(merged, Cause::cpu_preprocessing)));
-    if (straggler && each.cause == Cause::communication) continue;
+    if (is_for_slow_rank(each, report.findings)) continue;
     if (!told) merged.push_back(each);
   }
   rank_and_cut(merged);

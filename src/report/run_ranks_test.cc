@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "mfu/run.h"
+
 namespace mfu {
 namespace {
 
@@ -82,6 +86,61 @@ TEST(AddRanks, says_which_launcher_has_not_ended_and_how_many_never_came) {
   for (const Note& note : report.notes) codes.push_back(note.code);
   EXPECT_EQ(codes, (std::vector<std::string>{"launcher_killed", "launcher_under_way",
                                              "launchers_missing"}));
+}
+
+// Ten steps of 100 s each, of which the rank waits so long in collectives and for a core.
+ProcessRecord rank_that_waits(std::uint32_t rank, int for_ranks_s, int for_core_s = 0) {
+  ProcessRecord process = process_at(rank, 0, 1000);
+  process.steps.clear();
+  for (int i = 0; i < 10; ++i) {
+    Step step;
+    step.sequence = static_cast<std::uint64_t>(i);
+    step.start = seconds(100 * i);
+    step.end = seconds(100 * (i + 1));
+    step.phase[static_cast<std::size_t>(StepPhase::communication)] = seconds(for_ranks_s);
+    step.host_time[static_cast<std::size_t>(HostPart::preempted)] = seconds(for_core_s);
+    process.steps.push_back(step);
+  }
+  return process;
+}
+
+RunReport report_of(std::vector<ProcessRecord> processes) {
+  RunRecord record;
+  record.processes = std::move(processes);
+  return report_run(record, {});
+}
+
+TEST(SlowRank, is_not_the_one_from_which_other_processes_took_the_cores) {
+  EXPECT_EQ(report_of({rank_that_waits(0, 60), rank_that_waits(1, 20)}).slowest_rank, 1u);
+  RunReport report = report_of({rank_that_waits(0, 60), rank_that_waits(1, 20, 40)});
+  EXPECT_FALSE(report.slowest_rank.has_value());
+}
+
+TEST(SlowRank, is_named_where_its_host_is_not_the_others) {
+  std::vector<ProcessRecord> ranks = {rank_that_waits(0, 60), rank_that_waits(1, 20, 40)};
+  ranks[0].host = "a";
+  ranks[1].host = "b";
+  EXPECT_EQ(report_of(ranks).slowest_rank, 1u);
+}
+
+// It takes 20 s of 100, the other 16: nobody waits long for it.
+TEST(SlowRank, is_not_named_where_little_can_be_won) {
+  RunReport report = report_of({rank_that_waits(0, 84), rank_that_waits(1, 80)});
+  EXPECT_FALSE(report.slowest_rank.has_value());
+}
+
+// 10 s of the 75 that ranks wait are for the slow one: the network is worth a word too.
+TEST(SlowRank, does_not_explain_all_waiting) {
+  RunReport report = report_of({rank_that_waits(0, 80), rank_that_waits(1, 70)});
+  EXPECT_EQ(report.slowest_rank, 1u);
+  auto has = [&](const char* code) {
+    return std::any_of(report.findings.begin(), report.findings.end(),
+                       [&](const Finding& each) { return each.code == code; });
+  };
+  EXPECT_TRUE(has("straggler") && has("communication"));
+  report = report_of({rank_that_waits(0, 80), rank_that_waits(1, 10)});
+  EXPECT_TRUE(std::none_of(report.findings.begin(), report.findings.end(),
+                           [](const Finding& each) { return each.code == "communication"; }));
 }
 
 }  // namespace

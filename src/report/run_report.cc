@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "mfu/run.h"
 #include "mfu/workload.h"
@@ -253,8 +254,10 @@ void add_wall(const RunRecord& record, const RunQuestion& question, RunReport& r
   if (auto used = utilization_of_wall(record, question, *report.wall)) report.mfu_wall = used->mfu;
 }
 
-// Reports one rank. A rank that was restarted has several processes.
-RunRankReport rank_report(const std::vector<const Rank*>& processes) {
+// Reports one rank. A rank that was restarted has several processes. `alone`: no other host has
+// ranks. Then time in which other processes had the cores is no rank's own: it falls on them by
+// chance.
+RunRankReport rank_report(const std::vector<const Rank*>& processes, bool alone) {
   RunRankReport report;
   report.restarts = processes.size() - 1;
   std::vector<nanoseconds> durations, own;
@@ -276,6 +279,7 @@ RunRankReport rank_report(const std::vector<const Rank*>& processes) {
       all += step->duration();
       for (std::size_t i = 0; i < kStepPhases; ++i) phase[i] += step->phase[i];
       nanoseconds waited = step->phase[static_cast<std::size_t>(StepPhase::communication)];
+      if (alone) waited += step->host_time[static_cast<std::size_t>(HostPart::preempted)];
       own.push_back(std::max(step->duration() - waited, nanoseconds(0)));
     }
   }
@@ -289,14 +293,16 @@ RunRankReport rank_report(const std::vector<const Rank*>& processes) {
 
 void add_by_rank(const std::vector<Rank>& ranks, RunReport& report) {
   std::vector<const ProcessRecord*> processes;
+  std::set<std::string> hosts;
   for (const Rank& rank : ranks) {
     processes.push_back(rank.process);
+    hosts.insert(rank.process->host);
     report.warmup = std::max(report.warmup, rank.warmup);
   }
   for (const std::vector<std::size_t>& chain : rank_chains(processes)) {
     std::vector<const Rank*> attempts;
     for (std::size_t index : chain) attempts.push_back(&ranks[index]);
-    RunRankReport each = rank_report(attempts);
+    RunRankReport each = rank_report(attempts, hosts.size() == 1);
     report.steps = std::max(report.steps, each.steps + each.steps_dropped);
     report.by_rank.push_back(std::move(each));
   }
@@ -304,7 +310,8 @@ void add_by_rank(const std::vector<Rank>& ranks, RunReport& report) {
 }
 
 // Ranks in lockstep all take as long as the slowest one. What tells them apart is how long they
-// work and do not wait in a collective. A rank stands out if that is a tenth above the median.
+// work and do not wait in a collective. A rank stands out if that is a tenth above the median, and
+// if a twentieth of the step could be won.
 std::optional<std::uint32_t> slowest_of(const std::vector<RunRankReport>& ranks) {
   std::vector<nanoseconds> own;
   const RunRankReport* slowest = nullptr;
@@ -316,7 +323,8 @@ std::optional<std::uint32_t> slowest_of(const std::vector<RunRankReport>& ranks)
   if (own.size() < 2) return std::nullopt;
   std::sort(own.begin(), own.end());
   nanoseconds middle = own[(own.size() - 1) / 2];
-  if (slowest->own->count() * 10 < middle.count() * 11) return std::nullopt;
+  nanoseconds more = *slowest->own - middle;
+  if (10 * more < middle || 20 * more < slowest->step->median) return std::nullopt;
   return slowest->rank;
 }
 

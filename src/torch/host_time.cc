@@ -140,16 +140,22 @@ std::uint64_t take(std::uint64_t& left, std::uint64_t wanted) {
   return taken;
 }
 
+// What the file of another process says, at most `size` bytes. False if that process is gone.
+bool read_of(long pid, const char* name, char* text, std::size_t size) {
+  char path[64];
+  std::snprintf(path, sizeof path, "/proc/%ld/%s", pid, name);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  ssize_t got = read(file, text, size - 1);
+  close(file);
+  text[std::max<ssize_t>(got, 0)] = 0;
+  return got > 0;
+}
+
 // Processor time of one process: its user and system ticks. 0 if it is gone.
 std::uint64_t process_cpu_ns(long pid) {
-  char path[64], text[512];
-  std::snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-  int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return 0;
-  ssize_t size = read(file, text, sizeof text - 1);
-  close(file);
-  if (size <= 0) return 0;
-  text[size] = 0;
+  char text[512];
+  if (!read_of(pid, "stat", text, sizeof text)) return 0;
   const char* at = std::strrchr(text, ')');  // its name may hold blanks
   if (at == nullptr) return 0;
   unsigned long long user = 0, system = 0;
@@ -159,6 +165,16 @@ std::uint64_t process_cpu_ns(long pid) {
   }
   auto ticks = static_cast<std::uint64_t>(sysconf(_SC_CLK_TCK));
   return (user + system) * (1'000'000'000u / std::max<std::uint64_t>(ticks, 1));
+}
+
+// How long a process was on a core or waited for one. Where other processes have the cores, its
+// processor time alone would look like waiting for a disk. The scheduler counts its first thread
+// only, the ticks count all of them.
+std::uint64_t process_ready_ns(long pid) {
+  char text[128];
+  unsigned long long ran = 0, waited = 0;
+  if (read_of(pid, "schedstat", text, sizeof text)) std::sscanf(text, "%llu %llu", &ran, &waited);
+  return std::max<std::uint64_t>(ran, process_cpu_ns(pid)) + waited;
 }
 
 // Loader workers are children of the thread that made them.
@@ -176,7 +192,10 @@ void add_children(HostUse& use) {
     text[std::max<ssize_t>(size, 0)] = 0;
     char* end = text;
     for (long pid = std::strtol(end, &end, 10); pid > 0; pid = std::strtol(end, &end, 10)) {
-      use.children_cpu_ns += process_cpu_ns(pid);
+      std::uint64_t ready_ns = process_ready_ns(pid);
+      if (use.children < use.first_children.size())
+        use.first_children[use.children] = {pid, ready_ns};
+      use.children_ready_ns += ready_ns;
       ++use.children;
     }
   }
@@ -193,14 +212,14 @@ Use use_now() {
 
 void begin_stretch(Stretch& stretch) {
   if (!is_loop() || stretch.depth++ != 0) return;
-  look_away(true);
+  look_away();
   stretch.begun = use_now();
 }
 
 // What it came to.
 Use end_stretch(Stretch& stretch) {
   if (!is_loop() || stretch.depth == 0 || --stretch.depth != 0) return {};
-  look_away(false);
+  look_again();
   Use now = use_now(),
       use{now.wall_ns - stretch.begun.wall_ns, now.waited_ns - stretch.begun.waited_ns,
           now.cpu_ns - stretch.begun.cpu_ns};
@@ -337,14 +356,24 @@ void book_host(const StepHost& step) noexcept {
 }
 
 HostUse HostUse::operator-(const HostUse& before) const {
-  return {less(wall_ns, before.wall_ns),
-          less(cpu_ns, before.cpu_ns),
-          less(loading_ns, before.loading_ns),
-          less(loading_cpu_ns, before.loading_cpu_ns),
-          less(children_cpu_ns, before.children_cpu_ns),
-          children,
-          less(waited_ns, before.waited_ns),
-          less(loop_cpu_ns, before.loop_cpu_ns)};
+  std::uint64_t busiest = 0;
+  for (const Child& child : first_children) {
+    std::uint64_t ready_ns = child.ready_ns;
+    for (const Child& earlier : before.first_children) {
+      if (earlier.pid == child.pid) ready_ns = less(child.ready_ns, earlier.ready_ns);
+    }
+    busiest = std::max(busiest, ready_ns);
+  }
+  return {.wall_ns = less(wall_ns, before.wall_ns),
+          .cpu_ns = less(cpu_ns, before.cpu_ns),
+          .loading_ns = less(loading_ns, before.loading_ns),
+          .loading_cpu_ns = less(loading_cpu_ns, before.loading_cpu_ns),
+          .children = children,
+          .children_ready_ns = less(children_ready_ns, before.children_ready_ns),
+          .busiest_child_ns = busiest,
+          .waited_ns = less(waited_ns, before.waited_ns),
+          .loop_cpu_ns = less(loop_cpu_ns, before.loop_cpu_ns),
+          .first_children = {}};
 }
 
 HostUse loading_use() noexcept {

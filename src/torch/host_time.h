@@ -4,6 +4,7 @@
 // only in steps of several milliseconds.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace mfu::observer {
@@ -30,10 +31,16 @@ struct HostUse {
   std::uint64_t wall_ns = 0, cpu_ns = 0;  // of all its threads
   // time of the loop in its loader, and its own CPU time there
   std::uint64_t loading_ns = 0, loading_cpu_ns = 0;
-  // CPU time and number of the processes it started: workers
-  std::uint64_t children_cpu_ns = 0, children = 0;
+  // The processes it started, such as loader workers: how many there are, how long they had a core
+  // or waited for one, all together and the busiest of them.
+  std::uint64_t children = 0, children_ready_ns = 0, busiest_child_ns = 0;
   // how long the loop's thread waited for a core, and how long it had one
   std::uint64_t waited_ns = 0, loop_cpu_ns = 0;
+  struct Child {
+    long pid = 0;
+    std::uint64_t ready_ns = 0;
+  };
+  std::array<Child, 64> first_children{};
   HostUse operator-(const HostUse& before) const;  // `children` is how many there are now
 };
 HostUse host_use() noexcept;

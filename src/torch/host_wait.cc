@@ -23,7 +23,8 @@ constexpr std::uint64_t kShortestNs = 5'000'000, kLongestNs = 80'000'000;
 constexpr int kComputes = 8;  // times in a row until it is looked at less often
 
 constinit std::atomic<int> call_file{-1};  // the thread's /proc/…/syscall, kept open
-constinit std::atomic<bool> is_watched{false}, is_away{false};
+constinit std::atomic<bool> is_watched{false};
+constinit std::atomic<int> away_count{0};  // loading and saving may lie in each other
 constinit std::atomic<std::uint64_t> slept_ns{0}, in_file_ns{0}, elsewhere_ns{0};
 
 enum class Wait : std::uint8_t { none, sleep, file, other };
@@ -89,7 +90,7 @@ void* look_often(void*) {
   for (;;) {
     timespec pause{.tv_sec = 0, .tv_nsec = static_cast<long>(pause_ns)};
     nanosleep(&pause, nullptr);
-    Wait wait = is_away.load(std::memory_order_relaxed) ? Wait::none : look_once();
+    Wait wait = away_count.load(std::memory_order_relaxed) > 0 ? Wait::none : look_once();
     std::uint64_t now = now_ns();
     if (wait == Wait::none) {
       if (++computes > kComputes) pause_ns = std::min(2 * pause_ns, kLongestNs);
@@ -136,14 +137,18 @@ Blocked blocked() noexcept {
           elsewhere_ns.load(std::memory_order_relaxed)};
 }
 
-void look_away(bool away) noexcept {
-  is_away.store(away, std::memory_order_relaxed);
+void look_away() noexcept {
+  away_count.fetch_add(1, std::memory_order_relaxed);
+}
+
+void look_again() noexcept {
+  away_count.fetch_sub(1, std::memory_order_relaxed);
 }
 
 void forget_blocked() noexcept {
   if (int file = call_file.exchange(-1); file >= 0) close(file);
   is_watched.store(false);
-  is_away.store(false);
+  away_count.store(0);
   slept_ns.store(0);
   in_file_ns.store(0);
   elsewhere_ns.store(0);

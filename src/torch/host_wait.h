@@ -17,8 +17,10 @@ struct Blocked {
 
 void watch_blocked(long thread) noexcept;
 Blocked blocked() noexcept;
-// What the thread does has a name already: nobody needs to look.
-void look_away(bool away) noexcept;
+// What the thread does has a name already: nobody needs to look until `look_again`. In pairs, also
+// one inside the other.
+void look_away() noexcept;
+void look_again() noexcept;
 void forget_blocked() noexcept;  // in a forked child
 
 }  // namespace mfu::observer

@@ -5,6 +5,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
 
+#include <cstdlib>
 #include <exception>
 #include <set>
 
@@ -12,6 +13,11 @@ namespace torch::autograd::profiler {
 // Declared as in kineto_shim.h, which needs Kineto's own headers.
 TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
 }  // namespace torch::autograd::profiler
+
+// ConfigLoader::instance() and its stopThread(), where the library exports them.
+extern "C" [[gnu::weak]] void* mfu_kineto_config() asm("_ZN9libkineto12ConfigLoader8instanceEv");
+extern "C" [[gnu::weak]] void mfu_kineto_stop(void* config) asm(
+    "_ZN9libkineto12ConfigLoader10stopThreadEv");
 
 namespace mfu::observer {
 namespace {
@@ -39,6 +45,14 @@ std::set<impl::ActivityType> activities_of(const ProfileOptions& options) {
   return activities;
 }
 
+// The first session starts a thread that asks a daemon for settings, and it stays. A child that is
+// forked from then on has no such thread, and when it exits, it waits for it forever. So it goes,
+// unless the program wants it.
+void stop_settings_thread() {
+  if (mfu_kineto_config == nullptr || mfu_kineto_stop == nullptr) return;
+  if (std::getenv("KINETO_USE_DAEMON") == nullptr) mfu_kineto_stop(mfu_kineto_config());
+}
+
 }  // namespace
 
 bool profiler_runs() noexcept {
@@ -50,6 +64,7 @@ std::string begin_profile(const ProfileOptions& options) noexcept {
     std::set<impl::ActivityType> activities = activities_of(options);
     impl::ProfilerConfig config = config_of(options);
     torch::autograd::profiler::prepareProfiler(config, activities);
+    stop_settings_thread();
     torch::autograd::profiler::enableProfiler(config, activities);
     torch::autograd::profiler::addMetadataJson("record_shapes", "1");
     if (options.rank >= 0) {
@@ -96,7 +111,8 @@ ProfiledStep::~ProfiledStep() = default;
 
 void drop_profile() noexcept {
   try {
-    // Its destructor removes its callbacks.
+    // torch keeps the session until the process exits, which is too late to remove its callbacks.
+    if (auto* session = impl::ProfilerStateBase::get(false)) session->removeCallback();
     c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
   } catch (...) {
   }

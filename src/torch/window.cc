@@ -60,6 +60,7 @@ struct Window {
   // State of the open window.
   pthread_t thread{};
   bool discarding = false;
+  bool replaced = false;  // another thread began a profiler, for which torch gave ours up
   std::uint64_t begun_ns = 0;
   WindowFacts facts;
   std::vector<Recorder::Total> before;
@@ -141,6 +142,7 @@ void open_window(Window& w, std::uint64_t steps) {
   w.thread = pthread_self();
   thread_end.opened = true;
   w.state = State::open;
+  w.replaced = false;
   w.begun_ns = now_ns();
   w.facts = {.number = ++w.number, .rank = region->header.rank.load(), .device = device >= 256};
   w.facts.wanted_steps = w.asked.steps;
@@ -176,7 +178,12 @@ void count_window(Window& w) {
 void close_window(Window& w, bool keep) {
   w.mark.reset();
   tell(2);
-  WriteTrace write = end_profile();
+  WriteTrace write;
+  if (w.replaced) {
+    drop_profile();  // to end it would end the other one
+  } else {
+    write = end_profile();
+  }
   tell(0);
   thread_end.opened = false;
   w.state = State::paying;
@@ -343,10 +350,14 @@ void pass_ended() noexcept {
 void other_profiler() noexcept {
   has_other_profiler.store(true);
   Window& w = window();
-  std::unique_lock lock(w.mutex, std::try_to_lock);
-  if (!lock.owns_lock() || w.state != State::open) return;
-  if (pthread_equal(w.thread, pthread_self()) == 0) return;
-  close_window(w, false);
+  std::lock_guard lock(w.mutex);  // a window that begins or ends just now is done with that first
+  if (w.state != State::open || w.replaced) return;
+  if (pthread_equal(w.thread, pthread_self()) != 0) {
+    close_window(w, false);
+  } else {
+    // Only the thread that began a session can end it, and torch gives up a session for a new one.
+    w.replaced = true;
+  }
   say("own_profiler");
 }
 

@@ -39,7 +39,8 @@ std::string text_of(const WindowFacts& facts, const std::string& trace) {
   text += line("loading_ns", facts.use.loading_ns);
   text += line("loading_cpu_ns", facts.use.loading_cpu_ns);
   text += line("children", facts.use.children);
-  text += line("children_cpu_ns", facts.use.children_cpu_ns);
+  text += line("children_ready_ns", facts.use.children_ready_ns);
+  text += line("busiest_child_ns", facts.use.busiest_child_ns);
   for (const Recorder::Total& each : facts.operators) {
     text += "operator=" + each.name + "\t" + each.type + "\t" + each.reason + "\t" +
             std::to_string(each.calls) + "\t" + each.hardware_flop.to_string() + "\t" +

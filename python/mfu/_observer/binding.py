@@ -149,7 +149,17 @@ SIGNATURES = {
     "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
 }
 # Those that may wait for a lock of torch's or run for long.
-PATIENT = {"start", "stop", "open_operator", "read_totals", "read_rows", "read_phases", "end_window", "settle_lengths"}
+PATIENT = {
+    "start",
+    "stop",
+    "open_operator",
+    "read_totals",
+    "read_rows",
+    "read_phases",
+    "end_window",
+    "other_profiler",
+    "settle_lengths",
+}
 
 
 class LibraryError(Exception):

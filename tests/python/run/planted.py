@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 
 import torch
@@ -62,6 +63,13 @@ def few_workers():
     """One worker, which waits for each row as for a disk."""
     rows = Rows(lambda index: (time.sleep(0.004), torch.ones(256))[1])
     loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=16, num_workers=1, prefetch_factor=2))
+
+
+def busy_workers():
+    """As many workers as cores, and each computes its rows."""
+    rows = Rows(lambda index: torch.tensor([float(sum(range(60000)) % 7)] * 256))
+    workers = len(os.sched_getaffinity(0))
+    loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=64, num_workers=workers))
 
 
 def double():
@@ -158,6 +166,26 @@ def items():
     loop(model, endless(8, 64), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True), each=each)
 
 
+def branches():
+    """Python decides by a tensor's value, in every layer."""
+
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.ModuleList(nn.Linear(32, 32) for _ in range(40))
+
+        def forward(self, x):
+            for layer in self.layers:
+                y = layer(x)
+                x = y if y.abs().max() > 100 else y.tanh()
+                if torch.isnan(x).any():
+                    raise ValueError(x)
+            return x
+
+    model = Branches()
+    loop(model, endless(8, 32), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
+
+
 def optimal():
     model = wide(1536, 3)
     loop(model, endless(1024, 1536), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
@@ -213,12 +241,63 @@ def ranks():
     time.sleep(0.5)  # torch's gloo thread drops its last work late: the process would abort, without mfu too
 
 
+def gradients():
+    """Thirty megabytes of gradients in each step, for little computation."""
+    torch.distributed.init_process_group("gloo")
+    torch.set_num_threads(1)
+    model = nn.parallel.DistributedDataParallel(wide(2048, 2))
+    loop(model, endless(4, 2048), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
+    torch.distributed.destroy_process_group()
+    time.sleep(0.5)  # as in ranks()
+
+
 def own_profiler():
     from torch.profiler import profile, schedule
 
     with profile(schedule=schedule(wait=4, warmup=1, active=2, repeat=1)) as profiler:
         loop(wide(64, 2), endless(8, 64), each=lambda model, value: profiler.step())
     print(len(profiler.key_averages()) > 0)
+
+
+def profiler_beside():
+    """A thread that does not train begins a profiler inside the window, and ends it after the window."""
+    from torch.profiler import profile
+
+    seen, taken = [], []
+
+    def watch():
+        with profile() as profiler:
+            torch.ones(3) @ torch.ones(3)
+            while len(taken) < 9:
+                time.sleep(0.01)
+        seen.append(len(profiler.events()) > 0)
+
+    beside = threading.Thread(target=watch)
+
+    def each(model, value):
+        taken.append(1)
+        if len(taken) == 4:
+            beside.start()
+            time.sleep(0.2)
+
+    loop(wide(64, 2), endless(8, 64), each=each)
+    beside.join()
+    print(seen)
+
+
+def forks():
+    """Children that are forked inside the window and after it, and leave as programs do."""
+
+    def each(model, value):
+        taken.append(1)
+        if len(taken) in (4, 10):
+            child = os.fork()
+            if child == 0:
+                sys.exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+
+    taken = []
+    loop(wide(64, 2), endless(8, 64), each=each)
 
 
 def stuck():

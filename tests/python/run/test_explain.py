@@ -52,6 +52,8 @@ TABLE = [
     ("slow_loader", "data_loading", "data_loading", "start_workers"),
     ("few_workers", "data_loading", "data_loading", "more_workers"),
     ("preprocessing", "preprocessing", "cpu_preprocessing", "preprocess_offline"),
+    ("busy_workers", "preprocessing", "cpu_preprocessing", "preprocess_once"),
+    ("branches", "synchronization", "synchronization", "read_values_less"),
     ("tiny", "kernel_launch", "kernel_launch", "compile_model larger_batch"),
     ("thin", "matmul_below_peak", "implementation", "larger_matmuls"),
     ("chains", "other_kernels", "implementation", "compile_fuses"),
@@ -114,7 +116,7 @@ def test_the_ledgers_flops_are_the_observers_and_its_lines_add_up(tmp_path, name
 
 
 def test_profiled_steps_are_in_no_rate(tmp_path):
-    _, report = run(tmp_path, "tiny", steps=9)
+    _, report = run(tmp_path, "tiny", "--explain-after", "3", steps=9)
     left_out = len(report["explain"]["profiled_steps"]) + 1
     assert left_out == 4 and any("no rate, share or statistic" in note for note in report["notes"])
     # One warm-up step at least: what is left cannot hold a profiled one.
@@ -130,6 +132,17 @@ def test_a_program_with_a_profiler_of_its_own_is_left_alone(tmp_path):
     done, report = run(tmp_path, "own_profiler")
     assert done.returncode == 0 and done.stdout == "True\n"
     assert any("torch's profiler itself" in note for note in report["notes"]) and report["explain"] is None
+
+
+def test_a_profiler_that_another_thread_begins_inside_the_window_is_left_alone(tmp_path):
+    done, report = run(tmp_path, "profiler_beside", "--explain-after", "3")
+    assert done.returncode == 0 and done.stdout == "[True]\n", done.stderr
+    assert any("torch's profiler itself" in note for note in report["notes"]) and report["explain"]["traces"] == []
+
+
+def test_children_that_are_forked_in_the_window_and_after_it_exit(tmp_path):
+    done, report = run(tmp_path, "forks", "--explain-after", "3")
+    assert done.returncode == 0 and done.stdout.split() == ["7", "7"], done.stderr
 
 
 def test_a_program_that_leaves_inside_the_window_says_so(tmp_path):
@@ -162,6 +175,17 @@ def test_two_ranks_are_explained_together_and_the_slow_one_is_named(tmp_path):
         assert done.returncode == 0, done.stderr
         assert len(report["explain"]["traces"]) == 2
         if report["slowest_rank"] == 1 and codes(report)[0] == "straggler":
+            return
+    raise AssertionError(report["findings"])
+
+
+@pytest.mark.usefixtures("torchrun")
+def test_gradients_that_take_longer_to_send_than_to_compute_are_communication(tmp_path):
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29549"]
+    for attempt in range(4):  # beside others on two cores, either rank may be held up
+        done, report = run(tmp_path / str(attempt), "gradients", command=torchrun)
+        assert done.returncode == 0, done.stderr
+        if codes(report)[0] == "communication":
             return
     raise AssertionError(report["findings"])
 
