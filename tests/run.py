@@ -1,4 +1,4 @@
-"""Runs every kind of test and closes with one line over all of them. Called by ./test, which has built."""
+"""Runs every kind of test and prints one line over all of them at the end. ./test calls it after building."""
 
 import argparse
 import json
@@ -28,11 +28,11 @@ class Tally:
         self.passed = self.failed = 0
 
     def add(self, name, problem):
-        """problem: None where the test passed, NotRun where it could not be, else what to show."""
+        """problem: None if the test passed, NotRun if it could not run, otherwise the text to show."""
         if problem is None:
             self.passed += 1
             return
-        if isinstance(problem, NotRun):  # said, neither passed nor failed
+        if isinstance(problem, NotRun):  # printed, but neither passed nor failed
             print(f"not run: {name}: {problem}", flush=True)
             return
         self.failed += 1
@@ -42,12 +42,13 @@ class Tally:
 
 
 def unit_tests(preset, wanted):
-    """GoogleTest binaries of one build: (name, problem or None) for each test in them."""
+    """Runs the GoogleTest binaries of one build: gives (name, problem or None) for each test in them."""
     environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=1", UBSAN_OPTIONS="print_stacktrace=1",
                        TSAN_OPTIONS="halt_on_error=1 die_after_fork=0 "
                        f"suppressions={ROOT / 'tests' / 'tsan_suppressions.txt'}")
     for binary in expected("unit", preset):
-        # OpenBLAS and oneDNN leave threads whose thread-local storage the LeakSanitizer of g++ 12 misreads.
+        # The LeakSanitizer of g++ 12 misreads the thread-local storage of threads that OpenBLAS and oneDNN leave
+        # behind.
         environment["LSAN_OPTIONS"] = f"use_tls={int(binary.name != 'mfu_hardware_test')}"
         if not binary.exists():
             yield f"{preset}/{binary.name}", "it was not built"
@@ -74,7 +75,7 @@ def unit_tests(preset, wanted):
             else:
                 yield f"{preset}/{suite}.{case['name']}", failures or None
         broken = any(case.get("failures") for _, case in cases)
-        if run.returncode != broken or not cases:  # a sanitizer also ends with 1, after a clean report
+        if run.returncode != broken or not cases:  # a sanitizer also ends with 1 after all tests passed
             yield (
                 f"{preset}/{binary.name}",
                 f"ended with {run.returncode} after {len(cases)} tests\n{run.stderr[-2500:]}",
@@ -82,19 +83,19 @@ def unit_tests(preset, wanted):
 
 
 def probes(preset):
-    """Programs that tests in Python ask; the tests that need one say little where it is not there."""
+    """Programs that tests in Python ask. If one is missing, the tests that need it do not say so clearly; this does."""
     for probe in expected("probe", preset):
         yield f"{preset}/{probe.name}", None if probe.exists() else "it was not built"
 
 
 def python_folders(wanted):
-    """pytest over tests/python in our environment, a process a folder, since what observes torch stays in its
-    process: (name, paths) of each."""
+    """Runs pytest over tests/python in our environment, with one process for each folder, because an observer stays in
+    its process: gives (name, paths) of each."""
     folder = ROOT / "tests" / "python"
     if wanted and not any(
         word in name for name in wanted for word in ("python", "model", "ops", "package", "observer", "run", "monitor")
     ):
-        starts = tuple(f"def {name.split('[')[0]}" for name in wanted)  # of single tests
+        starts = tuple(f"def {name.split('[')[0]}" for name in wanted)  # names of single tests
         for path in sorted(folder.rglob("test_*.py")):
             if any(start in path.read_text() for start in starts if start.startswith("def test_")):
                 yield path.stem, [path]
@@ -105,7 +106,7 @@ def python_folders(wanted):
 
 
 def without_torch(paths):
-    """Where our Python has no torch, one failure for a folder that needs it, not one for each test in it."""
+    """If our Python has no torch, a folder that needs torch gives one failure, not one for each test."""
     look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
     if subprocess.run([os.environ.get("MFU_PYTHON", sys.executable), "-c", look], capture_output=True).returncode == 0:
         return False
@@ -117,7 +118,8 @@ def without_torch(paths):
 
 
 def heeding_signals():
-    """A job in the background, or under nohup, ignores what the tests send, and hands that on."""
+    """A job in the background, or under nohup, ignores the signals that the tests send, and its children inherit
+    that."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -194,7 +196,7 @@ def fuzz(seconds, tally):
 
 
 def kinds_of_tests(options):
-    """(kind, what gives its tests): the long ones first, so that two lanes end together."""
+    """(kind, function that gives its tests). The long ones come first, so that two lanes end at about the same time."""
     presets = options.presets.split()
     yield from (
         (f"Python, {name}", lambda paths=paths: pytest_group(paths)) for name, paths in python_folders(options.names)
@@ -209,18 +211,18 @@ def kinds_of_tests(options):
     yield "the HTML report", page.tests
     yield "fuzz corpus", lambda: corpus_replays("asan" if "asan" in presets else "release")
     yield "layout and names", tidy.tests
-    if options.sanitize or "lint" in options.names:  # minutes of work: not on every run
+    if options.sanitize or "lint" in options.names:  # takes minutes, so it is not in every run
         yield "clang-tidy", lint.tests
 
 
 def results_of(tests, names):
-    """Runs one kind: ([(name, problem or None)], seconds)."""
+    """Runs one kind and returns ([(name, problem or None)], seconds)."""
     start, results, name = time.monotonic(), [], "the first"
     try:
         for name, problem in tests():
             if names and not any(word in name for word in names):
                 continue
-            if callable(problem):  # not run yet: only where its name is asked for
+            if callable(problem):  # runs only if its name is asked for
                 try:
                     problem = problem()
                 except Exception as error:
@@ -228,13 +230,13 @@ def results_of(tests, names):
             results.append((name, problem))
         if not results and not names:
             results.append(("the whole kind", "no test was found"))
-    except Exception as error:  # what gives the tests broke, such as a binary that hangs
+    except Exception as error:  # the function itself failed, for example because a binary hangs
         results.append((f"the tests after {name}", f"{type(error).__name__}: {error}"))
     return results, time.monotonic() - start
 
 
 def run_kinds(kinds, names, tally):
-    """Two kinds at a time: hardly one of them keeps two cores busy."""
+    """Runs two kinds at a time, because few of them keep two cores busy."""
     with ThreadPoolExecutor(2) as lanes:
         running = {lanes.submit(results_of, tests, names): kind for kind, tests in kinds}
         for future in as_completed(running):

@@ -1,5 +1,5 @@
-"""./run and ./test on a machine of stand-ins (standin/machine.py): in any order, after any interruption, whatever
-came or went."""
+"""Runs ./run and ./test on a machine of stand-ins (standin/machine.py): in any order, after any interruption, and after
+packages came or went."""
 
 import shutil
 import subprocess
@@ -16,7 +16,7 @@ STAGES = ("apt", "venv", "pip-torch", "pip-builders", "cmake", "ninja")
 
 
 def whole(machine, what):
-    """The next ./test is whole, and the ./run after it has nothing to do and nothing to say."""
+    """The next ./test does everything, and the ./run after it has nothing to do and prints nothing."""
     done = machine.run("test")
     if done.returncode != 0 or "1 passed, 0 failed" not in done.stdout:
         return f"{what}: ./test ended with {done.returncode}\n{done.stdout}{done.stderr}"
@@ -107,7 +107,8 @@ def a_tree_that_moved():
 
 
 def debian_13():
-    """Other names for the same packages, and no torch for CPUs: Debian's, and nothing of CUDA."""
+    """A distribution that has other names for the same packages and no torch for CPUs: Debian's torch is taken, and
+    nothing of CUDA."""
     with Machine() as machine:
         machine.archive(
             [name for name in ARCHIVE if name not in ("libdnnl2", "libcurl4")]
@@ -129,7 +130,7 @@ def debian_13():
 
 
 def no_torch_at_all():
-    """The Python package is built without it, and the next start does not ask again."""
+    """The Python package is built without it, and the next start does not ask for it again."""
     with Machine() as machine:
         machine.wheels(["torch==2.13.0", *(name for name in WHEELS if "torch==" not in name)])
         done = machine.run("run", "--binary")
@@ -146,7 +147,8 @@ def no_torch_at_all():
 
 
 def what_is_not_carried():
-    """A package that the distribution does not have is asked for once; one that the network kept out, again."""
+    """A package that the distribution does not have is asked for once. If the network was the reason, it is asked for
+    again."""
     with Machine() as machine:
         machine.archive([name for name in ARCHIVE if name != "libpfm4"])
         machine.run("run")
@@ -174,8 +176,8 @@ def shell(script, environment):
 
 
 def googletest_comes_later():
-    """The real CMakeLists, configured by ./run before there is GoogleTest: ./test configures again and has the unit
-    tests."""
+    """Uses the real CMakeLists. ./run configures it before GoogleTest is installed; ./test configures again and then
+    has the unit tests."""
     with Machine() as machine:
         machine.set("real-cmake", "")
         shutil.rmtree(machine.tree / "python")
@@ -184,7 +186,7 @@ def googletest_comes_later():
         for path in (ROOT / "tests").iterdir():
             if not (machine.tree / "tests" / path.name).exists():
                 (machine.tree / "tests" / path.name).symlink_to(path)
-        script = f"source {machine.tree}/cmake/setup.sh; ninja() {{ :; }}; build release"  # the compiler is not asked
+        script = f"source {machine.tree}/cmake/setup.sh; ninja() {{ :; }}; build release"  # nobody calls the compiler
         environment = {"PATH": f"{machine.folder / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin", "STATE": str(machine.state)}
         first = shell(script, environment)
         listed = machine.tree / "build" / "release" / "tests.txt"
@@ -207,9 +209,8 @@ def googletest_comes_later():
 
 
 def what_is_not_built_fails():
-    """A unit test that is listed and not there, or has no test in it, fails; one that is there and no longer listed
-    is not run."""
-    import run as runner  # a module of its own beside the running __main__
+    """A unit test that is listed but missing or empty fails. One that is there but no longer listed is not run."""
+    import run as runner  # imported as its own module, because __main__ is running
 
     with tempfile.TemporaryDirectory() as folder:
         build = Path(folder) / "build" / "release"

@@ -1,4 +1,5 @@
-"""What the pages promise is there: every command, option, file and link that README, ARCHITECTURE and docs/ name."""
+"""Checks that the pages are true: every command, option, file and link that README, ARCHITECTURE and docs/ name
+exists."""
 
 import functools
 import os
@@ -14,8 +15,7 @@ SOURCE = re.compile(r"[\w./-]+\.(?:cc|h|py|sh|csv|cmake|js|css|jsonl)")
 
 
 def pages():
-    """Pages of the product. What is made when it is wanted (docs/wild.md) and changes of the past speak of other
-    trees."""
+    """All pages of the product. CHANGELOG is not among them, because it names what was there in the past."""
     found = [ROOT / name for name in ("README.md", "README.zh.md", "ARCHITECTURE.md", "CONTRIBUTING.md")]
     return [page for page in [*found, *sorted((ROOT / "docs").rglob("*.md"))] if page.exists()]
 
@@ -49,7 +49,7 @@ def hidden_options():
 
 
 def typed(text):
-    """Every line or span of a page that is a call of mfu, without what belongs to the program behind `--`."""
+    """Every line or span of a page that calls mfu, without the program's own words after `--`."""
     blocks, prose = fenced(text)
     lines = [line for kind, block in blocks if kind in ("sh", "console", "bash", "") for line in block.splitlines()]
     for words in [*(line.strip().removeprefix("$ ") for line in lines), *spans(prose)]:
@@ -58,7 +58,7 @@ def typed(text):
 
 
 def wrong_call(words):
-    """What is not there of a call, or nothing."""
+    """What is wrong with a call, or None."""
     name = words[1]
     if not re.fullmatch(r"[a-z]+", name) or name == "mfu":
         return None
@@ -79,7 +79,7 @@ def wrong_calls(page):
 
 
 def wrong_links(page):
-    """Links lead to files of the tree; a link with a place leads to a heading."""
+    """Links lead to files of the tree; a link with an anchor leads to a heading."""
     _, prose = fenced(page.read_text())
     told = []
     for target in re.findall(r"\]\(([^)\s]+)\)", prose):
@@ -109,7 +109,7 @@ def tree():
 
 
 def wrong_files(page):
-    """Files that a page names by their folder are there. ARCHITECTURE names sources without one."""
+    """Files that a page names with their folder exist. ARCHITECTURE names sources without a folder."""
     _, prose = fenced(page.read_text())
     names, last = tree()
     told = []
@@ -128,13 +128,14 @@ def wrong_files(page):
 
 
 def run_example(page):
-    """The run that a README shows is that of the example, line for line: numbers and words that vary aside."""
+    """The run that a README shows equals a run of the example, line for line, except for numbers and words that
+    vary."""
     block = re.search(r"```console\n\$ (mfu run -- python (\S+))\n(.*?)```", page.read_text(), re.S)
     if not block:
         return "there is no example of mfu run"
     python = os.environ.get("MFU_PYTHON", "")
     if not python or subprocess.run([python, "-c", "import torch"], capture_output=True).returncode != 0:
-        return None  # without torch there is nothing to run; set-up says so
+        return None  # without torch there is nothing to run, and set-up says so
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run([MFU, "run", "--dir", f"{folder}/run", "--", python, ROOT / block[2]],
                               capture_output=True, text=True, timeout=600, env=dict(os.environ, OMP_NUM_THREADS="1"))

@@ -266,7 +266,7 @@ TEST(Findings, a_device_that_is_idle_for_no_reason_the_trace_shows_gets_one_all_
   EXPECT_EQ(rank.findings.front().gain_ceiling_ns, 98'000'000);
 }
 
-TEST(Findings, a_few_percent_without_a_reason_are_none) {
+TEST(Findings, a_few_percent_without_a_reason_give_no_finding) {
   TraceText text;
   text.kernel("volta_sgemm_64x64", 0, 49'000'000, 7, 1);
   text.kernel("volta_sgemm_64x64", 52'000'000, 48'000'000, 7, 2);

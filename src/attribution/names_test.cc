@@ -38,7 +38,7 @@ TEST(Names, matmul_kernels_of_every_library_are_known) {
   }
 }
 
-TEST(Names, what_only_mentions_a_matmul_is_none) {
+TEST(Names, a_name_that_only_mentions_a_matmul_is_not_one) {
   for (const char* name :
        {"void fbgemm_gpu::permute_2D_data_kernel<false, int>(int)",
         "triton_red_fused__to_copy_add_addmm_div_mean_mul_31",

@@ -129,7 +129,7 @@ TEST(Secrets, variables_that_hold_keys_under_other_names) {
   }
 }
 
-TEST(Secrets, what_is_none_stays_as_it_is) {
+TEST(Secrets, text_without_a_secret_stays_as_it_is) {
   for (const char* plain :
        {"meta-llama/Llama-3.1-8B-Instruct",
         "hf_transformers",
@@ -221,7 +221,7 @@ TEST(Secrets, command_lines_hide_the_word_behind_an_option) {
 }
 
 // Laws: hiding twice changes nothing more, and the places found lie inside the text, in order.
-TEST(Secrets, any_bytes_are_taken_and_twice_is_once) {
+TEST(Secrets, any_bytes_are_taken_and_hiding_twice_changes_nothing) {
   std::mt19937 generator(1);
   const std::string pieces[] = {"hf_",
                                 "sk-",

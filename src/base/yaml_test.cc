@@ -16,7 +16,7 @@ TEST(Yaml, knows_the_places_of_its_nodes) {
   EXPECT_EQ(inner.members[1].value.elements.size(), 2u);
 }
 
-TEST(Yaml, refuses_what_is_none_or_grows_without_end) {
+TEST(Yaml, refuses_what_is_no_yaml_or_grows_without_end) {
   EXPECT_EQ(parse_yaml("a: {", "f").error().code, ErrorCode::malformed);
   EXPECT_EQ(parse_yaml("? [a, b]\n: c", "f").error().code, ErrorCode::malformed);
   // Each line doubles the one above it.

@@ -10,7 +10,7 @@
 namespace mfu {
 namespace {
 
-TEST(MetricsAddress, knows_a_port_that_is_none_from_a_path) {
+TEST(MetricsAddress, tells_an_impossible_port_from_a_path) {
   for (const char* wrong : {":99999", ":0", ":", "localhost:65536", "[::1]:70000", ":-1", ":abc",
                             "http://gateway:9091"}) {
     EXPECT_TRUE(is_wrong_metrics_address(wrong)) << wrong;

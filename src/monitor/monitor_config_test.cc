@@ -27,7 +27,7 @@ TEST(MonitorConfig, a_run_directory_is_kept_unless_told_not_to) {
   EXPECT_TRUE(good("monitoring: {run_dir: r}").keep_run);
 }
 
-TEST(MonitorConfig, a_port_that_is_none_is_no_file) {
+TEST(MonitorConfig, an_impossible_port_is_not_taken_for_a_file) {
   EXPECT_NE(problem("monitoring: {sinks: {prometheus: \":99999\"}}").find("1 to 65535"),
             std::string::npos);
   EXPECT_EQ(good("monitoring: {sinks: {prometheus: \"mfu.prom\"}}").prometheus, "mfu.prom");

@@ -79,7 +79,7 @@ TEST_F(Pipeline, steps_that_go_back_have_no_time) {
   EXPECT_TRUE(warned("where it ends"));
 }
 
-TEST_F(Pipeline, numbers_that_are_none_are_left_out) {
+TEST_F(Pipeline, values_that_are_not_numbers_are_left_out) {
   StepPipeline pipeline = make(EstimateMode{});
   LoggedStep logged = step(1);
   logged.has = has_loss | has_grad_norm | has_learning_rate;

@@ -89,7 +89,7 @@ TEST_F(ShareTest, a_silent_rank_zero_is_missed_once) {
   EXPECT_FALSE(third.lost());  // rank 0 said goodbye
 }
 
-TEST_F(ShareTest, a_file_that_is_none_is_left_aside) {
+TEST_F(ShareTest, a_file_that_is_no_calibration_is_ignored) {
   CalibrationShare second(folder_, 1, clock_);
   for (const char* text :
        {"", "{", "[]", "{\"schema\":\"x\"}", "{\"schema\":\"mfu.calibration/1\"}"}) {
@@ -141,7 +141,7 @@ TEST_F(ShareTest, without_rank_zero_a_monitor_keeps_its_estimate_and_says_so) {
   EXPECT_NE(alone->warnings()[0].find("rank 0"), std::string::npos);
 }
 
-TEST_F(ShareTest, who_gets_a_calibration_otherwise_misses_nobody) {
+TEST_F(ShareTest, a_rank_that_gets_a_calibration_otherwise_does_not_wait_for_rank_zero) {
   std::unique_ptr<Monitor> monitor = monitor_of(3);
   monitor->add_calibration(made_);
   for (std::uint64_t step = 0; step < 5; ++step) {

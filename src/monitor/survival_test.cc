@@ -431,7 +431,7 @@ TEST_F(OldRunTest, is_recovered_where_its_process_is_dead) {
   EXPECT_EQ(steps_in(run), counted(0, 13));
 }
 
-TEST_F(OldRunTest, its_logs_are_gone_on_with) {
+TEST_F(OldRunTest, its_logs_are_continued) {
   MonitorOptions with = options();
   with.config.output_dir = folder_ + "/old/ended";
   with.config.csv = folder_ + "/old/ended/steps.csv";

@@ -100,7 +100,7 @@ TEST(Launches, a_killed_one_that_is_started_again_is_the_next_attempt_of_the_sam
   EXPECT_FALSE(launchers[1].superseded);
 }
 
-TEST(Launches, one_that_failed_is_gone_on_with_and_one_that_ended_well_steps_aside) {
+TEST(Launches, one_that_failed_is_continued_and_one_that_ended_well_is_put_aside) {
   Folder folder;
   RunPlaces first = launched(folder);
   ASSERT_TRUE(close_run(first, RunEnd{.status = 1}).has_value());

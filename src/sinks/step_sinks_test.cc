@@ -240,7 +240,7 @@ TEST_F(StepSinks, a_file_of_another_tool_is_set_aside_whole) {
   check({"notes of mine\n", "# HELP other_metric\n"}, make_prometheus_sink, "# HELP mfu_");
 }
 
-TEST_F(StepSinks, a_half_line_of_ours_is_cut_and_the_rest_gone_on_with) {
+TEST_F(StepSinks, a_half_line_of_ours_is_cut_and_the_file_is_continued) {
   std::string path = folder_ + "/log", line = to_json(report(1)) + '\n';
   for (std::size_t kept : {1u, 8u, 9u, 12u, 100u}) {
     ASSERT_TRUE(write_file(path, line + line.substr(0, kept)).has_value());

@@ -139,7 +139,7 @@ TEST(WebSinks, otlp_sends_what_had_no_reply_again_as_it_was) {
 }
 
 // A request that never left is sent again whole, because nothing of it can have arrived.
-TEST(WebSinks, a_nobody_there_is_not_asked) {
+TEST(WebSinks, a_server_that_is_not_there_has_taken_nothing) {
   Posted posted = post({.url = "http://127.0.0.1:1", .headers = {}, .body = "x"});
   EXPECT_FALSE(posted.result.has_value());
   EXPECT_FALSE(posted.perhaps_taken);

@@ -1,10 +1,10 @@
-"""The test-only program of src/ops, asked many things in one run; torch's schemas put arguments into their places."""
+"""Asks the test-only program of src/ops many questions in one run. torch's schemas put the arguments into place."""
 
 import probe
 import pytest
 import torch
 
-# The operators' table is that of the torch that ./test installs; Debian's own is older.
+# The table of operators is made for the torch that ./test installs; Debian's own torch is older.
 TABLE = (2, 13)
 
 
@@ -36,7 +36,7 @@ def as_new_as_the_table():
 
 
 class T:
-    """A tensor of which only sizes and type count; values where an operator's lengths are inside."""
+    """A tensor of which only sizes and type count. It has values if an operator reads lengths from it."""
 
     def __init__(self, *sizes, dtype=torch.float32, values=None):
         self.sizes, self.dtype, self.values = list(sizes), dtype, values
@@ -62,8 +62,8 @@ def encode(value):
 
 
 def request(name, positional=(), result=None, **named):
-    """Arguments in the schema's order, defaults filled in: what a boxed call, and so the dispatcher and the profiler,
-    sees."""
+    """Arguments in the schema's order with defaults filled in, as a boxed call has them. The dispatcher and the
+    profiler see the same."""
     arguments = []
     for i, argument in enumerate(schema_of(name).arguments):
         if i < len(positional):

@@ -1,4 +1,4 @@
-"""The test-only programs of src/model and src/ops, asked many things in one run."""
+"""Asks the test-only programs of src/model and src/ops many questions in one run."""
 
 import json
 import os

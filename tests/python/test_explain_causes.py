@@ -16,7 +16,8 @@ A100_BF16, A100_FP32 = 312e12, 19.5e12
 
 
 class Drawn:
-    """Times in microseconds. The host goes ahead; the device begins what is launched when it is free."""
+    """Builds a trace; times are in microseconds. The host runs ahead, and the device begins a kernel when it is
+    free."""
 
     def __init__(self):
         self.host = self.device = 0.0
@@ -110,7 +111,7 @@ def values_read(drawn):
     for _ in range(10):
         drawn.matmul()
         drawn.read_value()
-        for _ in range(40):  # what the loop does with each value
+        for _ in range(40):  # the loop's work with each value
             drawn.range("aten::add", 8, "cpu_op")
 
 

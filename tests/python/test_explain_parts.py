@@ -1,4 +1,5 @@
-"""Parts of traces, merged, are the traces together: to the byte of the JSON, for real traces and for made-up ranks."""
+"""Merging parts of traces gives the same JSON, byte for byte, as reading the traces together, for real traces and for
+made-up ranks."""
 
 import json
 import os
@@ -23,7 +24,7 @@ def mfu(*arguments, status=0):
 
 
 def sets():
-    """Every file by itself, the ranks of one job, and files that have nothing to do with each other."""
+    """Every file by itself, the ranks of one job, and files that do not belong together."""
     files = sorted(SHARED.glob("*.json.gz"))
     yield from ([file] for file in files)
     if files:
@@ -56,7 +57,7 @@ def test_parts_of_real_traces_are_the_traces_together(traces, tmp_path):
 
 
 def test_part_is_small(tmp_path):
-    """At most 2% from 50 MB on; the largest of the real ones has 63 MB."""
+    """At most 2% for traces from 50 MB on; the largest real one has 63 MB."""
     large = SHARED / "tl_mi300x_xdit_flux_sage.json.gz"
     if not large.exists():
         pytest.skip("the shared traces are not at hand")
@@ -104,7 +105,7 @@ def test_order_parts_and_traces_are_given_in_does_not_matter(ranks, tmp_path):
     mixed += [tmp_path / "b.mfu-part", tmp_path / "a.mfu-part"]
     random.Random(3).shuffle(mixed)
     assert mfu(*mixed, "--json").stdout == together
-    # A part of parts, and a folder of parts.
+    # A part made of parts, and a folder of parts.
     mfu(tmp_path / "a.mfu-part", tmp_path / "b.mfu-part", *ranks[3:], "--partial", tmp_path / "parts" / "all.mfu-part")
     assert mfu(tmp_path / "parts", "--json").stdout == together
 
@@ -153,7 +154,7 @@ def test_damaged_part_is_named_and_the_rest_explained(ranks, tmp_path):
 
 
 def test_no_change_of_a_byte_is_believed(ranks, tmp_path):
-    """A thousand mutations: refused, or the same as before."""
+    """Each of a thousand mutations is refused, or gives the same as before."""
     part = tmp_path / "a.mfu-part"
     mfu(ranks[0], "--partial", part)
     whole, dice = part.read_bytes(), random.Random(21)
@@ -195,7 +196,7 @@ def test_rank_that_stands_in_two_files_is_said(ranks, tmp_path):
 
 
 def test_text_of_many_ranks_is_short(tmp_path):
-    """Of 80 ranks it shows the slowest and those next to it, and a note of each kind; JSON has all."""
+    """Of 80 ranks the text shows the slowest and those next to it, and one note of each kind; JSON has all."""
     script = ROOT / "bench" / "make_ranks.py"
     subprocess.run([sys.executable, script, tmp_path, "--ranks", "80", "--layers", "2", "--steps", "1"], check=True)
     found = json.loads(mfu(tmp_path, "--json").stdout)

@@ -32,11 +32,11 @@ def test_the_golden_trace_gives_the_golden_report():
     expected = (GOLDEN / "kineto_small.explain.json").read_text()
     report = explained(GOLDEN, "kineto_small.json")
     assert report == json.loads(expected)
-    assert as_written(report) == expected  # the order of keys too
+    assert as_written(report) == expected  # also compares the order of keys
 
 
 def union(spans):
-    """Disjoint intervals, sorted."""
+    """The union of intervals, as disjoint sorted intervals."""
     merged = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
@@ -51,8 +51,8 @@ def uncovered_ns(start, end, covering):
 
 
 def test_waiting_and_transfer_of_eight_ranks_are_those_of_a_plain_reckoning():
-    """The k-th collective of each kind on one rank is the k-th on every other. Until the last rank has begun it, a
-    rank waits; the rest is transfer. These ranks ran on one machine: one clock."""
+    """The k-th collective of each kind on one rank matches the k-th on every other rank. A rank waits until the last
+    rank has begun; the rest is transfer. These ranks ran on one machine, so they share a clock."""
     import pytest
 
     if not EIGHT_RANKS.is_dir():
@@ -88,7 +88,7 @@ def test_waiting_and_transfer_of_eight_ranks_are_those_of_a_plain_reckoning():
         lines = {line["line"]: line["duration_ns"] for line in rank["ledger"]}
         wait, transfer = expected[rank["rank"]]
         assert lines["exposed_communication_wait"] + lines["exposed_communication_transfer"] == wait + transfer
-        # Clocks are set by the ends of the collectives, which differ by a microsecond or two of eight.
+        # Clocks are aligned by the ends of the collectives, which differ by one or two microseconds of eight.
         assert abs(lines["exposed_communication_transfer"] - transfer) <= 8 * 2000
     share = {line["line"]: line["fraction"] for line in report["summary"]["ledger"]}
     window = sum(rank["window"]["duration_ns"] for rank in report["ranks"])

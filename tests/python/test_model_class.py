@@ -1,4 +1,4 @@
-"""`mfu flops` asks a model's class where no family here knows it (src/measure/class_need.cc)."""
+"""`mfu flops` asks a model's class if no family here knows the model (src/measure/class_need.cc)."""
 
 import json
 import os
@@ -114,7 +114,7 @@ def test_an_option_that_does_not_fit_is_refused(tmp_path, forked, asked, said):
 
 
 def test_masks_of_chunks_and_experts_in_a_loop_are_counted_as_the_family_counts_them(tmp_path, forked):
-    """A rule that holds a tensor of its own; and rows that a class picks by what its router says."""
+    """A mask rule that holds its own tensor, and a class that picks rows by the output of its router."""
     chunked = drawn(
         "llama4_text",
         architectures=("Llama4ForCausalLM",),
@@ -148,7 +148,7 @@ def test_masks_of_chunks_and_experts_in_a_loop_are_counted_as_the_family_counts_
 
 
 def test_a_head_that_the_class_ties_whatever_the_config_says_is_told_of(tmp_path, forked):
-    """T5 v1.1: its checkpoints hold a head of their own, and transformers 5 does not."""
+    """T5 v1.1: its checkpoints have their own output head, but the class of transformers 5 does not."""
     config = {
         "model_type": "t5",
         "architectures": ["T5ForConditionalGeneration"],
@@ -171,7 +171,8 @@ def test_a_head_that_the_class_ties_whatever_the_config_says_is_told_of(tmp_path
 
 
 def test_a_short_convolution_is_counted_with_what_its_class_cuts_off(tmp_path, forked):
-    """LFM2: in decode its class runs the kernel over its state and the token, which makes two positions of one."""
+    """LFM2: in decode its class runs the kernel over its state and the token, which gives two positions instead of
+    one."""
     kernel, layers = 3, ["conv", "full_attention", "conv"]
     config = drawn("lfm2", architectures=("Lfm2ForCausalLM",), conv_L_cache=kernel, layer_types=tuple(layers))
     config |= {"num_hidden_layers": 3, "block_auto_adjust_ff_dim": False}
@@ -240,7 +241,8 @@ def test_a_dozen_kinds_of_model_equal_torchs_counter(tmp_path):
         assert {"forward", "train"} <= {
             row["phase"]
             for row in rows
-            # An older torch cannot run every operator on tensors without memory (weight_norm's backward in 2.6).
+            # An older torch cannot run every operator on tensors without memory (2.6 lacks the backward of
+            # weight_norm).
             if row["type"] == kind and (row["verdict"] == "equal" or "Meta kernel" in row["why"])
         }, (kind, rows)
 
@@ -271,12 +273,12 @@ def test_a_type_without_a_family_is_counted_by_its_class(tmp_path):
         model = transformers.MllamaForCausalLM(transformers.MllamaTextConfig.from_dict(config))
     assert found["model"]["parameters_total"] == model.num_parameters()
     assert found["model"]["source"] == "transformers"
-    # A second answer comes from the cache: it does not need the library's Python.
+    # The second answer comes from the cache, so it does not need the library's Python.
     kept = list((tmp_path / "cache" / "classes").iterdir())
     assert len(kept) == 1
     kept[0].write_text(kept[0].read_text().replace('"type": "mllama_text_model"', '"type": "from the cache"'))
     assert flops(tmp_path, config, "--seq", "16", "--phase", "forward")[1]["model"]["type"] == "from the cache"
-    # What others could have written is not believed.
+    # A file that others could have written is not trusted.
     kept[0].chmod(0o666)
     assert flops(tmp_path, config, "--seq", "16", "--phase", "forward")[1]["model"]["type"] == "mllama_text_model"
     assert kept[0].stat().st_mode & 0o077 == 0
@@ -305,7 +307,7 @@ def test_python_takes_the_same_way(tmp_path, monkeypatch):
 
 
 def test_the_active_environment_is_asked(tmp_path):
-    """Without --python: the environment that is active, then the Python that runs mfu."""
+    """Without --python, the active environment is asked first, then the Python that runs mfu."""
     config = {
         "model_type": "mllama_text_model",
         "architectures": ["MllamaForCausalLM"],

@@ -1,4 +1,4 @@
-"""Diffusion transformers, against diffusers where it is installed."""
+"""Compares diffusion transformers with diffusers, if it is installed."""
 
 import os
 import random
@@ -106,5 +106,5 @@ def test_parameters_and_linear_flop_equal_those_of_the_class(kind):
         (answer,) = model_probe.ask([request])
         assert "error" not in answer, answer
         assert answer["parameters"] == sum(p.numel() for p in model.parameters()), (answer["by_part"], fields)
-        # torch does not count CPU flash attention: our scores are what it lacks.
+        # torch does not count flash attention on the CPU, so its count lacks our scores.
         assert answer["conventions"]["flopcounter"] - answer["scores"] == counter.get_total_flops(), fields

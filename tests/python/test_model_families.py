@@ -32,7 +32,7 @@ def build(kind, fields, auto, device="meta"):
 
 
 def parameters_of(model, fields):
-    """Of the class; and a head of its own where the config says so, whatever the class does (T5 v1.1)."""
+    """The parameters of the class, plus an output head if the config says so, whatever the class does (T5 v1.1)."""
     count = sum(p.numel() for p in dict.fromkeys(model.parameters()))
     head = model.get_output_embeddings() if fields.get("tie_word_embeddings") is False else None
     again = head is not None and head.weight is model.get_input_embeddings().weight
@@ -68,7 +68,7 @@ def test_parameters_equal_those_of_the_class(kind):
         expected.append(parameters_of(model, fields))
     for request, count, answer in zip(requests, expected, model_probe.ask(requests)):
         assert "error" not in answer, (answer, request)
-        # The class keeps router biases as buffers, or as parameters without a gradient.
+        # The class keeps router biases as buffers or as parameters without a gradient.
         got = answer["parameters"]
         assert count in (got, got - answer["by_part"]["router_bias"]), (
             got - count,
@@ -126,11 +126,11 @@ def measure(kind, model, batch, seq, context, encoder):
     return found
 
 
-# Its state is no cache of keys.
+# The state of this model is not a cache of keys.
 NO_DECODE = {"rwkv"}
-# Of one sequence: with more, transformers 5.22 cannot decode a third of its configs.
+# Only one sequence: with more, transformers 5.22 cannot decode a third of the configs.
 ONE_SEQUENCE = {"falcon_h1"}
-# Its expert loop breaks the counter's own module hooks; the shared oracle has its rows.
+# The loop over its experts breaks the counter's module hooks; the shared reference has its rows.
 NO_FLOP = {"dbrx"}
 
 

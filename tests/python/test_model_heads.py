@@ -1,4 +1,4 @@
-"""Every class of the families' types: its parameters as the library counts them, or left to the class."""
+"""Every class of the families' types: its parameters are as the library counts them, or the class is asked."""
 
 import importlib
 import json
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.skipif(model_probe.find_probe() is None, reason="mfu_mo
 transformers.logging.set_verbosity_error()
 TOWERS = ("whisper", "clip", "siglip")
 MANY = (families.CAUSAL, families.ENCODERS, families.VISION, families.SEQUENCE_TO_SEQUENCE, TOWERS)
-# A default config that no checkpoint has: no experts a token visits; a width that the heads do not divide.
+# Default configs that no checkpoint has: tokens that visit no experts; a width that the heads do not divide.
 WITHOUT_DEFAULTS = {"deepseek_v2", "glm4_moe"}
 
 
 def classes_of(kind):
-    """The library's public models for a type, with its default config made small."""
+    """The library's public models of a type, with its default config made small."""
     own = transformers.CONFIG_MAPPING[kind]
     told = json.loads(json.dumps(own().to_dict(), default=str)) | {"model_type": kind}
     module = importlib.import_module(own.__module__.replace("configuration_", "modeling_"))
@@ -38,7 +38,7 @@ def built(found, config):
     try:
         with torch.device("meta"):
             return found._from_config(found.config_class.from_dict(dict(config)), dtype=torch.float32)
-    except Exception:  # a class that wants more than the type's defaults
+    except Exception:  # a class that needs more than the type's defaults
         return None
 
 

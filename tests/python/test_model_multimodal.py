@@ -246,7 +246,7 @@ def build(kind, fields, device):
 def generate(kind, seed):
     r = random.Random(f"{kind}/{seed}")
     fields = MULTIMODAL[kind](r)
-    # Found in either place, in both, or in none.
+    # The value is found in either place, in both, or in none.
     for place in (fields, fields["text_config"]):
         tied = r.choice([True, False, None])
         if tied is not None:
@@ -274,7 +274,7 @@ def test_parameters_equal_those_of_the_class(kind):
 
 def image_features(kind, model, inputs):
     if kind == "llama4":
-        # Its projector stands outside get_image_features.
+        # Its projector is outside of get_image_features.
         features = model.get_image_features(**inputs, vision_feature_select_strategy="default")
         hidden = getattr(features, "last_hidden_state", features)
         model.multi_modal_projector(hidden.reshape(-1, hidden.shape[-1]))

@@ -1,4 +1,4 @@
-"""Frozen weights and adapters: our count by position against the backward pass torch runs."""
+"""Frozen weights and adapters: compares our count by position with the backward pass that torch runs."""
 
 import fnmatch
 import os
@@ -78,7 +78,7 @@ def test_frozen_patterns_cost_what_torch_counts(kind):
 
 
 class Adapted(torch.nn.Module):
-    """A frozen linear layer and a LoRA pair beside it, as PEFT computes them."""
+    """A frozen linear layer and a LoRA pair beside it, computed as in PEFT."""
 
     def __init__(self, base, rank):
         super().__init__()

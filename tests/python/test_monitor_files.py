@@ -1,4 +1,4 @@
-"""What the monitor writes, read back by the libraries people read it with."""
+"""Reads what the monitor writes with the libraries that people use for it."""
 
 import csv
 import json
@@ -55,7 +55,7 @@ def scalars(folder):
     events.Reload()
     tags = events.Tags()
     found = {tag: [(event.step, event.value) for event in events.Scalars(tag)] for tag in tags["scalars"]}
-    for tag in tags["tensors"]:  # what TensorBoard makes of scalars since 2.0
+    for tag in tags["tensors"]:  # TensorBoard converts scalars to this since 2.0
         from tensorboard.util import tensor_util
         found[tag] = [
             (event.step, float(tensor_util.make_ndarray(event.tensor_proto))) for event in events.Tensors(tag)

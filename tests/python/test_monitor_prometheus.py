@@ -1,5 +1,5 @@
-"""The monitor's metrics, judged by Prometheus itself: promtool over what is written and served, and a server that
-scrapes it."""
+"""Prometheus itself checks the monitor's metrics: promtool reads what is written and served, and a server scrapes
+it."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def free_port():
 
 
 def fetched(url, patience=60):
-    """What the address answers, once it does."""
+    """Waits until the address answers, and returns the answer."""
     ends = time.monotonic() + patience
     while True:
         try:

@@ -1,5 +1,5 @@
-"""Fused attention: attended pairs by drawing the mask, five matmuls backward, and torch's own formulas where nothing
-is masked."""
+"""Fused attention: pairs are counted by drawing the mask, the backward is five matmuls, and torch's own formulas must
+agree if nothing is masked."""
 
 import os
 import random
@@ -35,7 +35,7 @@ def forward(pairs, dqk, dv):
 
 
 def backward(pairs, dqk, dv):
-    """Hardware with the scores again, model without."""
+    """Hardware computes the scores again, the model does not."""
     return 2 * pairs * (3 * dqk + 2 * dv), 2 * pairs * (2 * dqk + 2 * dv)
 
 
@@ -179,7 +179,7 @@ def test_flash_kernels_align_at_the_bottom_right_and_know_windows():
                 *behind,
             ),
         ]
-        # Libraries that are not here: arguments in the order their sources have.
+        # Libraries that are not installed; their arguments are in the order of their sources.
         sent = [ops_probe.encode(x) for x in (q, k, v)]
         ends = [0.0, 0.125, causal, -1 if left is None else left, -1 if right is None else right]
         cases += [
@@ -302,7 +302,7 @@ def test_packed_sequences_by_their_offsets():
 
 
 def test_packed_sequences_without_their_offsets():
-    """Shapes decide where they leave no choice; else it is not counted, and said."""
+    """Shapes decide if they leave no choice. Otherwise the call is not counted, and the reason is said."""
     q = T(12, 2, 4)
     one, alike, open_ = ops_probe.ask(
         [

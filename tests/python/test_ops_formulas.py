@@ -1,5 +1,5 @@
-"""What an operator costs, against torch's own FLOP formulas where they are right and against counting by brute force
-where not."""
+"""Compares the cost of each operator with torch's own FLOP formulas where they are right, and with counting by brute
+force where they are not."""
 
 import os
 import random
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(ops_probe.find_probe() is None, reason="mfu_ops_
 
 
 def check(cases):
-    """Cases of (request, hardware, model or None); all in one process."""
+    """Takes cases of (request, hardware, model or None) and asks all of them in one process."""
     answers = ops_probe.ask([c[0] for c in cases])
     for (asked, hardware, *model), answer in zip(cases, answers, strict=True):
         assert answer.get("hardware") == hardware, f"{asked}\n{answer}\nexpected {hardware}"
@@ -29,7 +29,8 @@ def sizes(r, count, most=40):
 
 
 def test_every_name_of_torch_is_one():
-    """A row that torch does not know is a typing error, unless its name belongs to an older or another library."""
+    """A row that torch does not know is a typing error, unless its name belongs to an older torch or another
+    library."""
     if not ops_probe.as_new_as_the_table():
         pytest.skip("a torch as new as the table of operators is not at hand")
     known = {s.name for s in torch._C._jit_get_all_schemas()}
@@ -51,7 +52,7 @@ def test_every_name_of_torch_is_one():
 
 
 def test_names_torch_has_and_we_do_not():
-    """What smells of a multiply is listed as uncounted; what merely prepares one is not."""
+    """A name that looks like a product is listed as uncounted; a name that only prepares one is not."""
     names = {
         "aten::_mixed_dtypes_linear": True, "aten::sparse_sampled_addmm": True, "quantized::conv2d_dynamic": True,
         "aten::upsample_bilinear2d": False, "aten::_convert_weight_to_int4pack": False,
@@ -115,7 +116,7 @@ def test_matrix_multiplies():
 
 
 def test_matmul_broadcasts_as_torch_does():
-    """The wrapper's formula against what the inner operators are counted as."""
+    """Compares the wrapper's formula with the sum of its inner operators."""
     cases = []
     for seed in range(TRIALS):
         r = random.Random(f"matmul/{seed}")
@@ -197,7 +198,7 @@ def test_quantized_packed_and_grouped():
                            qw=T(k, n, dtype=torch.int8),
                            w_scale=T(n),
                            w_zero_point=T(n)), flop)]
-        # The name without its overload, as profiler files have it: told by the number of arguments.
+        # Profiler files have the name without its overload; the number of arguments tells which one it is.
         binary = request("mkldnn::_linear_pointwise.binary", X=T(m, k), other=T(m, n), W=T(n, k), attr="add")
         cases += [(binary | {"operator": "mkldnn::_linear_pointwise"}, flop)]
         cases += [(request("aten::_sparse_semi_structured_mm", mat1=T(m, k // 2), mat1_meta=T(m, 4),
@@ -213,7 +214,7 @@ def test_quantized_packed_and_grouped():
 
 
 def convolution_of(seed):
-    """A random convolution and its products, counted by convolving ones: padding is counted as if it were there, so
+    """A random convolution and its products, counted by convolving ones. Padding counts like the rest of the input, so
     it is made of ones too."""
     r = random.Random(f"conv/{seed}")
     dims, transposed, groups = r.randint(1, 3), r.random() < 0.4, r.randint(1, 3)
@@ -245,7 +246,7 @@ def test_convolutions():
         try:
             out = torch.convolution(x, weight, None, **flags)
         except RuntimeError:
-            continue  # padded away: no output at all
+            continue  # no output is left after the padding is cut off
         flop, dims = 2 * products, x.dim() - 2
         torch_says = flop_counter.conv_flop(x, weight, None, 0, 0, 0, flags["transposed"], out_val=out)
         assert torch_says == flop
@@ -297,7 +298,7 @@ def test_convolutions():
             name = "aten::cudnn_convolution_transpose_backward" if flags[
                 "transposed"] else "aten::cudnn_convolution_backward"
             cases += [({"operator": name, "arguments": [ops_probe.encode(value) for value in before_1_11]}, expected)]
-            if flags["groups"] == 1:  # elsewhere torch leaves the groups out of the weight's gradient
+            if flags["groups"] == 1:  # otherwise torch leaves the groups out of the weight's gradient
                 says = flop_counter.conv_backward_flop(out,
                                                        x,
                                                        weight,

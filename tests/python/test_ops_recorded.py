@@ -1,4 +1,5 @@
-"""What torch.profiler records of real programs, counted from the outside in: nothing twice, nothing missed."""
+"""What torch.profiler records of real programs is counted from the outermost operator inwards: nothing counts twice,
+nothing is missed."""
 
 import json
 
@@ -35,7 +36,7 @@ def recorded(program, path):
 
 
 def counted(rows):
-    """Outermost leaf or cover wins; by operator."""
+    """Totals by operator; the outermost leaf or wrapper counts."""
     roles = {row["name"]: row["role"] for row in ops_probe.ask([{"all": True}])[0]}
     taken, covered_at = [], None
     for name, arguments, depth in rows:
@@ -109,7 +110,7 @@ def test_grouped_convolutions_where_torch_overcounts(tmp_path):
         positions = 8 if isinstance(kind, torch.nn.Conv1d) else 10
         total, _ = counted(recorded(train(kind, x), tmp_path / "t.json"))
         assert total["hardware"] == 3 * 2 * 2 * weight * positions
-        # its weight gradient is 3 times too large
+        # its weight gradient is 3 times too large in torch's counter
         assert by_torch(train(kind, x)) == total["hardware"] + 2 * 2 * 2 * weight * positions
 
 

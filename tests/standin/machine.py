@@ -13,19 +13,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TOOLS = Path(__file__).resolve().parent / "tools"
-# Everything that the lists in cmake/setup.sh name, by the names of Debian 12.
+# All packages that the lists in cmake/setup.sh name, by their names in Debian 12.
 ARCHIVE = """g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev
     libisal-dev libzstd-dev python3 python3-venv libopenblas0-pthread libdnnl2 libpfm4 libcurl4 git libgtest-dev
     clang-format-19 man-db zsh fish chromium chromium-driver
     fonts-dejavu-core prometheus libopenmpi-dev openmpi-bin python3-dev""".split()
 SETUP = (ROOT / "cmake" / "setup.sh").read_text()
-# What the stand-in for pip has: all that set-up asks for.
+# Everything that set-up asks for is known to the stand-in for pip.
 LISTS = re.findall(r'^(?:PACKAGE_BUILDERS|TEST_PYTHON_PACKAGES|TEST_TORCH_PACKAGES)="(.*)"', SETUP, re.M)
 WHEELS = ["numpy", "torch==2.13.0+cpu", *(re.split("[=<>]", name)[0] for name in " ".join(LISTS).split())]
 
 
 class Machine:
-    """`with Machine() as machine`: nothing is installed yet, the network answers, PyPI has what we want."""
+    """`with Machine() as machine`: at first nothing is installed, the network answers, and PyPI has what we want."""
 
     def __enter__(self):
         self.folder = Path(tempfile.mkdtemp(prefix="mfu-setup-"))
@@ -64,12 +64,12 @@ class Machine:
         (self.state / name).write_text(text)
 
     def stop(self, stage, how):
-        """At that stage, half done: INT and KILL end the whole command as a terminal does, fail is an error such as a
+        """Stops that stage half-way: INT and KILL end the whole command as a terminal does; fail is an error such as a
         full disk."""
         (self.state / "stop").write_text(f"{stage} {how}")
 
     def calls(self):
-        """Which tools worked since the last time, `ninja -n` and questions aside."""
+        """Tools that worked since the last call, not counting `ninja -n` and questions."""
         log = self.state / "calls"
         lines = log.read_text().splitlines() if log.exists() else []
         log.write_text("")

@@ -1,5 +1,5 @@
-"""clang-tidy over our own sources; what has not changed since it was clean, with the headers it includes, is not
-looked at again."""
+"""Runs clang-tidy over our own sources. A source that was clean and has not changed since, with the headers it
+includes, is not checked again."""
 
 import hashlib
 import json
@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / "build" / "release"
 COMMANDS = ROOT / "build" / "lint"
 CACHE = ROOT / "build" / "clang-tidy-clean"
-# of PyPI: it passes over system headers, which takes Debian's 19 seven times as long
+# From PyPI: it skips system headers. Debian's version 19 reads them and takes seven times as long.
 TOOL = ROOT / ".venv" / "bin" / "clang-tidy"
 INCLUDE = re.compile(rb'^#include ["<]([^">]+)[">]', re.M)
 
 
 @lru_cache(None)
 def own_headers(source):
-    """The project's headers that a file includes, directly or through others."""
+    """The project's headers that a file includes, directly or indirectly."""
     found, waiting = set(), [source]
     while waiting:
         path = waiting.pop()
@@ -42,7 +42,8 @@ def fingerprint(source):
 
 
 def compile_commands():
-    """A command a source: the release build compiles several as one, by a file that includes them."""
+    """The compile command of each source. The release build compiles several sources as one, through a file that
+    includes them."""
     for command in json.loads((BUILD / "compile_commands.json").read_text()):
         file = Path(command["file"])
         together = (

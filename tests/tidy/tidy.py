@@ -49,7 +49,7 @@ STAGES = {
     },
     "torch": {"base", "ops", "record"},
 }
-# Which public header belongs to which stage, so that the same arrows hold for them.
+# The stage of each public header, so that the same arrows hold for them.
 HEADERS = {
     "result": "base",
     "units": "base",
@@ -73,9 +73,9 @@ HEADERS = {
     "mfu": None,
 }
 MOST_HEADERS = 20
-# What the command line may take from behind the public headers: terminal manners, and what only `mfu run` does.
+# What the command line may use that is not in the public headers: terminal manners, and what only `mfu run` does.
 MANNERS = {"base/settings.h", "base/suggest.h", "record/drain.h", "sinks/table.h"}
-# A library stays in its room.
+# Folders that may include each third-party library.
 ROOMS = {
     "yaml-cpp/": {"base", "trace"},
     "simdjson": {"base", "trace"},
@@ -91,7 +91,7 @@ ROOMS = {
     "c10/": {"torch", "tests"},
 }
 DATA = {".csv"}
-# Files with lines of more than 120 columns that nobody has broken yet. The list may only get shorter.
+# Files that still have lines of more than 120 columns. The list may only get shorter.
 STILL_WIDE = (
     "python/mfu/compat.py", "tests/python/device/packed.py", "tests/python/model_families.py",
     "tests/python/monitor/test_manners.py",
@@ -99,7 +99,7 @@ STILL_WIDE = (
 
 
 def tracked():
-    """What git would take; without git, or outside a checkout, everything but what we make."""
+    """The files that git would take. Without git, or outside a checkout: everything but what we generate."""
     try:
         run = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True)
         listed = [ROOT / line for line in run.stdout.splitlines()]
@@ -179,7 +179,7 @@ def column_problems(path):
 
 
 def name_problems(path):
-    """The bare word `flops` names nothing but what the contract names so; no TODO without an issue."""
+    """The bare word `flops` is used only for what the contract calls so, and every TODO has an issue number."""
     name = path.relative_to(ROOT)
     for number, line in enumerate(path.read_text().splitlines(), 1):
         code = re.sub(r'R?"(\\.|[^"\\])*"', '""', line.split("//")[0])
@@ -199,8 +199,8 @@ BY_A_PEAK = re.compile(r"/=?\s+[\w.>\-*\[\]()]*(?:peak|per_s\b)")
 
 
 def peak_problems(path):
-    """Peak, need and time meet in utilization/ alone; hardware/ knows clocks and measures. A rate that is only
-    printed is divided by a unit."""
+    """Only utilization/ divides need by time and peak. hardware/ knows clocks and measures. A rate that is only printed
+    is divided by a unit."""
     name = path.relative_to(ROOT)
     if (
         folder_of(path) in ("utilization", "hardware", "tests", "bench")
@@ -230,7 +230,7 @@ DEFINED = re.compile(
 
 
 def public_problems(names):
-    """Few public headers, each with a stage."""
+    """There are few public headers, and each has a stage."""
     if len(names) > MOST_HEADERS:
         yield f"include/mfu: {len(names)} headers, the limit is {MOST_HEADERS}: put it into the noun it belongs to"
     yield from (f"include/mfu/{name}.h: has no stage: add it to HEADERS" for name in names if name not in HEADERS)
@@ -238,7 +238,7 @@ def public_problems(names):
 
 
 def twice_problems(headers):
-    """A type or constant that two headers define in one namespace: where both are linked, one has the other's
+    """No two headers define the same type or constant in one namespace: if both are linked, one would get the other's
     destructor."""
     first = {}
     for path in headers:
@@ -259,8 +259,7 @@ HIDDEN = re.compile(
 
 
 def hidden_names(path):
-    """What a source keeps in unnamed namespaces: types and constants by name, functions by name and types of
-    parameters."""
+    """What a source keeps in unnamed namespaces: types and constants by name, functions by name and parameter types."""
     inside, lines = False, re.sub(r'R"(\w*)\(.*?\)\1"', '""', path.read_text(), flags=re.S).splitlines()
     for number, line in enumerate(lines):
         if line in ("namespace {", "}  // namespace"):
@@ -287,8 +286,8 @@ def hidden_names(path):
 
 
 def unity_problems(sources):
-    """The build compiles several sources of a folder as one: a name that two of them hide would be defined twice, as
-    soon as they share a batch."""
+    """The build compiles several sources of a folder as one. A name that two of them hide would be defined twice if
+    they share a batch."""
     first = {}
     for path in sources:
         listing = path.parent / "CMakeLists.txt"
@@ -306,7 +305,7 @@ def unity_problems(sources):
 
 
 def cmake_problems():
-    """Every source is listed by name in its folder's CMakeLists."""
+    """Every source is listed by name in the CMakeLists of its folder."""
     for listing in (ROOT / "src").glob("*/CMakeLists.txt"):
         text = listing.read_text()
         if "GLOB" in text:
@@ -379,7 +378,7 @@ def tests():
 
 
 def self_tests():
-    """The checks above fail where they should."""
+    """The checks above fail when they should."""
     def fails(check, relative, text):
         path = ROOT / relative
         class Fake(type(path)):

@@ -31,7 +31,7 @@ def say(text):
 
 
 def fetch(python, torch, machine, folder):
-    """torch and what it needs, unpacked as pip does it; None where there is no such file."""
+    """torch and its dependencies, unpacked as pip does it; None if there is no such file."""
     names = ["manylinux1", "manylinux2010", "manylinux2014", *(f"manylinux_2_{minor}" for minor in range(5, 35))]
     platforms = [word for name in names for word in ("--platform", f"{name}_{machine}")]
     done = subprocess.run(
@@ -47,7 +47,7 @@ def fetch(python, torch, machine, folder):
 
 
 def wheel_for(python, machine):
-    """The wheel that pip would take of those in dist/."""
+    """The wheel of dist/ that pip would choose."""
     major, minor = map(int, python.split("."))
     tags = [f"cp{major}{minor}-cp{major}{minor}", *(["cp312-abi3"] if minor >= 12 else []), "py3-none"]
     for tag in tags:
@@ -58,7 +58,7 @@ def wheel_for(python, machine):
 
 
 class Node:
-    """A root in which nothing compiles, as a stranger without network and home."""
+    """A root without a compiler, used by a stranger without network and home."""
 
     def __init__(self, root):
         self.root = root
@@ -87,7 +87,7 @@ class Node:
 
 
 def emulated(machine):
-    """Has the kernel hand programs of that architecture to qemu, in every root, as Debian's binfmt-support does."""
+    """Makes the kernel hand programs of that architecture to qemu in every root, as Debian's binfmt-support does."""
     if machine == platform.machine():
         return
     entry, qemu = Path(f"/proc/sys/fs/binfmt_misc/qemu-{machine}"), shutil.which(f"qemu-{machine}-static")
@@ -104,7 +104,7 @@ def emulated(machine):
 
 
 def ready(python, machine, folder):
-    """A root for that Python, made new from one that is kept."""
+    """A fresh root for that Python, copied from one that is kept."""
     kept = roots.root_of(SUITES[python], machine, folder / "roots", say)
     root = folder / "wheels" / f"{python}-{machine}"
     if not (root / "usr").is_dir():
@@ -120,7 +120,7 @@ def ready(python, machine, folder):
 
 
 def tried(python, torch, machine, folder):
-    """[(program, what was seen, what it must be)], or why not."""
+    """[(program, what was seen, what it must be)], or the reason why not."""
     wheel = wheel_for(python, machine)
     if wheel is None:
         return f"dist/ has no wheel for Python {python} on {machine}: ./package --machine {machine} makes it"

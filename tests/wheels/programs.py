@@ -24,7 +24,7 @@ def mlp(torch):
 
 
 def attention(torch):
-    """A block of a transformer in bfloat16 by autocast, attention written out."""
+    """A transformer block in bfloat16 by autocast, with attention written out."""
     batch, length, width, heads, words = 2, 16, 32, 4, 100
     nn = torch.nn
 
@@ -60,7 +60,8 @@ def attention(torch):
 
 
 def convolution(torch):
-    """Two convolutions; the second has a stride and groups, and is recomputed: the hardware's work, not the model's."""
+    """Two convolutions. The second has a stride and groups, and is recomputed, which is work of the hardware and not of
+    the model."""
     batch, side = 4, 16
     nn = torch.nn
     first, second = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 16, 3, stride=2, padding=1, groups=2)

@@ -31,7 +31,7 @@ def attention(query, key, value, dropout=0.0, causal=False, **_):
 
 
 def attention_backward(gradient, query, key, value, out, sums, dropout=0.0, causal=False, **_):
-    # Scores again, and the gradients by probabilities, values, queries and keys.
+    # Scores again, and the gradients of probabilities, values, queries and keys.
     return 2 * pairs(query, key, causal) * (3 * key[-1] + 2 * value[-1])
 
 
@@ -45,7 +45,7 @@ def recurrent_backward(x, inner, outer, *_, **__):
 
 def convolution_backward(gradient, x, weight, bias, stride, padding, dilation, transposed, output_padding, groups,
                          output_mask, **_):
-    # A weight has the channels of one group: each of its elements meets each position once.
+    # A weight has only the channels of one group, and each of its elements is used once for each position.
     positions = prod((x if transposed else gradient)[2:]) * x[0]
     return 2 * prod(weight) * positions * sum(map(bool, output_mask[:2]))
 
@@ -68,7 +68,7 @@ FORMULAS = {
 
 
 def mapping():
-    """For FlopCounterMode: what it counts stays as it is, and what should be counted is added up here."""
+    """Works beside FlopCounterMode: what that counts stays as it is, and what should be counted is added up here."""
 
     def of(packet, name, formula):
         own = flop_registry.get(packet)

@@ -23,7 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
-# As they are imported. (timm, fastai and torchtune need a torchvision or torchao that fits the CPU build of torch.)
+# Names as they are imported. (timm, fastai and torchtune need a torchvision or torchao that fits the CPU build of
+# torch.)
 LIBRARIES = """
     accelerate bitsandbytes botorch captum dask datasets deepspeed diffusers e3nn einops evaluate gpytorch
     gymnasium haystack huggingface_hub jax kornia langchain liger_kernel lightgbm lightning litgpt
@@ -33,7 +34,8 @@ LIBRARIES = """
     tiktoken tokenizers torch_geometric torchao torchdata torchdiffeq torchmetrics torchopt torchrl tqdm
     transformers trl wandb xgboost
 """.split()
-# Those that look torch up with importlib.util.find_spec while they are imported: every ordered pair of them is tried.
+# Libraries that look for torch with importlib.util.find_spec while they are imported. Every ordered pair of them is
+# tried.
 LOOKERS = ("accelerate", "datasets", "diffusers", "evaluate", "lightning", "optimum", "peft", "sentence_transformers",
            "torchmetrics", "transformers", "trl")
 STEP = """
@@ -49,7 +51,7 @@ WAYS = {
     "before torch": "import {0}\n" + STEP,
     "after torch": "import torch\nimport {0}\n" + STEP,
 }
-# Of those that look torch up.
+# of the libraries that look for torch
 MORE_WAYS = {
     "in a thread": (
         "import threading as t\nx = t.Thread(target=__import__, args=('{0}',))\nx.start(); x.join()\n" + STEP
@@ -73,7 +75,7 @@ SECTION = "## Whoever imports first"
 
 
 def command_of(name, folder):
-    """How the program of that name is started: as a file, a module, through another one, out of an archive."""
+    """How the program of that name is started: as a file, as a module, through another program, or from an archive."""
     if name.endswith("by -m"):
         return [sys.executable, "-m", "program"]
     if name.endswith("by runpy"):
@@ -88,7 +90,7 @@ def command_of(name, folder):
 
 
 def counted(case):
-    """(what is wrong or None, standard error) of one program under `mfu run`, in a process and a folder of its own."""
+    """Runs one program under `mfu run` in its own process and folder: gives (what is wrong or None, standard error)."""
     name, program = case
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

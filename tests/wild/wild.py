@@ -28,10 +28,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 KEPT = ROOT / "build" / "wild"
-# A folder with torchvision, for entries that need it: beside a torch for the CPU its wheel disturbs other libraries.
+# A folder with torchvision, for entries that need it. Its wheel disturbs other libraries beside a torch for the CPU.
 VISION = os.environ.get("MFU_WILD_VISION", "")
 MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
-# Why FlopCounterMode differs, by operator. Each is proved: what mfu counts equals what counter.py expects.
+# Why FlopCounterMode differs, by operator. Each reason is proved: what mfu counts equals what counter.py expects.
 REASONS = {
     "flash_attention_for_cpu": "fused attention on the CPU: the counter has no formula",
     "mkldnn_rnn_layer": "recurrent layers: the counter has no formula",
@@ -52,7 +52,7 @@ def entries(wanted):
 
 
 def facts(path):
-    """Its docstring and its constants, without running it."""
+    """The docstring and the constants of an entry, without running it."""
     tree = ast.parse(path.read_text())
     found = {"what": ast.get_docstring(tree).splitlines()[0], "NEEDS": [], "EXPECT": {}, "WHY": "", "ALONE": True}
     for node in tree.body:
@@ -63,8 +63,8 @@ def facts(path):
 
 
 def counter_says(path, environment):
-    """FLOPs by operator, as torch's counter has them and as they should be (counter.py); None where the program
-    cannot run under it."""
+    """FLOPs by operator, as torch's counter gives them and as they should be (counter.py); None if the program cannot
+    run under it."""
     text = path.read_text() + (HERE / "counter.py").read_text() + importlib.metadata.version("torch")
     kept = KEPT / f"{path.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     if kept.exists():
@@ -76,7 +76,7 @@ def counter_says(path, environment):
 
 
 def run(path, kept=False):
-    """What came of an entry: a row for the table, and what is wrong."""
+    """The result of an entry: a row for the table, and what is wrong."""
     known = facts(path)
     there = VISION and Path(VISION, "torchvision").exists()
     missing = [name for name in known["NEEDS"]
@@ -118,7 +118,7 @@ def judged(path, known, summary, environment):
 
 
 def differences(row):
-    """Why FLOPs differ, and what nothing explains."""
+    """Why FLOPs differ, and the differences that nothing explains."""
     if row["counter"] is None:
         return ["the program does not run under FlopCounterMode"] if not row["WHY"] else [row["WHY"]], []
     ours = {name: flop for name, flop in row["report"]["flop_by_operator"].items() if flop}
@@ -165,13 +165,13 @@ def problems(row):
 
 
 def rows_of_page(text):
-    """The lines of the table as it is, by what they are of."""
+    """The rows of the present table, by entry."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return {line[2:].split(" | ")[0]: line for line in lines[1:]}
 
 
 def table(rows, before):
-    """The page up to its second part. An entry that did not run now keeps its row of `before`."""
+    """The page up to its second part. An entry that did not run now keeps its row from `before`."""
     by_name = {row["name"]: row for row in rows}
     known = {path.stem: facts(path)["what"] for path in entries([])}
     rows = [by_name.get(name, {"before": before.get(what)}) for name, what in known.items()]
@@ -225,7 +225,7 @@ def main():
                 print("    " + each.replace("\n", "\n    "), flush=True)
     if options.docs:
         page = ROOT / "docs" / "wild.md"
-        rest = page.read_text().partition("## Whoever imports first")  # which imports.py writes
+        rest = page.read_text().partition("## Whoever imports first")  # imports.py writes that part
         before = rows_of_page(rest[0]) if options.names else {}
         page.write_text(table(rows, before) + "".join(("\n", *rest[1:]) if rest[1] else ()))
     print(f"{len(rows) - failed} passed, {failed} failed")

@@ -48,7 +48,7 @@ def two():
 
 
 def offloaded():
-    """The optimizer's parameters, and a matmul of its own, are on the host; the model is on the device."""
+    """The model is on the device. The optimizer's parameters and its own matmul are on the host."""
     model, masters = linear().to("late:0"), linear()
     optimizer = torch.optim.SGD(masters.parameters(), lr=0.01)
     for _ in range(STEPS):
@@ -95,7 +95,7 @@ def slow_and_read():
 
 
 def fetched(host_seconds, device_seconds):
-    """A loader that takes its time; the device is busy meanwhile, or not."""
+    """A slow loader, during which the device is busy or not."""
 
     class Slow(torch.utils.data.Dataset):
         def __len__(self):
@@ -123,7 +123,7 @@ def loader_slow():
 
 
 class Multiplies(torch.utils.data.Dataset):
-    """Its items are made by a product on the host, in the loader's processes."""
+    """A dataset that makes its items by a product on the host, in the processes of the loader."""
 
     def __len__(self):
         return STEPS
@@ -142,7 +142,7 @@ def loader_workers():
 
 
 class Hidden(torch.autograd.Function):
-    """A product that no operator of the dispatcher says: numbers are multiplied, and added up."""
+    """A product without a matmul of the dispatcher: numbers are multiplied and then added up."""
 
     @staticmethod
     def way(a, b):
@@ -179,7 +179,7 @@ PAIRS = QUERIES * (QUERIES + 1) // 2
 
 
 def masked(change=False):
-    """Attention with masks that lie on the device, which is slow; the host never waits for them."""
+    """Attention with masks on a slow device; the host never waits for them."""
     projection = torch.nn.Linear(HEAD, HEAD, bias=False).to("late:0")
     optimizer = torch.optim.SGD(projection.parameters(), lr=0.01)
     triangle = torch.ones(QUERIES, QUERIES, dtype=torch.bool).tril()
@@ -191,7 +191,7 @@ def masked(change=False):
             mask = (triangle if step % 2 else bias).to("late:0")[None, None].expand(1, HEADS, QUERIES, QUERIES)
             if step % 2:
                 mask = torch.zeros_like(mask, dtype=torch.float32).masked_fill(~mask, float("-inf"))
-            time.sleep(0.15)  # masks may be read a hundredth of the time
+            time.sleep(0.15)  # reading masks may take a hundredth of the time
         x = projection(torch.randn(1, HEADS, QUERIES, HEAD, device="late:0"))
         y, _ = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(x, x, x, attn_mask=mask)
         y.square().mean().backward()

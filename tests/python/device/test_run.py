@@ -52,7 +52,7 @@ def by_index(report):
 def test_a_run_on_one_device_is_held_against_its_peak(run):
     report = run("one")
     devices = by_index(report)
-    # The first layer's input needs no gradient: 2 products; the second's does: 3.
+    # The first layer's input needs no gradient, which makes 2 products. The second layer's does, which makes 3.
     assert devices[0]["model_flop"] == report["model_flop"] == STEPS * 5 * FORWARD
     assert devices[0]["device"] == report["device"] == H100 and devices[0]["identity"] == "late-0000-0000"
     assert devices[0]["peak_flop_per_s"] == PEAKS[H100] and report["devices"] == 1
@@ -114,7 +114,8 @@ def test_an_unknown_device_has_no_mfu_and_says_what_to_give(run):
 
 
 def test_a_devices_first_profiled_step_is_given_away_and_in_no_rate(run, tmp_path):
-    """Six steps: one ends, one is recorded and given away (its records can be wrong), two are explained, one pays."""
+    """Six steps: one ends, one is recorded and thrown away (its records can be wrong), two are explained, one pays for
+    the end."""
     report = run("one", "--explain=2", "--explain-after", "1")
     assert report["explain"]["profiled_steps"] == [2, 3]
     assert any("explaining took 2 steps and slowed 2 more" in note for note in report["notes"]), report["notes"]

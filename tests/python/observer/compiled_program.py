@@ -1,4 +1,4 @@
-"""A step, eager and compiled in the mode of argv[1]; prints what both counted, as JSON."""
+"""Runs a step eagerly and compiled in the mode of argv[1], and prints what both counted, as JSON."""
 
 import json
 import sys

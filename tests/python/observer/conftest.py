@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-# The package of the checkout where mfu is not installed: the glue needs no compiled core.
+# Uses the package of the checkout if mfu is not installed: this part needs no compiled core.
 sys.path.append(str(ROOT / "python"))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -22,10 +22,10 @@ def observer():
 
 @pytest.fixture
 def count(observer):
-    """count(function) → what it counted."""
+    """count(function) returns what the function counted."""
 
     def counted(function):
-        observer.phases(settle=True)  # what another test left under way is no part of this one
+        observer.phases(settle=True)  # counts what another test left pending, so that it does not appear in this one
         before = observer.totals()
         function()
         return observer.totals() - before
@@ -41,7 +41,7 @@ def oracle():
     def counted(function):
         with FlopCounterMode(display=False) as mode:
             function()
-        return mode.get_total_flops()  # named by torch
+        return mode.get_total_flops()  # torch's own name for it
 
     return counted
 

@@ -1,4 +1,4 @@
-"""Small models, and what a plain reading of their shapes says they cost."""
+"""Small models, and what they cost by their shapes alone."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Makes an AOTInductor package at argv[2] (argv[1] "make") or runs it ("run"); prints what eager and the package
+"""Makes an AOTInductor package at argv[2] (argv[1] is "make") or runs it ("run"), and prints what eager and the package
 counted."""
 
 import json

@@ -1,4 +1,4 @@
-"""Where steps end, and what time went to."""
+"""Where steps end, and how the time is split."""
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ def stepped(model, optimizer, x=None):
 
 @pytest.fixture
 def fresh(observer):
-    """No optimizer of another test leads."""
+    """Forgets the optimizers of other tests, so that none of them ends steps here."""
     from mfu._observer import boundaries
 
     boundaries._leader.leader = None
@@ -36,7 +36,7 @@ def test_an_optimizer_step_ends_a_step_and_accumulation_does_not(count, fresh):
 
 
 class Orthogonal(torch.optim.SGD):
-    """As Muon: an iteration of matrix products over each gradient."""
+    """Like Muon: iterates matrix products over each gradient."""
 
     def step(self, closure=None):
         with torch.no_grad():
@@ -52,9 +52,9 @@ class Orthogonal(torch.optim.SGD):
 def test_what_an_optimizer_multiplies_is_needed_too(count, oracle, fresh):
     model = nn.Linear(6, 2)
     optimizer = Orthogonal(model.parameters(), lr=0.1)
-    # Rows 4: forward and the weight's gradient; the input needs none. Then 3 × (2×6 · 6×2 + 2×2 · 2×6).
+    # 4 rows: forward and the weight's gradient, since the input needs none. Then 3 × (2×6 · 6×2 + 2×2 · 2×6).
     expected = 2 * (2 * 4 * 6 * 2) + 3 * (2 * 2 * 6 * 2 + 2 * 2 * 2 * 6)
-    # from here on torch runs hooks for the base's step() too: still one step
+    # from here on torch also runs hooks for the base class's step(); it must still be one step
     torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1)
     got = count(lambda: stepped(model, optimizer))
     assert (got.model_flop, got.hardware_flop, got.recomputed_flop, got.steps) == (expected, expected, 0, 1)
@@ -75,7 +75,7 @@ def test_a_closure_that_an_optimizer_calls_again_is_one_step_and_all_of_it_count
 
     got = count(lambda: optimizer.step(closure))
     assert len(calls) > 1 and got.steps == 1
-    # and its own products of vectors, where it makes them as matrices
+    # and its own products of vectors, if it makes them as matrices
     assert got.model_flop == got.hardware_flop >= len(calls) * 2 * (2 * 4 * 6 * 2)
     assert sum(row["calls"] for key, row in got.rows.items() if "addmm" in key[0]) == len(calls)
 
@@ -120,7 +120,7 @@ def test_a_step_that_the_scaler_skips_counts(count, fresh):
 
 
 def test_tokens_are_those_of_the_table_with_the_most_rows():
-    # A process of its own: the widest table is the process's.
+    # Runs in its own process, because the widest table is found for the whole process.
     program = """
     import torch
     from mfu import _observer
@@ -160,7 +160,7 @@ def test_loading_and_saving_do_not_end_steps(count, fresh, tmp_path):
 
 
 def test_a_gpu_is_told_by_name_and_uuid(monkeypatch):
-    """With stand-ins: no GPU is needed."""
+    """Uses stand-ins, so that no GPU is needed."""
     from types import SimpleNamespace
 
     from mfu._observer import boundaries
@@ -178,7 +178,7 @@ def test_a_gpu_is_told_by_name_and_uuid(monkeypatch):
 
 
 def test_an_optimizer_called_once_for_each_group_steps_once(count, fresh):
-    """As DeepSpeed's ZeRO does."""
+    """DeepSpeed's ZeRO does this."""
     model = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 2))
     optimizer = torch.optim.SGD([{"params": part.parameters()} for part in model], lr=0.1)
 
@@ -215,7 +215,7 @@ def test_optimizers_that_step_inside_the_backward_make_one_step(count, fresh):
 
 
 def test_gradients_set_by_hand_are_steps_too(count, fresh):
-    """Evolution: no backward between the forwards of two steps."""
+    """Evolution strategies have no backward between the forwards of two steps."""
     model = nn.Linear(6, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
@@ -300,5 +300,5 @@ print(_observer.totals().steps)
 
 
 def test_a_step_that_only_makes_the_optimizers_state_is_none():
-    """As DeepSpeed's ZeRO does before anything is computed."""
+    """DeepSpeed's ZeRO does this before anything is computed."""
     assert run_program(STATE).split()[-1] == "3"

@@ -1,5 +1,5 @@
-"""torch.compile in every mode counts what eager counts: with a cold cache, and with a warm one in a second process.
-Slow: the compiler compiles."""
+"""torch.compile in every mode counts what eager counts, with a cold cache and with a warm one in a second process.
+These tests are slow, because they compile."""
 
 import json
 import os
@@ -23,7 +23,7 @@ def run_mode(mode, cache):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-# Everyday tests take the two that differ most; MFU_SLOW_TESTS=1 takes all.
+# Everyday tests take the two modes that differ most; MFU_SLOW_TESTS=1 takes all.
 @pytest.mark.parametrize("mode", MODES if os.environ.get("MFU_SLOW_TESTS") else MODES[:2])
 def test_compiled_is_counted_as_eager(mode, tmp_path):
     import torch
@@ -41,9 +41,9 @@ def test_compiled_is_counted_as_eager(mode, tmp_path):
 def test_what_a_compiled_checkpoint_runs_again_is_recomputed(tmp_path):
     got = run_mode("checkpoint", tmp_path)
     assert got["first"]["model_flop"] == got["eager"]["model_flop"]
-    # Eager stops once it has what the block saved, before its last linear, whose output the head kept. The
-    # partitioner keeps nothing of what a checkpoint marks: it runs
-    # that linear again to give the head its input. Executed, and seen so by the dispatcher.
+    # Eager stops recomputing once it has what the block saved. That is before the block's last linear, whose output the
+    # head kept. The compiler's partitioner keeps nothing of a checkpointed block, so it runs that linear again to give
+    # the head its input. The work is really executed, and the dispatcher sees it.
     last = 2 * 16 * 64 * 16
     assert got["first"]["recomputed_flop"] - got["eager"]["recomputed_flop"] in (0, last)
     for name in ("eager", "first", "second"):

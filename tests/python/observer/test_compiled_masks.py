@@ -1,4 +1,5 @@
-"""Attention masks inside compiled graphs: the true area where sizes alone tell it, else what was assumed is said."""
+"""Attention masks inside compiled graphs: the true area is counted if sizes alone tell it. Otherwise the assumption is
+named."""
 
 import pytest
 import torch

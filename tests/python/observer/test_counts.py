@@ -1,4 +1,4 @@
-"""What is counted, against torch's own counter where its formulas are right and against arithmetic where they are
+"""Compares what is counted with torch's own counter where its formulas are right, and with arithmetic where they are
 not."""
 
 import threading
@@ -36,7 +36,7 @@ def test_convolutions_and_their_backward(count, oracle, name, layer, given):
     given = given.clone().requires_grad_()
     run = backward_of(lambda: layer(given))
     got = count(run)
-    # torch's counter takes the weight gradient of grouped convolutions for that of a whole one.
+    # torch's counter treats the weight gradient of a grouped convolution as that of an ungrouped one.
     grouped = layer.groups > 1
     expected = 3 * oracle(lambda: layer(given)) if grouped else oracle(run)
     assert got.hardware_flop == got.model_flop == expected > 0
@@ -148,7 +148,7 @@ def test_nested_and_selective_checkpoints(count):
         context = lambda: selective.create_selective_checkpoint_contexts(keep)  # noqa: E731
         got = count(backward_of(lambda: checkpoint(block, x, use_reentrant=False, context_fn=context)))
         assert got.model_flop == base.model_flop
-        # Only attention runs again.
+        # Only attention is recomputed.
         assert got.recomputed_flop == got.hardware_flop - base.hardware_flop == 4 * 2 * 36 * 16
 
 
@@ -226,7 +226,7 @@ def test_the_fast_path_of_an_encoder_layer(count):
         with torch.inference_mode():
             layer(x)
 
-    # Projections 4·16·16 and 2·16·32 a token, scores and values 2·2·25·16 a sequence.
+    # Projections cost 4·16·16 and 2·16·32 for each token, scores and values 2·2·25·16 for each sequence.
     assert count(run).hardware_flop == 2 * 10 * (4 * 256 + 2 * 512) + 2 * 2 * 2 * 25 * 16
 
 

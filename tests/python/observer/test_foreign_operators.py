@@ -1,4 +1,4 @@
-"""Operators of other libraries that the dispatcher shows: counted, taken for wrappers, or named."""
+"""Operators of other libraries that the dispatcher sees are counted, recognised as wrappers, or named."""
 
 import torch
 

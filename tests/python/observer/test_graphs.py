@@ -1,4 +1,4 @@
-"""CUDA graphs through a stand-in: what is captured counts when it is replayed."""
+"""CUDA graphs, by a stand-in: what was captured counts each time it is replayed."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ M, K, N = 6, 8, 10
 
 
 def graph_class():
-    """As torch.cuda.graphs.CUDAGraph, with what was captured as a function."""
+    """Stands in for torch.cuda.graphs.CUDAGraph; the captured work is a function."""
 
     class CUDAGraph:
         def capture_begin(self, pool=None, capture_error_mode="global"):
@@ -44,11 +44,11 @@ def test_a_captured_product_counts_at_each_replay_and_not_before(graphs, count):
     replayed = count(lambda: [graph.replay() for _ in range(3)])
     assert replayed.hardware_flop == replayed.model_flop == 3 * 2 * 2 * M * K * N
     assert {name for name, _, reason in replayed.rows} == {"aten::mm"} and replayed.calls == 6
-    assert count(lambda: torch.mm(a, b)).hardware_flop == 2 * M * K * N  # as before
+    assert count(lambda: torch.mm(a, b)).hardware_flop == 2 * M * K * N  # the same as before
 
 
 def test_forward_and_backward_in_two_graphs_are_training(graphs, observer, count):
-    """As torch.cuda.make_graphed_callables has them: the replays run in a Function."""
+    """As in torch.cuda.make_graphed_callables, where the replays run in a Function."""
     layer, x = nn.Linear(K, N), torch.randn(M, K, requires_grad=True)
     forward, backward = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
 

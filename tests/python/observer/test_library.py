@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[3]
     ("2.6.0 abi0", "2.6.0+cu124", 1, False),  # the other C++ ABI
     ("2.8.0 abi1", "2.9.0", 1, False),
     ("2.1.0 abi1", "2.10.0", 1, False),
-    ("2.8.0 abi1", "2.8.0a0+5228986c39.nv25.5", 1, False),  # a vendor's build is compiled for
+    ("2.8.0 abi1", "2.8.0a0+5228986c39.nv25.5", 1, False),  # for a vendor's build, the library is compiled
     ("2.8.0 abi1", "2.8.0.dev20250601", 1, False),
     ("2.8.0a0+5228986c39.nv25.5 abi1", "2.8.0a0+5228986c39.nv25.5", 1, True),
     ("2.8.0a0+5228986c39.nv25.5 abi1", "2.8.0", 1, False),
@@ -28,7 +28,7 @@ def test_a_release_is_served_by_its_minor_version(mark, version, abi, serves):
     assert binding.serves(mark, version, abi) is serves
 
 
-# As vendors, nightlies, candidates, conda and people who build torch name theirs.
+# Versions as vendors, nightlies, release candidates, conda and people who build torch themselves name them.
 OTHERS = (
     "2.8.0a0+5228986c39.nv25.06",
     "2.8.0a0+5228986c39.nv25.6",
@@ -58,7 +58,7 @@ RELEASES = (
 @pytest.mark.parametrize("version", OTHERS)
 def test_what_is_no_release_is_compiled_for_under_its_full_name(version, tmp_path, monkeypatch):
     assert not binding.is_release(version)
-    headers = ".".join(map(str, binding.numbers(version)))  # TORCH_VERSION has no more
+    headers = ".".join(map(str, binding.numbers(version)))  # TORCH_VERSION has no other numbers
     assert not binding.serves(f"{headers} abi1", version, 1)
     assert binding.serves(f"{version} abi1", version, 1)
     assert binding.numbers(headers) == binding.numbers(version)
@@ -172,7 +172,7 @@ torch.ones(3, 4) @ torch.ones(4, 5)
 print(torch.__version__, _observer.totals().hardware_flop - before, _observer.library().path)
 """
 
-# Stands in for a compiler, which takes minutes: what it links is the library that was built with this checkout.
+# Stands in for a compiler, which would take minutes: it links the library that was built with this checkout.
 COMPILER = """#!/bin/sh
 echo "$@" >> "{log}"
 while [ "$1" != "" ]; do

@@ -1,4 +1,4 @@
-"""A Python that is not relocatable, as Debian's and Ubuntu's own is: its heap begins at low addresses."""
+"""With a Python that is not relocatable, such as Debian's and Ubuntu's own, the heap begins at low addresses."""
 
 import os
 import subprocess

@@ -1,4 +1,5 @@
-"""What an observed process must not notice: results, tracing, pickling, other counters, forks, exit."""
+"""What an observed process must not notice: results, tracing, pickling, other counters, forks and exit are as without
+mfu."""
 
 import io
 import json
@@ -19,7 +20,7 @@ ROOT = HERE.parents[2]
 
 
 def run_program(text, **environment):
-    """A program of its own; what it printed, or its error."""
+    """Runs a program in its own process and returns what it printed, or its error."""
     head = f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]\n"
     done = subprocess.run(
         [sys.executable, "-c", head + textwrap.dedent(text)],
@@ -68,7 +69,7 @@ def test_torch_export_and_jit_work_and_count_nothing_while_tracing(count):
 
 
 def test_what_torch_tries_on_import_is_not_counted():
-    """torch 2.6 multiplies two vectors while torch._dynamo is imported, which an optimizer does."""
+    """torch 2.6 multiplies two vectors while it imports torch._dynamo, which an optimizer causes."""
     program = """
         import torch
         from mfu import _observer
@@ -111,7 +112,7 @@ def test_other_counters_run_inside_and_agree(count, oracle):
 
 
 def test_a_forked_child_has_counts_of_its_own_and_may_leave_by_exit(tmp_path):
-    # Both processes leave a region; the child's holds what it did, though it runs no exit handler.
+    # Both processes leave a region. The child's region holds what the child did, although it runs no exit handler.
     program = """
     import os, torch
     from mfu import _observer

@@ -1,5 +1,4 @@
-"""The ctypes mirror of include/mfu/observer.h says what the header says, and one import hook serves the whole
-package."""
+"""The ctypes mirror of include/mfu/observer.h equals the header, and the whole package uses one import hook."""
 
 import ctypes
 import re
@@ -19,7 +18,7 @@ PLAIN = {
     "char *": ctypes.c_char_p,
     "void": None,
 }
-# What the mirror calls a structure of the header.
+# The mirror's names for the structures of the header.
 NAMES = {
     "totals": binding.Totals,
     "row": binding.Row,
@@ -38,7 +37,7 @@ def header():
 
 
 def mirrored(words, structures):
-    """The ctypes type of "const struct mfu_observer_row* rows", and the name behind it."""
+    """For "const struct mfu_observer_row* rows": the ctypes type and the name."""
     kind, stars, name = re.fullmatch(r"((?:const |struct )*\w+)\s*(\**)\s*(\w*)", words.strip()).groups()
     kind = re.sub(r"const |struct ", "", kind)
     if kind == "char" and stars:
@@ -48,7 +47,7 @@ def mirrored(words, structures):
 
 
 def fields(body):
-    """(name, type) of each field; several may share their type's word."""
+    """(name, type) of each field; several fields may share one type in a declaration."""
     found = []
     for declaration in filter(None, (each.strip() for each in body.split(";"))):
         first, *more = declaration.split(",")
@@ -66,7 +65,7 @@ def test_each_structure_has_the_fields_of_the_header_in_their_order():
 
 
 def argument(words):
-    """Of a function: a callback is told by what it gets."""
+    """The types of a function. A callback is recognised by its arguments."""
     callback = re.fullmatch(r"CALLBACK\[(.*)\]", words.strip())
     if callback:
         return (
@@ -77,7 +76,7 @@ def argument(words):
 
 
 def plain(kind):
-    """The same of a type of the mirror."""
+    """The same for a type of the mirror."""
     if kind is ctypes.c_void_p:
         return ctypes.POINTER(compiled._Rows)
     return ("callback", list(kind._argtypes_)) if hasattr(kind, "_argtypes_") else kind

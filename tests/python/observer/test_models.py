@@ -1,4 +1,4 @@
-"""Which model a pass is of, where its weights are other tensors than its parameters."""
+"""Which model a pass belongs to, if the weights it uses are not the model's own parameter tensors."""
 
 import pytest
 from test_manners import run_program
@@ -53,7 +53,7 @@ def evaluate(model, x):
         model(x)
         model(x)
 """
-# Nothing comes back to these, though autograd keeps them.
+# No gradient comes back to these, although autograd keeps them.
 WITH_GRAD = """
 def evaluate(model, x):
     model(x)

@@ -1,5 +1,5 @@
-"""Functions that compute past the dispatcher: a product in their forward is proved, what cannot be proved is named, and
-nothing else is."""
+"""Functions that compute past the dispatcher: a product in their forward is proved, a function that may hide one is
+named, and no other function is."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ ROWS, K, N = 32, 8, 12
 
 @pytest.fixture
 def said(observer, monkeypatch):
-    """said(function): (products that were not counted, functions that nobody can see into)"""
+    """said(function) returns (products that were not counted, functions that nobody can see into)."""
     from mfu._observer import opaque, tripwire
 
     loaded = observer.library()
@@ -40,7 +40,7 @@ def array(tensor):
 
 
 def function(name, forward, backward):
-    """A Function of arrays: forward(*arrays) → (result, kept), backward(g, kept) → gradients."""
+    """Makes an autograd Function of arrays from forward(*arrays) → (result, kept) and backward(g, kept) → gradients."""
 
     def run(ctx, *args):
         given = [array(each) if isinstance(each, torch.Tensor) else each for each in args]
@@ -173,11 +173,11 @@ def test_what_may_have_multiplied_is_named(said):
 
 
 class IntoEmpty(torch.autograd.Function):
-    """As an extension does: memory of torch's, written by a kernel that nobody sees; then an operator."""
+    """Like an extension: a kernel that nobody sees writes memory of torch, and then an operator runs."""
 
     @staticmethod
     def forward(ctx, x, w, after):
-        out = torch.empty(2, x.shape[0], w.shape[0])  # a layout that no equation is known for
+        out = torch.empty(2, x.shape[0], w.shape[0])  # a layout without a known equation
         np.matmul(array(x), array(w).T, out=out.numpy()[0])
         out.numpy()[1] = 0
         ctx.shapes = x.shape, w.shape
@@ -196,7 +196,7 @@ def test_memory_that_no_operator_wrote_is_noticed(said, after):
 
 
 class Adder(torch.autograd.Function):
-    """AdderNet: distances instead of products, by operators."""
+    """AdderNet computes distances instead of products, with operators."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -211,7 +211,7 @@ class Adder(torch.autograd.Function):
 
 
 class DummyGradient(torch.autograd.Function):
-    """Megatron: the weight's gradient goes elsewhere, and memory that nobody wrote is returned."""
+    """Like Megatron: the weight's gradient goes elsewhere, and uninitialised memory is returned."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -226,7 +226,7 @@ class DummyGradient(torch.autograd.Function):
 
 
 class Shards(torch.autograd.Function):
-    """Gathers into memory that it made, row by row."""
+    """Gathers row by row into memory that it made."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -241,7 +241,7 @@ class Shards(torch.autograd.Function):
 
 
 def elementwise(name, forward):
-    """Of arrays, elementwise; gradients as they come."""
+    """Works element by element on arrays; gradients pass unchanged."""
     return function(name, lambda *given: (forward(*given), given), lambda g, kept: (g, *(None,) * (len(kept) - 1)))
 
 
@@ -322,5 +322,5 @@ def test_nothing_is_left_watching_when_a_backward_raises(said, observer):
             RaisesBack.apply(torch.randn(3, 4, requires_grad=True)).sum().backward()
 
     said(fails)
-    torch.randn(3, requires_grad=True).square().sum().backward()  # the next one finds what was left
+    torch.randn(3, requires_grad=True).square().sum().backward()  # the next Function finds what was left
     assert opaque._watching == []

@@ -1,4 +1,4 @@
-"""What torch lets fp32 work do, by both of its settings, and what devices say of themselves."""
+"""What torch allows fp32 work to use, by both of its settings, and what devices say of themselves."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ print(*traits.tf32_allowed())
 @pytest.mark.parametrize(
     "setting, matmul, convolution",
     [
-        ("pass", False, True),  # cudnn.allow_tf32 is true unless somebody changes it
+        ("pass", False, True),  # cudnn.allow_tf32 is true unless the program changes it
         ("torch.set_float32_matmul_precision('high')", True, True),
         ("torch.set_float32_matmul_precision('medium')", True, True),
         ("torch.set_float32_matmul_precision('highest')", False, True),

@@ -1,4 +1,4 @@
-"""Products that nobody counted are proved by the gradients they gave; nothing else is called one."""
+"""Products that were not counted are proved by the gradients they gave; nothing else is called a product."""
 
 import ctypes
 
@@ -9,7 +9,7 @@ from torch import nn
 
 
 class NumpyLinear(torch.autograd.Function):
-    """A product by a way that nobody named."""
+    """A product by a way that mfu does not know."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -25,7 +25,7 @@ class NumpyLinear(torch.autograd.Function):
 
 
 class KeptAside(torch.autograd.Function):
-    """The first layer: no gradient by its input, which is kept as an array."""
+    """The first layer: its input is kept as an array and needs no gradient."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -38,7 +38,7 @@ class KeptAside(torch.autograd.Function):
 
 
 class Loops(torch.autograd.Function):
-    """Through ctypes' memory, without numpy's product."""
+    """Multiplies through memory of ctypes, without numpy's product."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -65,7 +65,8 @@ def _by_hand(a, b):
 
 @pytest.fixture
 def unseen(observer, monkeypatch):
-    """unseen(function): what is said of the passes in it; unseen.doubted: the Functions that nobody can see into."""
+    """unseen(function) returns what mfu says of the passes in it; unseen.doubted lists the Functions that nobody can
+    see into."""
     from mfu._observer import opaque, tripwire
 
     loaded = observer.library()
@@ -129,7 +130,7 @@ class Scaled(torch.autograd.Function):
 
 
 class Straight(torch.autograd.Function):
-    """A quantizer: the gradient goes through as it is."""
+    """A quantizer: the gradient passes unchanged."""
 
     @staticmethod
     def forward(ctx, w):
@@ -142,7 +143,7 @@ class Straight(torch.autograd.Function):
 
 
 class Identity(torch.autograd.Function):
-    """Keeps a matrix that is one, and passes the gradient on."""
+    """Keeps an identity matrix and passes the gradient on."""
 
     @staticmethod
     def forward(ctx, x, w):

@@ -1,4 +1,5 @@
-"""Ordinary models never trip the wire, whatever their weights go through; products by ways nobody named do."""
+"""Ordinary models never trip the wire, whatever is done to their weights. Products by ways that mfu does not know
+do."""
 
 import ctypes
 import ctypes.util
@@ -43,7 +44,7 @@ ROWS = torch.randn(6, 8)
 
 
 class MergedQkv(torch.autograd.Function):
-    """Three weights, one product; gradients by slices of one more."""
+    """Multiplies three weights in one product; the gradients are slices of another one."""
 
     @staticmethod
     def forward(ctx, x, q, k, v):
@@ -70,7 +71,7 @@ class Transposed(torch.autograd.Function):
 
 
 class ExpertStack(torch.autograd.Function):
-    """A slice of a stack of experts for each half of the rows."""
+    """Takes a slice of a stack of experts for each half of the rows."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -87,7 +88,7 @@ class ExpertStack(torch.autograd.Function):
 
 
 class GatherExperts(torch.autograd.Function):
-    """Moves rows only; keeps a matrix it does not multiply by."""
+    """Only moves rows, and keeps a matrix that it does not multiply by."""
 
     @staticmethod
     def forward(ctx, x, order, w):
@@ -129,7 +130,7 @@ class InThread(torch.autograd.Function):
 
 
 class Fake4Bit(torch.autograd.Function):
-    """Dequantizes in both directions, as bitsandbytes' MatMul4Bit."""
+    """Dequantizes in both directions, like bitsandbytes' MatMul4Bit."""
 
     @staticmethod
     def forward(ctx, x, packed, scale):
@@ -385,11 +386,11 @@ def test_a_compiled_model_does_not_trip_it(unseen):  # noqa: F811
     assert unseen(train(model, ROWS)) == []
 
 
-# Ways past the dispatcher that nobody named.
+# Ways past the dispatcher that mfu does not know.
 
 
 def past_the_dispatcher(a, b):
-    """What a C++ extension does that calls a backend's kernel itself."""
+    """Like a C++ extension that calls a backend's kernel itself."""
     key = torch._C.DispatchKeySet(torch._C.DispatchKey.BackendSelect)
     with torch._C._ExcludeDispatchKeyGuard(key):
         return torch.mm(a.detach(), b.detach())
@@ -400,7 +401,7 @@ def by_numpy(a, b):
 
 
 def by_blas(a, b):
-    """cblas_sgemm of whatever library has it, by ctypes."""
+    """Calls cblas_sgemm by ctypes, of any library that has it."""
     for name in ("openblas", "cblas", "blas"):
         path = ctypes.util.find_library(name)
         try:
@@ -420,7 +421,7 @@ def by_blas(a, b):
 
 
 class Launcher:
-    """kernel[grid](…): a launch that leaves no trace in torch, as those of a compiler for kernels."""
+    """kernel[grid](…) launches without a trace in torch, like the launches of a compiler for kernels."""
 
     def __getitem__(self, grid):
         def launch(a, b, out):
@@ -478,11 +479,11 @@ def test_a_node_that_a_backward_never_reaches_is_not_kept(unseen):  # noqa: F811
         aside = MergedQkv.apply(x, w, w, w)
         kept = weakref.ref(aside.grad_fn)
         other = nn.Parameter(torch.randn(3))
-        torch.autograd.grad(aside.sum() + other.sum(), other)  # the node is in the graph, and not needed
+        torch.autograd.grad(aside.sum() + other.sum(), other)  # the node is in the graph but not needed
         return kept
 
     found = []
-    gc.disable()  # at once, not when a collector comes by: the graph holds a step's memory
+    gc.disable()  # freed at once, not by a later collection: the graph holds the memory of a step
     try:
         unseen(lambda: found.append(leave()))
         assert found[0]() is None

@@ -1,4 +1,4 @@
-"""A cached library is code: one that another user could have put there or changed is not loaded."""
+"""A cached library is code. If another user could have put it there or changed it, it is not loaded."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from mfu._observer import build
 
 @pytest.fixture
 def library(tmp_path):
-    """In folders of our own, as the cache has them; pytest's own folder is private."""
+    """A library in our own folders, like the cache; pytest's folder is private."""
     folder = tmp_path / "mfu" / "observer" / "torch-9"
     folder.mkdir(parents=True)
     for each in (folder, *list(folder.parents)[:2]):
@@ -41,15 +41,15 @@ def test_a_library_that_others_may_write_is_refused(library, mode):
 
 
 @pytest.mark.parametrize("mode", [0o775, 0o757, 0o777])
-def test_so_is_one_in_a_folder_that_others_may_write(library, mode):
+def test_a_library_in_a_folder_that_others_may_write_is_refused(library, mode):
     library.parent.chmod(mode)
     refused(library, str(library.parent), "can be written by others", "XDG_CACHE_HOME")
 
 
-def test_so_is_one_below_a_folder_that_everybody_may_write(library):
+def test_a_library_below_a_folder_that_everybody_may_write_is_refused(library):
     library.parents[2].chmod(0o777)
     refused(library, str(library.parents[2]))
-    library.parents[2].chmod(0o1777)  # as /tmp is: others cannot replace what is ours
+    library.parents[2].chmod(0o1777)  # like /tmp: others cannot replace our files
     assert build.trusted(library)
 
 
@@ -99,7 +99,7 @@ def test_a_library_made_under_a_loose_umask_is_still_ours(tmp_path):
     reason="root and util-linux are not at hand",
 )
 def test_a_rootless_container_that_does_not_map_root_uses_its_own_cache():
-    """Its `/` seems to belong to nobody."""
+    """In such a container `/` seems to belong to nobody."""
     with tempfile.TemporaryDirectory() as top:
         os.chmod(top, 0o755)
         mine = Path(top) / "cache"

@@ -1,4 +1,4 @@
-"""Steps that no optimizer of torch.optim tells: by what happens to parameters after a backward."""
+"""Steps without an optimizer of torch.optim are recognised by what happens to parameters after a backward."""
 
 import pytest
 from test_manners import run_program
@@ -15,7 +15,7 @@ _observer.library().last_step()
 print(_observer.totals().steps)
 """
 
-# Through .data no version changes, and the gradients stay.
+# Writes through .data change no version, and the gradients stay.
 DATA = """
 model = nn.Linear(6, 2)
 for _ in range(5):
@@ -24,7 +24,7 @@ for _ in range(5):
         p.data -= 0.1 * p.grad.data
         p.grad.data.zero_()
 """
-# Most rows of the table stay as they are.
+# Most rows of the table do not change.
 TABLE = """
 table, layer = nn.Embedding(1000, 8), nn.Linear(8, 2)
 for _ in range(4):
@@ -34,7 +34,7 @@ for _ in range(4):
         p.data.add_(p.grad.data, alpha=-0.1)
         p.grad.zero_()
 """
-# Weights are cast for each pass anew: that alone is no update.
+# Weights are cast again for each pass, which alone is not an update.
 CAST = """
 model = nn.Linear(6, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -46,7 +46,7 @@ for _ in range(3):
     optimizer.step()
     optimizer.zero_grad()
 """
-# As SAM does: weights are moved and looked at again before the optimizer steps.
+# Like SAM: the weights are moved and evaluated again before the optimizer steps.
 MOVED_BEFORE = """
 model = nn.Linear(6, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -65,7 +65,7 @@ for _ in range(4):
     optimizer.step()
     optimizer.zero_grad()
 """
-# There is an optimizer, and nobody steps it.
+# There is an optimizer, but nobody steps it.
 IDLE_OPTIMIZER = """
 model = nn.Linear(6, 2)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -88,7 +88,7 @@ for _ in range(3):
             p -= 0.1 * p.grad
             p.grad = None
 """
-# As DeepSpeed's ZeRO: gradients go elsewhere after each backward, and the optimizer steps later.
+# Like DeepSpeed's ZeRO: gradients go elsewhere after each backward, and the optimizer steps later.
 MOVED = """
 model, kept = nn.Linear(6, 2), {}
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -103,7 +103,7 @@ for _ in range(3):
     optimizer.step()
     optimizer.zero_grad()
 """
-# Members of an ensemble are stacked, and vmap makes one batched product of theirs.
+# The members of an ensemble are stacked, and vmap turns their products into one batched product.
 ENSEMBLE = """
 from torch.func import functional_call, grad, stack_module_state, vmap
 members = [nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 2)) for _ in range(3)]

@@ -21,7 +21,7 @@ def text():
 
 
 def make(name):
-    """The model, and what makes a batch for it."""
+    """The model, and a function that makes a batch for it."""
     if name == "llama":
         return transformers.LlamaForCausalLM(transformers.LlamaConfig(**ATTENTION, num_key_value_heads=2)), text
     if name == "llama_eager":  # attention as plain matmuls

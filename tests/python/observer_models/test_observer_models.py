@@ -1,5 +1,5 @@
-"""One number, two independent ways: what transformers models really ran, counted in the process, and what `mfu flops`
-makes of their configs."""
+"""Gets the same number in two independent ways: what transformers models really ran, counted in the process, and what
+`mfu flops` computes from their configs."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def counted_and_needed(name):
 
 @pytest.fixture
 def masked_flop(grouped_heads_are_plain):
-    """What plain matmuls run of the masked half: of the S² scores a causal model needs S (S + 1) / 2."""
+    """The masked part that plain matmuls compute too: a causal model needs only S (S + 1) / 2 of the S² scores."""
 
     def masked(name, parts):
         if name not in ("llama", "qwen3_moe") or not grouped_heads_are_plain:
@@ -48,18 +48,18 @@ def masked_flop(grouped_heads_are_plain):
 
 @pytest.mark.parametrize("name", ["llama", "qwen3_moe", "bert", "vit", "whisper"])
 def test_counted_equals_needed_to_the_last_digit(name, masked_flop):
-    """BERT trains with dropout, so its attention runs as plain matmuls over the full square: which is what it needs,
-    its mask being full."""
+    """BERT trains with dropout, so its attention runs as plain matmuls over the full square. Its mask is full, so that
+    is what it needs."""
     counted, need = counted_and_needed(name)
     assert counted.model_flop == need.model_flop + masked_flop(name, need.flop_by_part)
     assert counted.recomputed_flop == 0 and counted.uncounted == []
     fused = counted.by_operator.get("aten::_scaled_dot_product_flash_attention_for_cpu", 0)
-    # The fused backward computes the scores again: 2 of 4 of the forward.
+    # The fused backward computes the scores again, which is half of the forward.
     assert counted.hardware_flop - counted.model_flop == fused // 2
 
 
 def sum_of(counted, *ends):
-    """All modules whose name ends so, forward and backward."""
+    """The sum over all modules whose name ends so, forward and backward."""
     return sum(flop for name, flop in counted.by_module.items() if name.endswith(ends))
 
 
@@ -106,7 +106,7 @@ def test_mamba_agrees_part_by_part_and_the_rest_has_names():
     counted, need = counted_and_needed("mamba")
     assert sum_of(counted, ".lm_head") == need.flop_by_part.lm_head
     config = program.make("mamba")[0].config
-    # forward and backward are three times the forward
+    # forward and backward together are three times the forward
     rows = 3 * program.BATCH * program.SEQUENCE * config.num_hidden_layers
     inner, state, rank, kernel = (
         config.intermediate_size,
@@ -116,13 +116,13 @@ def test_mamba_agrees_part_by_part_and_the_rest_has_names():
     )
     projections = 2 * rows * inner * (2 * config.hidden_size + (rank + 2 * state) + config.hidden_size)
     assert sum_of(counted, ".in_proj", ".x_proj", ".out_proj") == projections
-    steps = 2 * rows * rank * inner  # dt_proj, whose weight the mixer multiplies itself
+    steps = 2 * rows * rank * inner  # dt_proj: the mixer itself multiplies by its weight
     scan, convolution = 9 * rows * inner * state, 2 * rows * kernel * inner
     assert need.flop_by_part.ssm == projections + steps + scan + convolution
     assert counted.by_operator["aten::mm"] == projections + steps + need.flop_by_part.lm_head
-    # The two parts that differ, by name. The scan is elementwise but for its last product, 2 of its 9.
+    # The two parts that differ, by name. The scan is element-wise except for its last product, 2 of its 9 operations.
     assert counted.by_operator["aten::bmm"] * 9 == scan * 2
-    # The convolution runs over the padding on its left too, and is cut afterwards.
+    # The convolution also runs over the padding on its left, which is cut off afterwards.
     executed = counted.by_operator["aten::convolution"] + counted.by_operator["aten::convolution_backward"]
     assert executed * program.SEQUENCE == convolution * (program.SEQUENCE + kernel - 1)
     assert counted.model_flop == need.model_flop - scan * 7 // 9 + (executed - convolution)
@@ -159,8 +159,8 @@ def test_a_plain_program_under_mfu_run(name, tmp_path, masked_flop):
 
 
 def test_the_model_given_takes_the_exact_area_of_plain_attention(tmp_path):
-    """Attention as plain matmuls runs the full square; `--model` takes the masked half off, which leaves what the
-    fused kind needs."""
+    """Attention as plain matmuls runs the full square. `--model` subtracts the masked half, which leaves what fused
+    attention needs."""
     model, _ = program.make("llama")
     (tmp_path / "config.json").write_text(json.dumps(model.config.to_dict() | {"architectures": ["LlamaForCausalLM"]}))
     command = [sys.executable, str(HERE / "observed_program.py"), "llama_eager"]

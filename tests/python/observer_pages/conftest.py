@@ -1,4 +1,4 @@
-"""The observer's fixtures, in a process of its own: a process has room for some thirty models."""
+"""The observer's fixtures. This folder has its own process, because a process has room for about thirty models."""
 
 import importlib.util
 import sys

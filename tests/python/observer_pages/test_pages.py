@@ -19,7 +19,7 @@ ATTENTION = (
 
 @pytest.fixture(scope="module")
 def kernels():
-    """As vLLM has them: attention for every key, as if it were composite, the product for the CPU."""
+    """Registered as in vLLM: attention for every key, as if it were composite, and the product for the CPU."""
     if hasattr(torch.ops._C, "cpu_attention_with_kv_cache"):
         pytest.skip("a torch without vLLM's operators is not at hand")
     library = torch.library.Library("_C", "FRAGMENT")
@@ -42,7 +42,8 @@ class Engine(nn.Module):
         self.window = window
 
     def forward(self, lengths, logits=None):
-        """lengths: (new, in the cache with them) of each sequence. logits: rows; one a sequence by default."""
+        """lengths: for each sequence (new tokens, tokens in the cache including the new ones). logits: number of rows,
+        by default one for each sequence."""
         rows = sum(new for new, _ in lengths)
         self.table(torch.zeros(rows, dtype=torch.long))
         starts = [0]
@@ -152,7 +153,7 @@ def test_attention_that_such_a_pass_leaves_out_is_not_named_as_missing(kernels, 
 
 
 def test_the_last_pass_is_booked_once_nothing_runs_and_counted_once(kernels, observer, phases):  # noqa: F811
-    """An engine kills its workers: what is open then would be nobody's."""
+    """An engine kills its workers, so a pass that is still open then would be lost."""
     engine = Engine()
 
     def decoded():

@@ -1,4 +1,5 @@
-"""The observer's fixtures, in a process of its own: a process names 31 models, and these tests make as many."""
+"""The observer's fixtures. This folder has its own process, because a process names 31 models and these tests make that
+many."""
 
 import importlib.util
 import sys

@@ -1,5 +1,5 @@
-"""Tokens, samples and padding: what enters a model, whatever the order of its axes, and what masks and labels leave
-out."""
+"""Tokens, samples and padding: what enters a model, whatever the order of its axes, and what masks and labels
+exclude."""
 
 import pytest
 import torch
@@ -68,7 +68,7 @@ def test_every_pass_of_a_model_that_is_only_used_brings_samples(phases):  # noqa
 
 
 class Attention(nn.Module):
-    """One layer. How it attends: fused, by a softmax over 4 or over 3 dimensions."""
+    """One layer, which attends in one of three ways: fused, or by a softmax over 4 or over 3 dimensions."""
 
     def __init__(self, how, causal=True):
         super().__init__()
@@ -119,7 +119,7 @@ def cut(logits, labels):
 
 
 def shifted(logits, labels):
-    """As transformers does."""
+    """transformers does this."""
     return F.cross_entropy(logits.flatten(0, 1), F.pad(labels, (0, 1), value=-100)[..., 1:].flatten())
 
 
@@ -137,7 +137,7 @@ def chunked(logits, labels):
 
 
 def compared(logits, labels):
-    """As TRL does."""
+    """TRL does this."""
     keep = labels[:, 1:] != -100
     chosen = logits[:, :-1].log_softmax(-1).gather(-1, labels[:, 1:].clamp(min=0)[..., None])[..., 0]
     return -(chosen * keep).sum()
@@ -151,7 +151,7 @@ def test_labels_of_minus_100_tell_which_tokens_are_padding(phases, loss):  # noq
 
 
 def test_a_mask_and_labels_are_one_padding(phases):  # noqa: F811
-    """Labels leave the prompt out as well; what both leave out counts once."""
+    """The labels also exclude the prompt; a token that both exclude counts once."""
     model, (ids, mask, labels) = Attention("fused"), batch()
     labels[:, :2] = -100
     found = phases(lambda: train(model, make=lambda model: shifted(model(ids, mask), labels).backward()))
@@ -171,7 +171,7 @@ def test_labels_of_classes_pad_no_tokens(phases):  # noqa: F811
 
 
 def test_validation_by_hand_with_small_batches_is_validation(phases):  # noqa: F811
-    """It meets a loss: no policy that acts."""
+    """The passes meet a loss, so they are not those of a policy that acts."""
     model, ids = Gpt(), torch.randint(0, 64, (1, 16))
 
     def program():
@@ -203,7 +203,7 @@ def test_a_compiled_product_with_a_bias_has_the_rows_of_its_input(observer):
 
 
 def test_one_sequence_is_one_sample(phases):  # noqa: F811
-    """Its rows are as many as its tokens in every product."""
+    """In every product the number of rows equals the number of tokens."""
 
     class Mixer(nn.Module):
         def __init__(self):
@@ -219,7 +219,7 @@ def test_one_sequence_is_one_sample(phases):  # noqa: F811
 
 
 def test_a_cache_that_looks_the_whole_sequence_up_brings_its_last_token(phases):  # noqa: F811
-    """As x-transformers': every token is looked up again, and only the last one goes on to the layers."""
+    """Like x-transformers: every token is looked up again, but only the last one goes on to the layers."""
 
     class Cached(nn.Module):
         def __init__(self):
@@ -247,7 +247,7 @@ def test_a_cache_that_looks_the_whole_sequence_up_brings_its_last_token(phases):
 
 
 def test_a_table_looked_up_twice_before_anything_is_computed_is_one_pass(phases):  # noqa: F811
-    """An encoder's and a decoder's tokens by one table."""
+    """An encoder and a decoder look their tokens up in one table."""
 
     class Both(nn.Module):
         def __init__(self):

@@ -1,5 +1,5 @@
-"""mfu.flops, peak, utilization, plan and convert: the same answers as the command line, errors as exceptions,
-integers without a bound."""
+"""mfu.flops, peak, utilization, plan and convert give the same answers as the command line. Errors are exceptions, and
+integers have no limit."""
 
 import json
 import pathlib
@@ -222,7 +222,7 @@ def test_importing_loads_neither_torch_nor_the_native_library():
 
 
 def test_the_package_is_typed(tmp_path):
-    """By mypy, our own files only: torch's are its own affair."""
+    """Checks only our own files with mypy, not torch's."""
     mypy = pytest.importorskip("mypy.api", reason="mypy is not at hand")
     program = tmp_path / "program.py"
     program.write_text(

@@ -1,4 +1,4 @@
-"""MFU in the logs of the frameworks people train with, tested with the frameworks themselves."""
+"""MFU in the logs of training frameworks, tested with the frameworks themselves."""
 
 import os
 import sys
@@ -132,7 +132,8 @@ def test_the_peak_is_the_devices_own_and_an_unknown_one_is_said():
     metrics = meter.window(1)
     meter.stop()
     cpu = mfu.machine().devices[-1]["fp32"].flop_per_s
-    assert metrics["perf/flop_per_s"] / metrics["perf/mfu"] == pytest.approx(cpu, rel=0.5)  # the clock is measured anew
+    # the clock is measured again
+    assert metrics["perf/flop_per_s"] / metrics["perf/mfu"] == pytest.approx(cpu, rel=0.5)
     unknown = mfu.callbacks.Meter(device="a device nobody made")
     unknown.start()
     torch.mm(torch.ones(64, 64), torch.ones(64, 64))
@@ -178,7 +179,8 @@ def test_transformers_trainer_explains_steps_and_keeps_them_out_of_its_rates(tmp
     assert rank.window.steps == 3 and rank.model_flop == 3 * need.model_flop
     assert sum(line["duration_ns"] for line in rank.ledger) == rank.window.duration_ns
     silent = [row["step"] for row in trainer.state.log_history if "loss" in row and "perf/mfu" not in row]
-    # The window begins inside one step's end and ends inside another's: its steps, and the one that pays for the end.
+    # The window begins inside the end of one step and ends inside the end of another. It excludes its own steps and the
+    # one that pays for the end.
     assert 4 <= len(silent) <= 5 and silent == list(range(silent[0], silent[-1] + 1))
 
 
@@ -203,7 +205,7 @@ def test_lightning_explains_steps(tmp_path):
     trainer.fit(Module(), torch.utils.data.DataLoader(torch.randn(200, 16), batch_size=8))
     assert callback.explained.problem == ""
     rank = callback.explained.explanation.ranks[0]
-    # A linear layer whose input needs no gradient: forward and the weights' gradient.
+    # A linear layer whose input needs no gradient: forward and the gradient of the weights.
     assert rank.window.steps == 3 and rank.model_flop == 3 * 2 * (2 * 8 * 16 * 4)
 
 

@@ -1,4 +1,4 @@
-"""`with mfu.count()`: what ran, by operator, type and module; nothing else changes."""
+"""`with mfu.count()` tells what ran, by operator, type and module, and changes nothing else."""
 
 import os
 import pickle
@@ -24,7 +24,7 @@ class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
         self.first = torch.nn.Linear(16, 32)
-        self.drop = torch.nn.Dropout(0.0)  # hands its input on: in the backward pass no work of its own
+        self.drop = torch.nn.Dropout(0.0)  # passes its input on, so it has no work of its own in the backward pass
         self.rest = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8))
         self.weight = torch.nn.Parameter(torch.randn(8, 8))
 
@@ -32,9 +32,8 @@ class Net(torch.nn.Module):
         return self.rest(self.drop(self.first(x))) @ self.weight
 
 
-# Rows 4. first: 2·4·16·32 forward, the same for its weight's gradient, none for its input's. rest.0: three times
-# 2·4·32·32, rest.2: three
-# times 2·4·32·8. The product with the weight of Net itself: three times 2·4·8·8.
+# 4 rows. first: 2·4·16·32 forward, the same for its weight's gradient, none for its input's. rest.0: three times
+# 2·4·32·32; rest.2: three times 2·4·32·8. The product with Net's own weight: three times 2·4·8·8.
 FIRST, REST, OWN = 2 * 4096, 3 * 8192 + 3 * 2048, 3 * 512
 WHOLE = FIRST + REST + OWN
 
@@ -70,7 +69,8 @@ def test_totals_by_operator_and_by_module():
 
 
 class Straight(Net):
-    """Without the module that hands its input on: FlopCounterMode gives it some of its neighbour's backward pass."""
+    """Leaves out the module that passes its input on: FlopCounterMode gives it part of its neighbour's backward
+    pass."""
 
     def forward(self, x):
         return self.rest(self.first(x)) @ self.weight
@@ -88,7 +88,7 @@ class Convolutions(torch.nn.Module):
 
 
 class Attention(torch.nn.Module):
-    """By plain matmuls, one layer used twice."""
+    """Attends by plain matmuls; one layer is used twice."""
 
     def __init__(self):
         super().__init__()
@@ -147,7 +147,7 @@ def test_each_module_and_operator_is_as_flop_counter_mode_has_it(build, given, d
     }
     found = ours.get_flop_counts()
     assert {module: by for module, by in found.items() if module in expected} == expected
-    # a list of modules, which nobody calls
+    # the others are lists of modules, which nobody calls
     assert all(any(module.startswith(name + ".") for module in expected) for name in found.keys() - expected.keys())
     assert ours.by_module == {module: sum(by.values()) for module, by in found.items()}
 
@@ -178,7 +178,7 @@ def test_counts_within_counts_and_again():
         step(net, x)
         with mfu.count() as inner:
             step(net, x)
-            assert inner.model_flop == WHOLE  # also while it is open
+            assert inner.model_flop == WHOLE  # can be read while the block is open
         step(net, x)
     assert (inner.model_flop, outer.model_flop) == (WHOLE, 3 * WHOLE)
     assert (inner.by_module["Net.rest"], outer.by_module["Net.rest"]) == (REST, 3 * REST)
@@ -207,7 +207,7 @@ def test_an_exception_leaves_as_it_came():
             Broken()(x)
         torch.mm(x, x.T)
     assert counted.by_module["Broken"] == 4096 and counted.model_flop == WHOLE + 4096 + 2 * 4 * 16 * 4
-    assert counted.by_module["Net"] == WHOLE + 4096  # its layer, whoever calls it
+    assert counted.by_module["Net"] == WHOLE + 4096  # the layer belongs to Net, whoever calls it
 
 
 def test_all_threads_are_in_it():
@@ -234,9 +234,9 @@ def test_recomputation_parts_model_from_hardware(reentrant):
         checkpoint(net, x, use_reentrant=reentrant).sum().backward()
         torch.mm(x, x.T)
     forward = 4096 + 8192 + 2048 + 512
-    again = forward if reentrant else forward - 512  # the other kind stops before its last operator
+    again = forward if reentrant else forward - 512  # the other kind of checkpoint stops before its last operator
     assert counted.recomputed_flop == again and counted.hardware_flop - counted.model_flop == again
-    assert counted.model_flop == 3 * forward + 512  # the input's gradient too; and what came after
+    assert counted.model_flop == 3 * forward + 512  # with the input's gradient and the matmul at the end
     assert counted.by_module["Net"] == counted.hardware_flop - 512
 
 

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md, each in a process of its own."""
+"""Runs each example of docs/python.md in its own process."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""mfu.explain: the command's answer key for key, its tables as columns, its errors as exceptions."""
+"""mfu.explain gives the command's answer key for key, its tables as columns, and its errors as exceptions."""
 
 import json
 import os
@@ -88,7 +88,7 @@ def test_says_what_is_wrong(tmp_path):
 def test_ctrl_c_ends_it(tmp_path):
     fifo = tmp_path / "trace.json"
     os.mkfifo(fifo)
-    # A shell's background job has SIGINT ignored, and hands that on.
+    # A shell's background job ignores SIGINT, and its children inherit that.
     program = (
         "import mfu, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); print('ready', flush=True);"
         " mfu.explain(sys.argv[1])"
@@ -97,7 +97,7 @@ def test_ctrl_c_ends_it(tmp_path):
         [sys.executable, "-c", program, fifo], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert process.stdout.readline() == "ready\n"
-    pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)  # opens at once, whoever reads
+    pipe = os.open(fifo, os.O_RDWR | os.O_NONBLOCK)  # opens at once, with or without a reader
     os.write(
         pipe,
         b'{"traceEvents": ['
@@ -105,7 +105,7 @@ def test_ctrl_c_ends_it(tmp_path):
     )
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    for _ in range(600):  # a reader that waits for bytes sees the wish at the next ones
+    for _ in range(600):  # a reader that waits for bytes notices the request when the next ones come
         if process.poll() is not None:
             break
         try:

@@ -91,7 +91,7 @@ def test_a_program_that_tries_torch_and_has_none_goes_on(place):
 
 
 def _bare(place):
-    """A Python without torch: a fresh venv, the conda-like kind being the same to us."""
+    """A Python without torch: a fresh venv. For us, an environment of conda is the same."""
     folder = place / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, capture_output=True)
     return str(folder / "bin" / "python")
@@ -141,7 +141,7 @@ def test_what_the_users_sitecustomize_raises_is_reported_as_before(place, body):
     (mine / "sitecustomize.py").write_text(body + "\n")
     with_us = run(place, "-c", "import torch; print('on')", path=[mine])
     without = run(place, "-c", "import torch; print('on')", env={"PYTHONPATH": f"{mine}{os.pathsep}{place / 'site'}"})
-    # A traceback, where Python prints one, has our frame in it; what it says is the same.
+    # If Python prints a traceback, it contains our frame; the message is the same.
     assert (with_us.returncode, with_us.stdout, with_us.stderr.splitlines()[-1:]) == (
         without.returncode,
         without.stdout,
@@ -194,7 +194,7 @@ def test_modules_scripts_and_zip_programs(place):
 LOOKERS = {
     "find_spec": "import importlib.util; assert importlib.util.find_spec('torch').origin.endswith('__init__.py')",
     "find_spec twice": "import importlib.util as u; u.find_spec('torch'); u.find_spec('torch')",
-    "find_loader": (  # deprecated in 3.12, gone in 3.14
+    "find_loader": (  # deprecated in 3.12, removed in 3.14
         "import pkgutil, warnings; warnings.simplefilter('ignore'); getattr(pkgutil, 'find_loader', str)('torch')"
     ),
     "path finder": "from importlib.machinery import PathFinder; assert PathFinder.find_spec('torch')",
@@ -255,7 +255,7 @@ spec.loader.exec_module(torch)
 @pytest.mark.parametrize("imported", IMPORTS)
 @pytest.mark.parametrize("looked", LOOKERS)
 def test_whoever_looks_torch_up_first(place, looked, imported):
-    """transformers, datasets, peft and others look torch up before anybody imports it."""
+    """transformers, datasets, peft and others look for torch before anybody imports it."""
     done = run(
         place,
         "-c",
@@ -299,7 +299,7 @@ def test_run_by_runpy_and_in_a_namespace_of_its_own(place):
 
 @pytest.mark.parametrize("flag", ["-S", "-E", "-I"])
 def test_a_python_told_to_ignore_the_environment_runs_as_ever(place, flag):
-    """It cannot be observed: `mfu run` says so where no process was."""
+    """Such a process cannot be observed; `mfu run` says so if it observed none."""
     done = run(place, flag, "-c", "print('fine')")
     assert (done.returncode, done.stdout, done.stderr, told(place)) == (0, "fine\n", "", [])
 
@@ -334,7 +334,7 @@ def test_any_python_a_program_calls_starts_as_ever(place, python):
 
 
 def test_the_start_costs_next_to_nothing(place):
-    """Python's own record of what it imported: our file imports no module that a plain start does not."""
+    """By Python's own record of imports: our file imports no module that a plain start does not import."""
     def modules(path):
         return set(
             run(place, "-c", "import sys; print(' '.join(sys.modules))", env={"PYTHONPATH": path}).stdout.split()

@@ -1,4 +1,5 @@
-"""Whole processes: mfu.observe(), `mfu run`'s injection around real programs, and what observation may never change."""
+"""Whole processes: mfu.observe(), the injection of `mfu run` into real programs, and what observing must never
+change."""
 
 import json
 import os
@@ -146,7 +147,7 @@ def test_a_program_that_counts_itself_under_observation(tmp_path):
 
 
 def summary_of(run):
-    """summary.json, once whoever carries the counts has written it."""
+    """Waits for summary.json, which the process that carries the counts writes."""
     path = run / "summary.json"
     for _ in range(600):
         if path.exists() and path.read_text().endswith("}\n"):

@@ -1,4 +1,5 @@
-"""Every device of the catalogue and every data type, asked through every way there is: one answer, and one reason."""
+"""Asks for every device of the catalogue and every data type in every way there is. All must give the same answer and
+the same reason."""
 import json
 import os
 import subprocess
@@ -29,7 +30,7 @@ SPEC = mfu.Model.of_shape(layers=2, hidden=64, heads=4, vocab=100)
 
 
 def by_hand(device, dtype):
-    """The rule, written down a second time: the type's own unit, else the next wider type's."""
+    """The rule, written a second time: the unit of the type itself, otherwise that of the next wider type."""
     own = {row["dtype"]: row["flop_per_s"] for row in device["peaks"] if row["used_for_mfu"]}
     while dtype is not None and dtype not in own:
         dtype = WIDER.get(dtype)
@@ -47,7 +48,7 @@ def asked(call, *path):
 
 
 class Totals:
-    """What an observer counted of one type, as a callback's meter reads it."""
+    """What an observer counted for one type, in the form that a callback's meter reads."""
 
     tokens, steps = 0, 1
 
@@ -60,7 +61,7 @@ class Totals:
 
 
 def by_callback(device, dtype):
-    """The peak behind the MFU that a callback logs for 2^40 FLOPs in 1 s. Nothing is lost: that is a power of two."""
+    """The peak behind the MFU that a callback logs for 2^40 FLOPs in 1 s. A power of two makes the division exact."""
     meter = callbacks.Meter(device=device)
     meter._open, meter._counted = True, types.SimpleNamespace(problem=None)
     readings = [
@@ -128,7 +129,7 @@ def command(*arguments):
 
 
 def test_the_command_line_says_the_same():
-    """A device of each set of types that the catalogue has: what is chosen depends on nothing else."""
+    """Takes one device for each set of types in the catalogue, because the choice depends on nothing else."""
     kinds = {}
     for device in mfu.devices():
         kinds.setdefault(frozenset(row["dtype"] for row in device["peaks"] if row["used_for_mfu"]), device)
@@ -178,7 +179,8 @@ def test_fp32_convolutions_and_matmuls_follow_their_own_settings():
 
 
 def test_several_types_each_have_their_own_peak():
-    """78e12 in bf16 of 312e12, a quarter of a second; 4.875e12 in fp32 of 19.5e12, another: half of one second."""
+    """78e12 in bf16 at 312e12 take a quarter of a second; 4.875e12 in fp32 at 19.5e12 take another: half of one
+    second."""
     used = _core.Peaks("NVIDIA A100-SXM4-40GB").utilization(
         [("bf16", False, 78 * 10**12, 78 * 10**12), ("fp32", False, 4875 * 10**9, 9750 * 10**9)], 1.0
     )

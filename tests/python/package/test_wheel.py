@@ -23,10 +23,10 @@ def run(command, **options):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """(the wheel, the python of a fresh environment that has it)."""
+    """(the wheel, the python of a fresh environment that has it installed)."""
     folder = tmp_path_factory.mktemp("wheel")
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "MFU_"))}
-    settings = [  # -C is not known to the pip of Debian 12
+    settings = [  # the pip of Debian 12 does not know -C
         f"--config-settings=build-dir={folder / 'build'}",
         f"--config-settings=cmake.define.MFU_PREBUILT={ROOT / 'build' / 'release'}",
         "--config-settings=build.targets=all",
@@ -58,8 +58,8 @@ def environment(tmp_path_factory):
 
 
 def test_pip_builds_all_that_the_wheel_installs():
-    """The everyday wheel takes what is built already: that the target of pyproject.toml would build it is asked of
-    ninja."""
+    """The everyday wheel packs what is already built. So ninja is asked whether the target of pyproject.toml would
+    build all of it."""
     built = ROOT / "build" / "release"
     [listed] = re.findall(r"^build\.targets = \[(.*)\]$", (ROOT / "pyproject.toml").read_text(), re.M)
     targets = re.findall(r'"([^"]+)"', listed)
@@ -91,7 +91,7 @@ def test_what_is_in_it(environment):
 
 
 def test_it_holds_no_path_of_a_library_folder(environment):
-    """An RPATH would be a path of the machine it was built on."""
+    """An RPATH would be a path of the machine that built it."""
     with zipfile.ZipFile(environment[0]) as archive:
         for name in archive.namelist():
             if name.endswith(".so") or name == "mfu/bin/mfu":
@@ -100,7 +100,7 @@ def test_it_holds_no_path_of_a_library_folder(environment):
 
 
 def test_cmake_installs_the_same_pieces(environment, tmp_path):
-    """A wheel has the command inside the package; everything else stands in both at the same place."""
+    """A wheel has the command inside the package; everything else is at the same place in both."""
     run(["cmake", "--install", ROOT / "build" / "release", "--prefix", tmp_path])
     package = tmp_path / "share" / "mfu" / "python" / "mfu"
     installed = {path.relative_to(package).as_posix() for path in package.rglob("*") if path.is_file()}
@@ -133,7 +133,7 @@ def test_the_command_is_there_in_both_forms(environment):
 
 
 def test_mfu_run_of_the_wheel_reaches_its_programs(environment, tmp_path):
-    """Without torch there is nothing to count, and the program is as ever."""
+    """Without torch there is nothing to count, and the program runs as usual."""
     _, python, clean, folder = environment
     program = "import os, sys; print(os.environ['PYTHONPATH'].split(os.pathsep)[0].startswith(%r))" % str(
         folder / "venv"

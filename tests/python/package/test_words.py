@@ -1,4 +1,4 @@
-"""Python names its own options. Nobody who calls a function reads "give --peak"."""
+"""Messages in Python name Python's options. Nobody who calls a function should read "give --peak"."""
 import json
 import re
 import warnings

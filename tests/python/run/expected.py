@@ -1,4 +1,4 @@
-"""What the tests of this folder share: the command, and what a step of the programs' model comes to."""
+"""What the tests of this folder share: the command, and the cost of one step of the programs' model."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Programs that generate with transformers, each with a class of its own so that the report tells them apart."""
+"""Programs that generate with transformers. Each has a class of its own, so that the report tells them apart."""
 
 import torch
 from transformers import (

@@ -16,7 +16,7 @@ def over(net, times=1):
 
 
 def marked():
-    """No optimizer at all: a range of the program's own ends a step."""
+    """Has no optimizer at all: the program's own range ends a step."""
     net = model()
     for _ in range(6):
         with torch.profiler.record_function("my step"):
@@ -24,7 +24,7 @@ def marked():
 
 
 def optimizers():
-    """Fused, foreach, compiled, and one with a closure that runs the model twice a step."""
+    """Fused, foreach and compiled optimizers, and one with a closure that runs the model twice in each step."""
     for options in ({"fused": True}, {"foreach": True}):
         net = model()
         optimizer = torch.optim.AdamW(net.parameters(), **options)
@@ -68,8 +68,8 @@ def scaled():
 
 
 def gan():
-    """Two optimizers that step in turn: the first one ends the step. The discriminator's pass over what the generator
-    made runs back through both."""
+    """Two optimizers step in turn; the first one ends the step. The discriminator's pass over the generator's output
+    runs back through both."""
     generator, judge = nn.Linear(IN, IN), nn.Linear(IN, 1)
     first, second = torch.optim.Adam(judge.parameters()), torch.optim.Adam(generator.parameters())
     for _ in range(5):
@@ -95,7 +95,7 @@ def rollouts():
 
 
 def validated():
-    """Validation every second step, twice as long as training."""
+    """Validates after every second step, for twice as long as training."""
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
     for number in range(8):
@@ -131,11 +131,11 @@ def sharded(kind):
         net = parallelize_module(net, init_device_mesh("cpu", (2,)), {"0": ColwiseParallel(), "2": RowwiseParallel()})
     train(4, net)
     torch.distributed.destroy_process_group()
-    time.sleep(0.5)  # torch's gloo thread drops its last work late: the process would abort, without mfu too
+    time.sleep(0.5)  # torch's gloo thread ends its last work late, and the process would abort, even without mfu
 
 
 def deleted():
-    """The run directory goes while the program runs."""
+    """The run directory is deleted while the program runs."""
     import shutil
 
     train(5)
@@ -145,7 +145,7 @@ def deleted():
 
 
 def emptied():
-    """Not only the directory: the memory it counts in as well."""
+    """Both the directory and the memory that holds the counts are deleted."""
     import shutil
 
     train(5)

@@ -46,7 +46,7 @@ class Rows(torch.utils.data.Dataset):
 
 
 def slow_loader():
-    """Each row is waited for, as for a disk."""
+    """Waits for each row, as for a disk."""
     rows = Rows(lambda index: (time.sleep(0.002), torch.ones(256))[1])
     loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=16))
 
@@ -73,14 +73,14 @@ def busy_workers():
 
 
 def double():
-    """fp64 by mistake, as numpy makes it."""
+    """Computes in fp64 by mistake, because numpy makes fp64."""
     model = wide(512, 3).double()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, fused=True)
     loop(model, (batch.double() for batch in endless(384, 512)), optimizer)
 
 
 def chains():
-    """Element-wise operators one after another on large tensors."""
+    """Runs element-wise operators one after another on large tensors."""
 
     class Chains(nn.Module):
         def __init__(self):
@@ -98,13 +98,13 @@ def chains():
 
 
 def thin():
-    """One row through wide layers: weights are read for a single vector."""
+    """Sends one row through wide layers, so that all weights are read for a single vector."""
     model = wide(2560, 2)
     loop(model, endless(1, 2560), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True))
 
 
 def recompiling():
-    """Each batch has a length of its own, and the graph is compiled for each."""
+    """Each batch has another length, and the graph is compiled again for each."""
     model = wide(64, 2)
     config = torch._dynamo.config
     setattr(config, "recompile_limit" if hasattr(config, "recompile_limit") else "cache_size_limit", 64)  # torch 2.6
@@ -118,13 +118,13 @@ def one_thread():
 
 
 def optimizer():
-    """Three hundred small tensors, updated one after another."""
+    """Updates three hundred small tensors one after another."""
     model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(150)])
     loop(model, endless(8, 32), torch.optim.AdamW(model.parameters(), foreach=False))
 
 
 def tiny():
-    """Hundreds of operators on a handful of numbers."""
+    """Runs hundreds of operators on a handful of numbers."""
 
     class Tiny(nn.Module):
         def __init__(self):
@@ -156,7 +156,7 @@ def checkpointing():
 
 
 def items():
-    """Values read one by one in each step."""
+    """Reads values one by one in each step."""
 
     def each(model, value):
         weights = model[0].weight.detach()[:8, :50]
@@ -212,7 +212,7 @@ def compiled():
 
 
 def closure():
-    """Forward and backward run inside the optimizer's step, as Lightning has it."""
+    """Forward and backward run inside the optimizer's step, as in Lightning."""
     model, batch = wide(768, 3), torch.randn(512, 768)
     optimizer = torch.optim.Adam(model.parameters(), fused=True)
 
@@ -238,7 +238,7 @@ def ranks():
         each=lambda m, v: [torch.randn(400, 400) @ torch.randn(400, 400) for _ in range(40)] if slow else None,
     )
     torch.distributed.destroy_process_group()
-    time.sleep(0.5)  # torch's gloo thread drops its last work late: the process would abort, without mfu too
+    time.sleep(0.5)  # torch's gloo thread ends its last work late, and the process would abort, even without mfu
 
 
 def gradients():
@@ -301,13 +301,13 @@ def forks():
 
 
 def stuck():
-    """Three steps, and then none for long."""
+    """Takes three steps, and then none for a long time."""
     count = []
     loop(wide(64, 2), endless(8, 64), each=lambda model, value: (count.append(1), len(count) == 3 and time.sleep(300)))
 
 
 def leaves():
-    """os._exit in the middle of the window."""
+    """Calls os._exit in the middle of the window."""
     count = []
     loop(wide(64, 2), endless(8, 64), each=lambda model, value: (count.append(1), len(count) == 5 and os._exit(3)))
 

@@ -1,4 +1,4 @@
-"""Small training programs whose FLOPs can be reckoned by hand; the name of one is the first argument."""
+"""Small training programs whose FLOPs can be computed by hand; the first argument names one."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ import time
 import torch
 
 BATCH, IN, HIDDEN, OUT = 8, 16, 32, 4
-# Two linear layers: forward 2·B·I·H + 2·B·H·O; backward both again for the weights, and the second for its input.
+# Two linear layers: forward 2·B·I·H + 2·B·H·O; backward both again for the weights, and the second one for its input.
 FORWARD = 2 * BATCH * IN * HIDDEN + 2 * BATCH * HIDDEN * OUT
 STEP = FORWARD + 2 * BATCH * IN * HIDDEN + 2 * (2 * BATCH * HIDDEN * OUT)
 
@@ -80,7 +80,7 @@ def raising():
 
 
 def ranks():
-    """Under torchrun: data parallel over gloo, one rank slowed."""
+    """Under torchrun: data parallel over gloo with one slow rank."""
     torch.distributed.init_process_group("gloo")
     slow = os.environ.get("SLOW_RANK")
     rank = torch.distributed.get_rank()
@@ -97,8 +97,8 @@ def ranks():
 
 
 def leave():
-    """torch's gloo thread drops its last work a little late. Where the interpreter has ended by then, the process
-    aborts, without mfu too."""
+    """torch's gloo thread ends its last work a little late. If the interpreter has ended by then, the process aborts,
+    even without mfu."""
     torch.distributed.destroy_process_group()
     time.sleep(0.5)
 

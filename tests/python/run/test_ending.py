@@ -1,4 +1,4 @@
-"""How a command ended, what its passes were for and what its main thread did, as the summary says it."""
+"""How a command ended, what its passes were for, and what its main thread did, according to the summary."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_a_signal_arrives_once(tmp_path, whom):
         os.killpg(process.pid, signal.SIGTERM)
     elif whom == "launcher":
         process.send_signal(signal.SIGTERM)
-    else:  # as systemd and Slurm do
+    else:  # systemd and Slurm do this
         children = subprocess.run(
             ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
         ).stdout.split()
@@ -99,7 +99,7 @@ def test_a_killed_rank_is_named(tmp_path, method):
     report = summary(tmp_path)
     assert report["partial"] and report["ended"]["status"] == 1 and report["ended"]["how"] == "lost"
     assert sum(rank["steps"] for rank in report["by_rank"]) == 8 and report["model_flop"] == 8 * STEP
-    if method == "fork":  # spawned ones were observed before the program named their rank
+    if method == "fork":  # spawned processes were observed before the program named their rank
         assert report["ended"]["rank"] == 1
 
 
@@ -156,7 +156,7 @@ def test_a_step_that_sleeps_is_told_that_it_sleeps(tmp_path):
     assert report["suggestions"][0]["cause"] == "host"
 
 
-# What stops the loop for 40 ms of each step, and the line of `host` that says so.
+# Each stops the loop for 40 ms in every step; beside it the line of `host` that must say so.
 BLOCKS = f"""
 import os, sys, threading, time
 sys.path.insert(0, {str(HERE)!r})

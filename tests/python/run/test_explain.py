@@ -1,4 +1,5 @@
-"""`mfu run --explain`: why, from the same run, with nothing edited (planted.py has the reasons)."""
+"""`mfu run --explain` says why a program is slow, from the same run and with nothing edited. planted.py has the
+programs."""
 
 import json
 import os
@@ -8,14 +9,14 @@ import sys
 import pytest
 from expected import HERE, MFU
 
-BUSY = 0.05  # of the time of a step, in which others had the cores
+BUSY = 0.05  # share of a step's time in which other processes had the cores
 NOT_QUIET = "a quiet machine is not at hand: other processes had the cores in each of four runs"
 PLANTED = str(HERE / "planted.py") if not isinstance(HERE, str) else HERE + "/planted.py"
 
 
 def run(tmp_path, name, *options, command=None, steps=12):
     words = [MFU, "run", "--explain", "--dir", str(tmp_path / "run"), *options, "--", *(command or [sys.executable])]
-    # A machine that sets OMP_NUM_THREADS for all would have cores that no program uses: that is a finding too.
+    # If OMP_NUM_THREADS were set for the whole machine, no program would use all cores, which is a finding too.
     environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     done = subprocess.run(
         [*words, PLANTED, name, str(steps)], capture_output=True, text=True, timeout=300, env=environment
@@ -27,8 +28,8 @@ def run(tmp_path, name, *options, command=None, steps=12):
 
 
 def check(folder, report):
-    """Whatever the program: the ledger closes, and its FLOPs are those of the very steps that were profiled."""
-    if not report["explain"]["traces"]:  # it left inside the window
+    """For every program, the ledger adds up, and its FLOPs are those of exactly the steps that were profiled."""
+    if not report["explain"]["traces"]:  # the program left inside the window
         return
     explained = json.loads((folder / "explain.json").read_text())
     for rank in explained["ranks"]:
@@ -42,12 +43,12 @@ def check(folder, report):
 
 
 def codes(report):
-    """What other processes on this machine do is no fault of the program's."""
+    """Leaves out what other processes on this machine caused."""
     return [each["code"] for each in report["findings"] if each["code"] != "host_preempted"]
 
 
-# SPEC D2 (why) and D3 (what to change): the finding and the fix that each planted program must get first. What a CPU
-# cannot show is in tests/python/test_explain_causes.py: a faster data type, kernel launches, copies.
+# The finding and the fix that each planted program must get first. tests/python/test_explain_causes.py has the causes
+# that a CPU cannot show: a faster data type, kernel launches, copies.
 TABLE = [
     ("slow_loader", "data_loading", "data_loading", "start_workers"),
     ("few_workers", "data_loading", "data_loading", "more_workers"),
@@ -69,7 +70,7 @@ TABLE = [
 
 @pytest.mark.parametrize("name, code, cause, fixes", TABLE)
 def test_the_reason_that_was_planted_is_found(tmp_path, name, code, cause, fixes):
-    """Other processes stretch what computes and not what waits, so a run that met them is tried again."""
+    """Other processes stretch computing but not waiting, so a run that met them is tried again."""
     busy = []
     for attempt in range(4):
         done, report = run(tmp_path / str(attempt), name)
@@ -104,7 +105,7 @@ def test_the_ledgers_flops_are_the_observers_and_its_lines_add_up(tmp_path, name
     _, report = run(tmp_path, name)
     explained = json.loads((tmp_path / "run" / "explain.json").read_text())
     rank = explained["ranks"][0]
-    # Every step of these programs is alike: three of twelve are a quarter.
+    # All steps of these programs are alike, so three of twelve are a quarter.
     assert 4 * rank["model_flop"] == report["model_flop"] and 4 * rank["hardware_flop"] == report["hardware_flop"]
     assert sum(line["duration_ns"] for line in rank["ledger"]) == rank["window"]["duration_ns"]
     assert rank["window"]["steps"] == 3 and rank["cpu"]["threads"] >= 1
@@ -119,7 +120,7 @@ def test_profiled_steps_are_in_no_rate(tmp_path):
     _, report = run(tmp_path, "tiny", "--explain-after", "3", steps=9)
     left_out = len(report["explain"]["profiled_steps"]) + 1
     assert left_out == 4 and any("no rate, share or statistic" in note for note in report["notes"])
-    # One warm-up step at least: what is left cannot hold a profiled one.
+    # At least one step is warm-up, and none of the rest can be a profiled one.
     assert report["steps"] == 9
 
 
@@ -146,8 +147,8 @@ def test_children_that_are_forked_in_the_window_and_after_it_exit(tmp_path):
 
 
 def test_a_program_that_leaves_inside_the_window_says_so(tmp_path):
-    # Else the window begins when two steps in a row took as long as each other, on a busy machine after the program's
-    # end.
+    # Otherwise the window begins when two steps in a row took equally long. On a busy machine that may be after the
+    # program's end.
     done, report = run(tmp_path, "leaves", "--explain-after", "3")
     assert done.returncode == 3 and any("ended inside the window" in note for note in report["notes"])
 
@@ -170,7 +171,7 @@ def test_the_profilers_own_words_stay_off_the_programs_output(tmp_path):
 @pytest.mark.usefixtures("torchrun")
 def test_two_ranks_are_explained_together_and_the_slow_one_is_named(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29547"]
-    for attempt in range(3):  # beside others on two cores, either rank may be held up
+    for attempt in range(3):  # with other processes on two cores, either rank may be held up
         done, report = run(tmp_path / str(attempt), "ranks", command=torchrun)
         assert done.returncode == 0, done.stderr
         assert len(report["explain"]["traces"]) == 2

@@ -1,5 +1,5 @@
-"""Prefill and decode of transformers' own generation, each equal to what it comes to by hand; their bytes; their sum
-is the run's."""
+"""Prefill and decode of transformers' own generation equal the values computed by hand, their bytes too, and their sum
+equals the run."""
 
 import json
 import subprocess
@@ -53,7 +53,7 @@ def phase(report):
 
 
 def gated(experts=1):
-    """Elements of the matrices that a token is multiplied by, of all layers."""
+    """Number of elements of all matrices, over all layers, that a token is multiplied by."""
     return LAYERS * (2 * HIDDEN * HIDDEN + 2 * HIDDEN * SHARED * WIDTH + experts * 3 * HIDDEN * FFN)
 
 
@@ -62,7 +62,8 @@ def plain():
 
 
 def need(matrices, tokens, rows, pairs):
-    """2·matrices a token, a row of logits 2·hidden·vocabulary, a pair of positions 4·width of every head and layer."""
+    """2·matrices for each token, 2·hidden·vocabulary for each row of logits, 4·width for each pair of positions, head
+    and layer."""
     return 2 * matrices * tokens + 2 * HIDDEN * VOCAB * rows + 4 * WIDTH * HEADS * LAYERS * pairs
 
 
@@ -177,7 +178,7 @@ def test_continuous_batching_is_split_by_sequence(phase, report):
     seen = sum(length + step for length in PACKED for step in range(1, STEPS + 1))
     assert decode["model_flop"] == need(gated(), len(PACKED) * STEPS, len(PACKED) * STEPS, seen)
     least = need(gated(), sum(PACKED), len(PACKED), sum(map(causal, PACKED)))
-    logits = prefill["model_flop"] - least  # prompts that come in two pieces have a row of logits for each
+    logits = prefill["model_flop"] - least  # a prompt in two pieces has a row of logits for each piece
     assert logits % (2 * HIDDEN * VOCAB) == 0 and 0 <= logits <= len(PACKED) * 2 * HIDDEN * VOCAB
     assert decode["cache_read_bytes"] == (seen - len(PACKED) * STEPS) * cached()
     assert decode["cache_written_bytes"] == len(PACKED) * STEPS * cached()

@@ -1,4 +1,5 @@
-"""transformers' own generation against torch's FlopCounterMode, run on each half: FLOPs and tokens are equal."""
+"""Compares transformers' own generation with torch's FlopCounterMode, run on prefill and decode separately: FLOPs and
+tokens are equal."""
 
 import json
 import os
@@ -13,7 +14,7 @@ pytest.importorskip("transformers")
 ROOT = Path(__file__).resolve().parents[3]
 MFU = ROOT / "build" / "release" / "mfu"
 CASES = Path(__file__).with_name("generation_cases.py")
-# One of each kind; the others are of the same kinds.
+# One case of each kind; the others are of the same kinds.
 QUICK = ["greedy", "fused", "beams", "experts", "latent", "tied", "static", "static_fused", "t5", "bart_beams",
          "whisper", "assisted", "chunked", "turns", "image",
          "by_hand", "captions", "embedded", "one_new_token"]
@@ -21,7 +22,7 @@ SLOW = ["sampled", "several", "left_padded", "beams_of_llama", "many_experts", "
         "one_token_prompt", "bart", "looked_up",
         "inference_mode", "half"]
 WANTED = [*QUICK, *(SLOW if os.environ.get("MFU_SLOW_TESTS") else [])]
-MODELS = [*WANTED, "draft"]  # the assisted case has two
+MODELS = [*WANTED, "draft"]  # the assisted case has two models
 
 
 def run(command, folder):
@@ -33,7 +34,7 @@ def run(command, folder):
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory):
-    """A run has room for some thirty models, so the cases run in two programs."""
+    """A run has room for about thirty models, so the cases run in two programs."""
     folder, found = tmp_path_factory.mktemp("oracle"), []
     for place, names in enumerate([WANTED[:len(QUICK)], WANTED[len(QUICK):]]):
         if names:

@@ -1,4 +1,4 @@
-"""Jobs as they are launched: several launchers that are one run, ranks that are missing or started again, counters
+"""Jobs as people launch them: several launchers that make one run, ranks that are missing or started again, counters
 that find no room."""
 
 import json
@@ -12,7 +12,7 @@ import time
 import pytest
 from expected import MFU
 
-# 8 × 64 by 64 × 64: 65536 FLOPs forward, as many for the weight's gradient.
+# 8 × 64 by 64 × 64: 65536 FLOPs forward, and the same for the weight's gradient.
 PROGRAM = """
 import os, sys, time
 import torch
@@ -40,7 +40,7 @@ def alone(monkeypatch):
 
 
 def node(tmp_path, host, rank, world, **variables):
-    """`mfu run` as on a machine of that name."""
+    """Runs `mfu run` as if on a machine of that name."""
     (tmp_path / "train.py").write_text(PROGRAM)
     script = f"hostname {host}; exec {MFU} run --dir {tmp_path}/run -- {sys.executable} {tmp_path}/train.py"
     environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(world), **variables)
@@ -75,7 +75,7 @@ def test_two_nodes_in_one_folder_are_one_run_with_one_summary(tmp_path):
     assert [(rank["rank"], rank["host"]) for rank in report["by_rank"]] == [(0, "node_a"), (1, "node_b")] and report[
         "slowest_rank"
     ] == 1
-    assert "4 steps on 2 ranks of 2 hosts" in said["a"] and "MFU" not in said["b"]  # the lowest rank speaks, once
+    assert "4 steps on 2 ranks of 2 hosts" in said["a"] and "MFU" not in said["b"]  # only the lowest rank prints, once
     parts = sorted(path.name.rsplit("-", 1)[0] for path in (tmp_path / "run").glob("summary-*.json"))
     assert parts == ["summary-node_a", "summary-node_b"]
     for part in (tmp_path / "run").glob("summary-*.json"):
@@ -101,7 +101,7 @@ def test_a_killed_node_that_is_started_again_goes_on_in_the_same_run(tmp_path):
         1,
         3,
     )
-    assert report["model_flop"] == (30 + 3 + 4) * STEP_FLOP  # nothing lost, nothing twice
+    assert report["model_flop"] == (30 + 3 + 4) * STEP_FLOP  # nothing is lost, nothing counts twice
     assert [(rank["rank"], rank["steps"], rank["restarts"]) for rank in report["by_rank"]] == [(0, 30, 0), (1, 7, 1)]
     assert (
         any("started again 1 times" in note for note in report["notes"])
@@ -117,7 +117,7 @@ needs_pids = pytest.mark.skipif(
 
 
 def container(tmp_path, rank, **variables):
-    """A launcher in a container: its own pids, and the host name that the next one has too."""
+    """A launcher in a container: it has its own pids, and the same host name as the next one."""
     (tmp_path / "train.py").write_text(PROGRAM)
     script = f"hostname worker; exec {MFU} run --dir {tmp_path}/run -- {sys.executable} {tmp_path}/train.py"
     return subprocess.Popen(

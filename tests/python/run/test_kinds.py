@@ -1,5 +1,5 @@
-"""mfu run over training programs of many kinds (kinds.py): FLOPs to the last digit, steps where they end, nothing of
-ours in the way."""
+"""mfu run over training programs of many kinds (kinds.py): FLOPs are exact, steps end where they should, and mfu
+disturbs nothing."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def run(tmp_path):
 @pytest.mark.usefixtures("torchrun")
 @pytest.mark.parametrize("kind, share", [("fsdp", 2), ("fully_shard", 2), ("tensor_parallel", 1)])
 def test_two_ranks_add_up_to_one_process(run, kind, share):
-    """Sharded data parallel: each rank has a batch of its own. Tensor parallel: both have the same one, and half of
+    """Sharded data parallel: each rank has its own batch. Tensor parallel: both ranks have the same batch and half of
     each layer."""
     pytest.importorskip("torch.distributed.fsdp")
     report = run(
@@ -120,7 +120,7 @@ def test_what_we_write_to_may_be_deleted(run, kind):
 
 @pytest.fixture
 def mounted(tmp_path):
-    """A small file system of one's own, mounted as it is told."""
+    """Mounts a small file system as it is told."""
     place = tmp_path / "place"
 
     def mount(options):
@@ -141,7 +141,7 @@ def mounted(tmp_path):
 
 
 def test_a_full_disk_does_not_stop_the_program(run, mounted):
-    """A file system of 64 kB holds the run directory and is full."""
+    """A file system of 64 kB holds the run directory and gets full."""
     small = mounted("size=64k")
     subprocess.run(["dd", "if=/dev/zero", f"of={small}/rest", "bs=4096"], capture_output=True)
     report = run(sys.executable, str(HERE / "programs.py"), "plain", directory=small / "run")
@@ -170,7 +170,7 @@ def test_uv_run(run):
 
 
 def test_an_environment_of_its_own(run, tmp_path):
-    """A copy of the interpreter's environment as conda and venv make them: another prefix, a console script, python
+    """A copy of the interpreter's environment, as conda and venv make it: another prefix, a console script, python
     -m."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
     packages = next((tmp_path / "env" / "lib").glob("python3*")) / "site-packages"

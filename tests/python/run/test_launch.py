@@ -1,4 +1,4 @@
-"""mfu run as a launcher: what the command sees and what the caller sees are as without it."""
+"""mfu run as a launcher: the command and its caller see the same as without it."""
 
 import json
 import os
@@ -74,7 +74,7 @@ for _ in range(3):
     command = shlex.join([MFU, "run", "--dir", "run", "--peak", "1e12", "--", sys.executable, "-c", program])
     done = subprocess.run(["sh", "-c", f"{command} {closed}"], cwd=tmp_path, capture_output=True, timeout=120)
     assert done.returncode == 0
-    assert (tmp_path / "closed").read_text() == repr(numbers)  # as without us
+    assert (tmp_path / "closed").read_text() == repr(numbers)  # the same as without mfu
     files = list((tmp_path / "run").iterdir())
     assert any(path.suffix == ".steps" for path in files)
     assert not any(b"very low" in path.read_bytes() for path in files)
@@ -203,7 +203,7 @@ def test_stopping_and_going_on(tmp_path):
     command = int(program.stdout.readline())
     program.send_signal(signal.SIGTSTP)
     assert wait_for(program.pid, "T")
-    # An orphaned group (no shell watches it) is not stopped by SIGTSTP: only we are.
+    # SIGTSTP does not stop an orphaned group (no shell watches it), so it stops only us.
     program.send_signal(signal.SIGCONT)
     assert wait_for(program.pid, "SR") and wait_for(command, "SR")
     program.send_signal(signal.SIGTERM)
@@ -211,7 +211,7 @@ def test_stopping_and_going_on(tmp_path):
 
 
 def on_terminal(words, typed=b"", after=b"", cwd=None):
-    """What a terminal shows, and the exit status. `typed` is sent once `after` was seen."""
+    """Returns what a terminal shows, and the exit status. `typed` is sent once `after` was seen."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(cwd)

@@ -1,4 +1,4 @@
-"""`mfu explain --live`: a program that runs is asked for a window, without a signal and without a port."""
+"""`mfu explain --live` asks a running program for a window, without a signal and without a port."""
 
 import contextlib
 import json

@@ -46,7 +46,7 @@ step = 0
 """
 
 
-# Prints as many lines as it is told to, while it trains.
+# Prints as many lines as it is told to while it trains.
 TALK = """
 import os, termios, threading
 mode = termios.tcgetattr(0)
@@ -107,7 +107,7 @@ class Window(pyte.Screen):
         self.dirty.update(range(lines))
 
     def everything(self):
-        """What one sees after scrolling up."""
+        """What a person sees after scrolling up."""
         before = ["".join(row[x].data for x in range(max(row, default=-1) + 1)) for row in self.history]
         return [row.rstrip() for row in before + self.display]
 
@@ -134,7 +134,8 @@ class Tmux:
         return self.run("capture-pane", "-p").split("\n")[:-1]
 
     def line_is_shown(self, rows):
-        """The region ends above the last row. After a resize it ends in the last one until the line is drawn anew."""
+        """The scroll region ends above the last row. After a resize it includes the last row until the line is drawn
+        again."""
         lower, height = self.run("display-message", "-p", "#{scroll_region_lower} #{pane_height}").split()
         return int(lower) == rows - 2 and int(height) == rows and self.display()[-1].startswith("step ")
 
@@ -149,7 +150,7 @@ class Tmux:
 
 
 class Terminal:
-    """A program on a terminal of its own, as its session's leader."""
+    """A program on its own terminal, as leader of its session."""
 
     def __init__(self, program, folder, **environment):
         path = folder / "program.py"
@@ -176,7 +177,7 @@ class Terminal:
         return self.last_row().startswith("step ")
 
     def read(self, until=lambda: False, seconds=90):
-        """Feeds the screen until that holds. True: it does; False: the program has ended."""
+        """Feeds the screen until the condition holds. Returns True then, and False if the program has ended."""
         end = time.monotonic() + seconds
         while not until():
             assert time.monotonic() < end, "\n".join(self.screen.display)
@@ -200,7 +201,7 @@ class Terminal:
         return status
 
     def is_given_back(self):
-        """No margins, and the line of steps is nowhere."""
+        """There are no margins, and the line of steps is not on the screen."""
         margins = self.screen.margins
         whole = margins is None or (margins.top == 0 and margins.bottom == self.screen.lines - 1)
         return whole and not any(row.startswith("step ") for row in self.screen.display)
@@ -263,10 +264,10 @@ def test_a_resize_right_before_the_end_erases_our_line_and_no_other(tmp_path):
     assert terminal.read(terminal.line_is_shown)
     os.write(terminal.terminal, b"60\n")
     assert terminal.read(lambda: "said 59 whole" in terminal.screen.everything())
-    os.kill(terminal.pid, signal.SIGSTOP)  # it does not hear of the new size
+    os.kill(terminal.pid, signal.SIGSTOP)  # the program does not hear of the new size
     terminal.resize(30, 90)
     os.write(terminal.terminal, b"end\n")
-    time.sleep(1)  # the program is gone when it goes on
+    time.sleep(1)  # when it continues, the program is gone
     os.kill(terminal.pid, signal.SIGCONT)
     assert terminal.end() == 0 and terminal.is_given_back()
     assert said(terminal.screen.everything()) == [f"said {number} whole" for number in range(60)]
@@ -290,7 +291,7 @@ def test_in_a_real_terminal_no_line_is_lost_or_mixed_when_it_is_resized(tmp_path
             whole = [f"said {number} whole" for number in range(lines)]
             terminal.wait(lambda: whole[-1] in terminal.everything())
             assert said(terminal.everything()) == whole
-        terminal.run("split-window", "-d", "-l", "4", "sleep 1000")  # two windows in one, and a border
+        terminal.run("split-window", "-d", "-l", "4", "sleep 1000")  # two panes in one window, with a border
         terminal.wait(lambda: terminal.line_is_shown(SIZES[-1][0] - 5))
         terminal.say("30")
         whole = [f"said {number} whole" for number in range(lines + 30)]
@@ -311,7 +312,7 @@ def test_it_is_gone_after_a_signal(tmp_path, way):
     terminal = Terminal("train(60)", tmp_path)
     assert terminal.read(terminal.line_is_shown)
     os.kill(terminal.pid, way)
-    if way in (signal.SIGSEGV, signal.SIGABRT):  # a crash of ours: the program lives on, and has its terminal
+    if way in (signal.SIGSEGV, signal.SIGABRT):  # if mfu crashes, the program lives on and keeps its terminal
         assert terminal.read(terminal.is_given_back)
         os.killpg(terminal.pid, signal.SIGKILL)
     terminal.end()
@@ -345,11 +346,11 @@ def test_ctrl_c_from_the_keyboard(tmp_path):
 def test_it_leaves_when_stopped_and_comes_back_when_continued(tmp_path):
     terminal = Terminal("train(8)", tmp_path)
     assert terminal.read(terminal.line_is_shown)
-    # A session's leader cannot be stopped from its keyboard when no shell is above it: SIGTSTP is then left out by
-    # the kernel, SIGSTOP by hand follows.
+    # No shell is above the leader of this session, so the kernel ignores SIGTSTP from its keyboard. The test sends
+    # SIGSTOP by hand.
     os.kill(terminal.pid, signal.SIGTSTP)
     assert terminal.read(terminal.is_given_back)
-    # As a shell does: it continues what it has seen stopped.
+    # Like a shell, it continues a process that it has seen stopped.
     assert terminal.read(lambda: Path(f"/proc/{terminal.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
     os.killpg(terminal.pid, signal.SIGCONT)
     assert terminal.read(terminal.line_is_shown)

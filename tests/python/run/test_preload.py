@@ -1,4 +1,4 @@
-"""A C++ program on libtorch under `mfu run`, with the observer preloaded: docs/python.md says how."""
+"""A C++ program on libtorch under `mfu run` with the observer preloaded, as docs/python.md describes."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""mfu run over real PyTorch programs: exact FLOPs, every process once, the slow rank named."""
+"""mfu run over real PyTorch programs: FLOPs are exact, every process counts once, and the slow rank is named."""
 
 import json
 import os

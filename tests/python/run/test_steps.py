@@ -1,4 +1,4 @@
-"""`mfu run --steps N`: the command ends after N steps, as if it had wanted to."""
+"""`mfu run --steps N` ends the command after N steps, as if it had ended by itself."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def run(tmp_path, program, *options, command=None):
 def test_a_loop_without_end_ends_after_the_steps_asked_for(tmp_path):
     done, report = run(tmp_path, LOOP, "--steps", "5")
     assert done.returncode == 0, done.stderr
-    # The last step ends inside optimizer.step(): the loop's own count is one behind.
+    # The last step ends inside optimizer.step(), so the loop's own count is one behind.
     assert done.stdout == "finally 4\natexit\n"
     assert report["steps"] == 5 and report["stopped_after_steps"] == 5
     assert report["ended"]["how"] == "stopped" and report["exit_status"] == 0

@@ -1,4 +1,5 @@
-"""Stand-in for `python -m pip install …`: unpacks in pip's order, a distribution's INSTALLER and RECORD last."""
+"""Stands in for `python -m pip install …`. It unpacks in pip's order: the INSTALLER and RECORD of a distribution come
+last."""
 
 import os
 import re
@@ -20,7 +21,7 @@ def maybe_stop(stage):
     if how == "fail":
         sys.exit("OSError: [Errno 28] No space left on device")
     os.killpg(os.getsid(0), getattr(signal, "SIG" + how))
-    # which ./test has in the background: it outlives a ./test that is killed
+    # ./test runs it in the background, so it outlives a ./test that is killed
     if stage == "pip-tests" and how == "KILL":
         time.sleep(1)
     else:
@@ -31,7 +32,7 @@ def unpack(requirement):
     name = re.split(r"[=><]", requirement)[0]
     module, version = name.replace("-", "_"), requirement.split("==")[1] if "==" in requirement else "9.9"
     metadata = SITE / f"{module}-{version}.dist-info"
-    if (metadata / "METADATA").exists():  # as pip sees it: there
+    if (metadata / "METADATA").exists():  # pip takes it as installed
         return
     stage = {"torch": "pip-torch", "nanobind": "pip-builders", "mypy": "pip-tests"}.get(name, name)
     (SITE / module).mkdir(exist_ok=True)

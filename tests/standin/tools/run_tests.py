@@ -1,4 +1,4 @@
-"""In the place of tests/run.py: says whether ./test brought everything that its tests need."""
+"""Replaces tests/run.py: says whether ./test brought everything that its tests need."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""One stand-in for every tool that ./run and ./test call, by its name; $STATE is the machine it works on."""
+"""One stand-in for every tool that ./run and ./test call, chosen by its name. $STATE is the machine it works on."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ def note(what):
 
 
 def maybe_stop(stage):
-    """Half of the stage's work is done."""
+    """Called when half of the stage's work is done."""
     stop = STATE / "stop"
     if not stop.exists() or stop.read_text().split()[0] != stage:
         return
@@ -119,7 +119,7 @@ def cmake():
         print(f"cmake version {(STATE / 'cmake').read_text() if (STATE / 'cmake').exists() else '3.25.1'}")
         return
     note("cmake")
-    if (STATE / "real-cmake").exists():  # configures the real tree, with GoogleTest hidden until apt-get has brought it
+    if (STATE / "real-cmake").exists():  # configures the real tree; GoogleTest is hidden until apt-get has brought it
         hidden = [] if "libgtest-dev" in installed() else ["-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON"]
         hidden.append("-DMFU_PYTHON=OFF")
         os.environ["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"
