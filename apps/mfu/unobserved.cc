@@ -148,6 +148,13 @@ std::string why_not(std::uint32_t pid, const std::string& inject_folder) {
   return "";
 }
 
+// Inductor's workers compile, and try kernels and instruction sets: nothing of that is the
+// program's work.
+bool is_compilers(const std::string& command) {
+  return command.find("/torch/_inductor/") != std::string::npos ||
+         command.find("from ctypes import cdll\ncdll.LoadLibrary(") != std::string::npos;
+}
+
 // The pids in the names of counters' files (HOST-PID-NUMBER.region or .steps) and of notes
 // (note-PID.txt).
 std::set<std::uint32_t> pids_that_spoke(const std::string& folder) {
@@ -187,8 +194,7 @@ void Unobserved::look() {
     // A forked worker inherits torch from an observed process. It gets counters once it computes.
     std::string command = read_proc(pid, "cmdline");
     if (spoke.contains(parent) && command == read_proc(parent, "cmdline")) continue;
-    // Inductor's workers compile, and try kernels: nothing of that is the program's work.
-    if (command.find("/torch/_inductor/") != std::string::npos) continue;
+    if (is_compilers(command)) continue;
     Process process{why_not(pid, inject_folder_), inner_pid_of(pid), now, now};
     with_torch_.emplace(std::pair{pid, start_of(pid)}, std::move(process));
   }

@@ -146,7 +146,12 @@ def test_inductors_workers_are_not_missed(tmp_path, bare):
     worker = tmp_path / "torch" / "_inductor" / "compile_worker" / "__main__.py"
     worker.parent.mkdir(parents=True)
     worker.write_text("import torch, time\ntime.sleep(2.5)\n")
-    call = f"subprocess.run([sys.executable, {str(worker)!r}], env=dict(os.environ, PYTHONPATH=''))"
+    # how it tries an instruction set (torch/_inductor/cpu_vec_isa.py)
+    load = "import torch, time\nfrom ctypes import cdll\ncdll.LoadLibrary('libc.so.6')\ntime.sleep(2.5)\n"
+    call = "; ".join(
+        f"subprocess.run([sys.executable, *{given!r}], env=dict(os.environ, PYTHONPATH=''))"
+        for given in ([str(worker)], ["-c", load])
+    )
     report = run(tmp_path, bare, "-c", f"import os, subprocess, sys{STEP}{call}")
     assert report["hardware_flop"] == FLOP and not not_observed(report)
     assert report["coverage"]["complete"] is True
