@@ -75,7 +75,7 @@ void* look(void*) {
     idle_total_ns.fetch_add(time - active_ns, std::memory_order_relaxed);
     Recorder::process().add_pass_time(PassPhase::other, kIdleModel, time - active_ns);
     active_ns = time;
-    if (begins) book_idle();
+    if (begins) book_resting(false);
   }
   return nullptr;
 }

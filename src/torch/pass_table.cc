@@ -380,7 +380,7 @@ static std::vector<EarlyPass>::iterator find_early(std::uint64_t id) {
                       [&](const EarlyPass& each) { return each.id == id; });
 }
 
-// Whether the pass under way was booked by book_idle(). What was counted since is added to it.
+// Whether the pass under way was booked by book_resting(). What was counted since is added to it.
 bool close_early(Thread& thread) {
   std::vector<EarlyPass>& early = passes().early;
   auto found = find_early(thread.open.id);
@@ -413,16 +413,18 @@ static std::optional<Entry> copy_resting(const Thread& thread) {
   return entry;
 }
 
-void book_idle() noexcept {
+void book_resting(bool all) noexcept {
   Lock lock;
   for (Thread* each : passes().threads) {
     std::uint64_t id = each->open.id;
     bool there = is_early(id) || find_entry(id) != nullptr;
-    if (id == 0 || there || !each->open.packed.cached || each->pass != Pass::plain) continue;
+    if (id == 0 || there || each->pass != Pass::plain || each == &this_thread) continue;
     std::optional<Entry> entry = copy_resting(*each);
     if (!entry) continue;
-    take_sums(*each, *entry);
     tell_generation(*entry);
+    bool told = entry->packed.cached || entry->known == PassPhase::decode;
+    if (!all && !told) continue;  // what follows it tells what it was for
+    take_sums(*each, *entry);
     remember(*entry);
     PassPhase phase = phase_of(*entry);
     passes().early.push_back({id, phase});

@@ -83,7 +83,7 @@ Entry& free_entry();
 // What is known about the open pass of that thread.
 void fill_entry(const Thread& thread, Entry& entry);
 bool is_early(std::uint64_t id);
-// True if the open pass was booked by book_idle(). What was counted since is added to it.
+// True if the open pass was booked by book_resting(). What was counted since is added to it.
 bool close_early(Thread& thread);
 void take_sums(Thread& thread, Entry& entry);
 void add_flop(Entry& entry, const PassFlop& flop);

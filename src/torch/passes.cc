@@ -334,6 +334,7 @@ void book_gap(std::uint64_t step_ns) noexcept {
 
 void settle_passes(Thread& thread, bool everything) noexcept {
   settle_masks();
+  if (everything) book_resting(true);
   Lock lock;
   close_locked(thread);
   for (Thread* each : passes().threads) {

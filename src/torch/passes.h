@@ -21,9 +21,9 @@ void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexce
 void suspend_pass(Thread& thread, const Call& call) noexcept;
 bool resume_pass(Thread& thread, const Call& call) noexcept;
 void close_pass(Thread& thread) noexcept;
-// Nothing runs any more. The last pass of a serving engine is booked now, from another thread: an
-// engine kills its workers when it ends.
-void book_idle() noexcept;
+// Nothing runs any more. Other threads' last passes are booked now, if they decode: a server ends
+// with its threads open, an engine kills its workers. `all`: also those that decode nothing.
+void book_resting(bool all) noexcept;
 // A table is looked up. This begins a pass or belongs to the current one.
 void add_lookup(Thread& thread, const Lookup& lookup) noexcept;
 

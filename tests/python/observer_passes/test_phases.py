@@ -433,3 +433,21 @@ def test_the_last_batch_of_a_validation_may_be_small(phases):
                 net(torch.randn(size, 4))
 
     assert {key[0]: row["passes"] for key, row in phases(program).items()} == {"train": 3, "validation": 3}
+
+
+def test_the_last_pass_of_a_thread_that_lives_on_is_decoding_too(phases):
+    """A server generates in a thread of a pool, which is there until the process ends."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    model, pool = Gpt(layers=1, width=16, heads=2).eval(), ThreadPoolExecutor(1)
+
+    def generate(first):
+        with torch.no_grad():
+            for length in range(first, first + 4):  # without a cache
+                model(torch.zeros(2, length, dtype=torch.long))
+
+    found = phases(lambda: pool.submit(generate, 4).result())
+    assert {key[0]: row["tokens"] for key, row in found.items()} == {"prefill": 2 * 4, "decode": 2 * (5 + 6 + 7)}
+    again = phases(lambda: pool.submit(generate, 12).result())
+    assert {key[0]: row["passes"] for key, row in again.items()} == {"prefill": 1, "decode": 3}
+    pool.shutdown()
