@@ -34,7 +34,7 @@ std::optional<Finding> optimizer_rule(const Situation& situation) {
   double window = static_cast<double>(rank.window.duration_ns());
   std::int64_t settled_ns =
       host.optimizer_ns - std::min(host.optimizer_ns, host.optimizer_held_up_ns);
-  std::int64_t range_ns = situation.host.stretched(settled_ns);
+  std::int64_t range_ns = std::min(host.optimizer_ns, situation.host.stretched(settled_ns));
   if (static_cast<double>(range_ns) < 0.1 * window) return std::nullopt;
   std::uint64_t steps = std::max<std::uint64_t>(rank.window.steps, 1);
   if (use.count / steps < kManyOperators) return std::nullopt;
@@ -42,8 +42,8 @@ std::optional<Finding> optimizer_rule(const Situation& situation) {
   double passes = static_cast<double>(use.count) / static_cast<double>(host.optimizer_tensors);
   auto needed_ns = static_cast<std::int64_t>(static_cast<double>(work_ns) / passes);
   Finding finding = finding_of(situation, "optimizer", Cause::optimizer, range_ns);
-  finding.gain_ceiling_ns =
-      situation.host.stretched(std::max<std::int64_t>(0, settled_ns - needed_ns));
+  finding.gain_ceiling_ns = std::min(
+      range_ns, situation.host.stretched(std::max<std::int64_t>(0, settled_ns - needed_ns)));
   finding.evidence.push_back(
       {"optimizer_operators",
        {{"operators", static_cast<std::int64_t>(use.count / steps)},
