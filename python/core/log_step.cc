@@ -95,8 +95,8 @@ const std::array<PyObject*, kArguments>& interned_names() {
 using Given = std::array<PyObject*, kArguments>;  // nullptr: not given, or None
 
 // The index of that argument; kArguments if there is none. Usually it is `next` or soon after it.
-std::size_t argument_of(PyObject* name, std::size_t next) {
-  const auto& names = interned_names();
+std::size_t argument_of(PyObject* name, std::size_t next,
+                        const std::array<PyObject*, kArguments>& names) {
   for (std::size_t at = next; at < kArguments; ++at) {
     if (names[at] == name) return at;
   }
@@ -115,8 +115,9 @@ bool gather(Given& given, PyObject* const* values, Py_ssize_t count, PyObject* k
   for (Py_ssize_t i = 0; i < count; ++i) given[static_cast<std::size_t>(i)] = known(values[i]);
   Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_Size(keywords);
   auto next = static_cast<std::size_t>(count);
+  const auto& names = interned_names();
   for (Py_ssize_t i = 0; i < named; ++i) {
-    std::size_t found = argument_of(PyTuple_GetItem(keywords, i), next);
+    std::size_t found = argument_of(PyTuple_GetItem(keywords, i), next, names);
     if (found == kArguments) return false;
     next = found + 1;
     if (found == a_step_seconds) found = a_duration_s;
@@ -321,7 +322,7 @@ bool log_slowly(const Bound& bound, PyObject* const* values, Py_ssize_t count, P
 constexpr const char* kCapsule = "mfu.log_step";
 
 PyObject* log_step(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
-  auto* bound = static_cast<Bound*>(PyCapsule_GetPointer(self, kCapsule));
+  auto* bound = static_cast<Bound*>(PyCapsule_GetContext(self));
   Given given{};
   StepInfo info;
   bool good = true;
@@ -340,7 +341,7 @@ PyObject* log_step(PyObject* self, PyObject* const* values, Py_ssize_t count, Py
 
 PyObject* count_tokens(PyObject* self, PyObject* const* values, Py_ssize_t count,
                        PyObject* keywords) {
-  auto* bound = static_cast<Bound*>(PyCapsule_GetPointer(self, kCapsule));
+  auto* bound = static_cast<Bound*>(PyCapsule_GetContext(self));
   std::uint64_t tokens = 0;
   if (count == 1 && keywords == nullptr && whole(values[0], tokens)) {
     bound->monitor->monitor->count_tokens(tokens);
@@ -360,6 +361,8 @@ nb::object bound_function(PyMethodDef& method, Bound* bound) {
   nb::object capsule = nb::steal(PyCapsule_New(bound, kCapsule, [](PyObject* made) {
     delete static_cast<Bound*>(PyCapsule_GetPointer(made, kCapsule));
   }));
+  PyCapsule_SetContext(capsule.ptr(),
+                       bound);  // the calls ask for it, since it is had without the name
   return nb::steal(PyCFunction_NewEx(&method, capsule.ptr(), nullptr));
 }
 
