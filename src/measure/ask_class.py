@@ -146,6 +146,13 @@ def encoded(model, past, given):
         return BaseModelOutput(last_hidden_state=past.encoder_last_hidden_state)
 
 
+def next_sizes(sizes, request):
+    """Of the tokens after a context: laid out as those were, which may have several codebooks."""
+    sizes = list(sizes)
+    place = max(i for i, size in enumerate(sizes) if size == request["context"])
+    return (*sizes[:place], request["sequence"], *sizes[place + 1 :])
+
+
 def step(torch, model, request, recorder, inputs, modes_of):
     """One step of the phase; what it was given."""
     phase, taken = request["phase"], inputs.taken
@@ -195,7 +202,7 @@ def step(torch, model, request, recorder, inputs, modes_of):
                 more["encoder_outputs"] = encoded(model, past, {each: given[each] for each in given if each != text})
             elif text == "decoder_input_ids":
                 more |= {each: given[each] for each in given if each != text}
-            given = {text: inputs.tensor(((request["batch"], request["sequence"]), "id"))}
+            given = {text: inputs.tensor((next_sizes(given[text].shape, request), "id"))}
             recorder.on = True
             call(given, **more, **cached, **last)
             return given
@@ -240,7 +247,7 @@ def answer(config, request):
         notes.extend(said)
         request["known"] = True
         masks(torch, transformers, recorder, values)
-        model = build(transformers, found, made, torch)
+        model = build(transformers, found, made, torch, values)
         kind = made.model_type
         runs = part_that_runs(torch, model, notes)
         inputs_of = lambda asked: Inputs(torch, runs, asked, values, notes, recorder)  # noqa: E731

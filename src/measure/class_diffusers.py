@@ -44,9 +44,7 @@ class DiffusionInputs(Inputs):
         self.torch, self.model, self.request, self.values, self.notes = torch, model, request, values, notes
         self.config, self.batch, self.sequence = dict(model.config), request["batch"], request["sequence"]
         self.taken = inspect.signature(model.forward).parameters
-        self.documented = dict(
-            re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE)
-        )
+        self.documented = documented(model)
         self.token, self.said, self.places = 0, False, 0
         self.encoder = self.text = request.get("encoder_sequence") or number(
             self.config, "max_text_seq_length", "text_len", default=77

@@ -46,6 +46,11 @@ def size_in(config, *names, default=None):
     return default
 
 
+def documented(model):
+    """Shapes that a class's own words give to its arguments."""
+    return dict(re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE))
+
+
 def plain_token(config):
     """A token that is nothing special: not padding, not a picture's place."""
     special = set()
@@ -83,9 +88,7 @@ class Inputs:
         self.torch, self.model, self.request, self.values, self.notes = torch, model, request, values, notes
         self.config, self.batch, self.sequence = model.config, request["batch"], request["sequence"]
         self.taken = inspect.signature(model.forward).parameters
-        self.documented = dict(
-            re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE)
-        )
+        self.documented = documented(model)
         self.token = plain_token(self.config)
         self.encoder = request.get("encoder_sequence") or self.sequence
         self.kind = model.config.model_type
@@ -279,6 +282,12 @@ class Inputs:
         length = size_in(self.config, "prediction_length", default=1)
         return [((self.batch, length, *sizes[2:]), kind) for sizes, kind in self.of_past_values()]
 
+    def of_static_categorical_features(self):
+        return [((self.batch, size_in(self.config, "num_static_categorical_features", default=0)), "one")]
+
+    def of_static_real_features(self):
+        return [((self.batch, size_in(self.config, "num_static_real_features", default=0)), "float")]
+
     def of_future_time_features(self):
         return [
             (
@@ -322,9 +331,10 @@ class Inputs:
                 sizes.append(picture[len([each for each in sizes if each in picture]) % 2])
             else:
                 sizes.append(size_in(config, last, default=1))
+        whole_numbers = re.search(rf"^\s*{name}\s*\(.*?(Long|Int)Tensor", self.model.forward.__doc__, re.MULTILINE)
         kind = (
             "float"
-            if not name.endswith(("ids", "mask", "labels", "indices", "positions", "timesteps"))
+            if not name.endswith(("ids", "mask", "labels", "indices", "positions", "timesteps")) and not whole_numbers
             else "one"
             if name.endswith("mask")
             else "id"
@@ -373,6 +383,9 @@ class Inputs:
         names += [each for each in required if each not in names]
         if "decoder_input_ids" in self.taken and main != "decoder_input_ids":
             names.append("decoder_input_ids")
+        for each in ("static_categorical_features", "static_real_features"):
+            if each in self.taken and size_in(self.config, "num_" + each):
+                names.append(each)
         if self.request.get("image") and "pixel_values" in self.taken and "pixel_values" not in names:
             names.append("pixel_values")
         return names
@@ -448,7 +461,7 @@ class Inputs:
                     f"{type(self.model).__name__} takes {unknown[0]}: what that looks like is not known here"
                     + (f" (it said: {brief(first)})" if first is not None else "")
                 )
-            added = []
+            added, later = [], []
             for shapes in itertools.product(*(self.shapes(each) for each in names)):
                 given = {name: self.tensor(shape) for name, shape in zip(names, shapes)}
                 tries += 1
@@ -464,11 +477,15 @@ class Inputs:
                         break
                     if self.recorder.seen > farthest:
                         first, farthest = problem, self.recorder.seen
-                    added = [each for each in self.missing(problem, names) if each not in seen] or added
+                    lacking = [each for each in self.missing(problem, names) if each not in seen]
+                    if "values to unpack" in str(problem):  # of another number of axes: other shapes are tried first
+                        lacking, later = [], later or lacking
+                    added = lacking or added
                     if added or tries >= MOST_TRIED:
                         break
             if added is None:
                 continue
+            added = added or later
             if not added or tries >= MOST_TRIED:
                 raise first
             seen.update(added)

@@ -142,7 +142,30 @@ def unmasked(model):
     return model
 
 
-def build(transformers, found, config, torch):
+def remembering(torch, values):
+    """A mode in which numbers that a class keeps in a tensor, such as the stride of a convolution, stay known."""
+    from torch.overrides import TorchFunctionMode
+
+    def computed(func, args, kwargs):
+        result, given = func(*args, **kwargs), list(tensors_of(torch, args))
+        one = isinstance(result, torch.Tensor) and result.numel() == 1 and given
+        if one and not values.known(result) and all(each.numel() == 1 and values.known(each) for each in given):
+            values.keep(result, values.run(func, args, kwargs))
+        return result
+
+    class Numbers(TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            kwargs = kwargs or {}
+            plain = func is torch.tensor and not isinstance(args[0] if args else None, torch.Tensor)
+            if not plain or torch.device(kwargs.get("device") or "meta").type != "meta":
+                return computed(func, args, kwargs)
+            real = func(*args, **(kwargs | {"device": "cpu", "requires_grad": False}))
+            return values.made(real).requires_grad_(bool(kwargs.get("requires_grad")))
+
+    return Numbers()
+
+
+def build(transformers, found, config, torch, values):
     for each in configs_of(config):
         each._attn_implementation_internal = "mfu"
         each._experts_implementation_internal = "batched_mm"  # a token meets the experts that it visits, no others
@@ -153,7 +176,7 @@ def build(transformers, found, config, torch):
     lenient(found)
     for implementation in ("mfu", "sdpa", "eager"):
         try:
-            with torch.device("meta"):
+            with torch.device("meta"), remembering(torch, values):
                 config._attn_implementation = implementation
                 model = found._from_config(config, dtype=torch.float32)
             return unmasked(model.to("meta"))

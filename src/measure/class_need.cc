@@ -199,7 +199,7 @@ Result<Json> asked(const std::string& python, const std::string& script, std::st
     bool absent = !answer.text_at("missing").empty();
     bool known = answer.find("known") != nullptr;  // the type is; it is the config that will not do
     ErrorCode code = known ? ErrorCode::malformed : ErrorCode::unsupported;
-    if (absent) code = ErrorCode::not_found;
+    if (absent && !known) code = ErrorCode::not_found;
     return fail(code, fmt::format("{}: {}", name, printable(problem, 900)));
   }
   text = std::move(end.output);

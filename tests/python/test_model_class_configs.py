@@ -185,3 +185,44 @@ def test_a_width_of_its_own_wins_over_an_expansion(tmp_path):
         "vocab_size": 65024,
     }
     assert flops(tmp_path, config, "--seq", "16")[1]["model"]["parameters_total"] == 7_272_665_088
+
+
+def test_sounds_and_series_as_they_are_found(tmp_path, forked):
+    """Padding from numbers that a class keeps in tensors; features that a config asks for; tokens of four codebooks."""
+    sound = {
+        "model_type": "encodec",
+        "architectures": ["EncodecModel"],
+        "num_filters": 4,
+        "hidden_size": 16,
+        "codebook_dim": 16,
+        "codebook_size": 32,
+        "num_lstm_layers": 1,
+        "upsampling_ratios": [8, 5, 4],
+    }
+    _, found = flops(tmp_path, sound, "--seq", "4000", "--phase", "forward", forked=forked)
+    assert found["input"]["tensors"] == {"input_values": [2, 1, 4000]}, found
+    series = {
+        "model_type": "informer",
+        "architectures": ["InformerForPrediction"],
+        "prediction_length": 8,
+        "context_length": 16,
+        "lags_sequence": [1, 2, 3],
+        "num_time_features": 2,
+        "num_static_categorical_features": 1,
+        "cardinality": [366],
+        "embedding_dimension": [6],
+        "d_model": 16,
+    }
+    for phase in ("forward", "train"):
+        _, found = flops(tmp_path, series, "--phase", phase, forked=forked)
+        assert found["input"]["tensors"]["static_categorical_features"] == [2, 1], found
+    decoder = {"hidden_size": 32, "ffn_dim": 48, "num_attention_heads": 4, "num_hidden_layers": 2, "vocab_size": 64}
+    music = {
+        "model_type": "musicgen",
+        "architectures": ["MusicgenForConditionalGeneration"],
+        "text_encoder": {"model_type": "t5", "d_model": 32, "d_ff": 48, "num_layers": 1, "num_heads": 4, "d_kv": 8},
+        "audio_encoder": sound,
+        "decoder": decoder | {"model_type": "musicgen_decoder", "num_codebooks": 4, "pad_token_id": 64},
+    }
+    status, found = flops(tmp_path, music, "--phase", "decode", "--seq", "1", "--context", "12", forked=forked)
+    assert status == 0 and found["input"]["tensors"] == {"decoder_input_ids": [8, 1]}, found
