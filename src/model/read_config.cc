@@ -222,7 +222,8 @@ Result<std::string> config_of_params(const Fields& params, std::string_view name
     json.member("num_local_experts", moe.size({"num_experts"}, 8));
     json.member("num_experts_per_tok", moe.size({"num_experts_per_tok"}, 2));
   }
-  json.member("tie_word_embeddings", params.flag({"tied_embeddings"}, false)).end_object();
+  bool tied = params.flag({"tied_embeddings", "tie_word_embeddings"}, false);
+  json.member("tie_word_embeddings", tied).end_object();
   return json.text();
 }
 

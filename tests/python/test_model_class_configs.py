@@ -84,6 +84,9 @@ def test_configs_as_they_are_found(tmp_path):
     }
     _, meta = flops(tmp_path, params, "--seq", "16", name="params.json")
     assert meta["model"]["parameters_total"] == 8_030_261_248
+    small = params | {"dim": 2048, "n_layers": 16, "multiple_of": 256, "ffn_dim_multiplier": 1.5}  # Llama 3.2 1B
+    _, tied = flops(tmp_path, small, "--seq", "16", "--set", "tie_word_embeddings=true", name="params.json")
+    assert tied["model"]["parameters_total"] == 1_235_814_400
     mistral = {"dim": 4096, "n_layers": 32, "head_dim": 128, "hidden_dim": 14336, "n_heads": 32, "n_kv_heads": 8}
     mistral |= {"norm_eps": 1e-05, "vocab_size": 32000}
     _, dense = flops(tmp_path, mistral, "--seq", "16", name="params.json")
