@@ -66,7 +66,7 @@ class TokenTracker:
         self.mfu_tokens_generated.append(tokens)  # one bytecode: no token falls between threads
 
     def take(self, flops_per_token: float = 0.0, model_name: str = "") -> Answer:
-        """The period's five mfu/… metrics (mfu/mfu_percentage where FLOPs or a model's name are given), of an observed process mfu/decode/… too. The next period begins."""
+        """The metrics of the period (mfu/decode/… too where a process is observed). The next period begins."""
         with self._lock:
             taken = self.mfu_tokens_generated[:]
             del self.mfu_tokens_generated[:len(taken)]  # what was appended meanwhile stays

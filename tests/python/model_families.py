@@ -340,8 +340,9 @@ def glm_moe_dsa(r):
 
 
 def mamba(r):
-    f = {"hidden_size": r.randint(4, 30), "num_hidden_layers": r.randint(1, 3), "state_size": r.randint(2, 9), "vocab_size": r.randint(20, 60),
-         "expand": r.choice([1, 2, 3]), "conv_kernel": r.choice([2, 4]), "use_bias": r.random() < 0.5, "use_conv_bias": r.random() < 0.5,
+    f = {"hidden_size": r.randint(4, 30), "num_hidden_layers": r.randint(1, 3), "state_size": r.randint(2, 9),
+         "vocab_size": r.randint(20, 60), "expand": r.choice([1, 2, 3]), "conv_kernel": r.choice([2, 4]),
+         "use_bias": r.random() < 0.5, "use_conv_bias": r.random() < 0.5,
          "time_step_rank": r.choice(["auto", 3]), "tie_word_embeddings": r.random() < 0.5}
     return f if r.random() < 0.5 else f | {"intermediate_size": r.randint(4, 60)}
 
