@@ -3,9 +3,8 @@ cache.
 
     python bench/class_answer.py [--python PYTHON] [--runs N] [--instructions]
 
---instructions counts the second answer's instructions with callgrind, which other processes do not disturb. Wanted: the
-first at most the import
-and 2 s, the second 30 ms."""
+--instructions counts the second answer's instructions with callgrind, which other processes do not disturb. Targets:
+the first answer takes at most the import plus 2 s, the second at most 30 ms."""
 
 import argparse
 import json

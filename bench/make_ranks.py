@@ -1,8 +1,10 @@
-"""Traces of a made-up job, one a rank: bench/make_ranks.py FOLDER --ranks 64 [--steps 3 --layers 24 --first 0].
+"""Writes traces of a made-up job, one per rank.
 
-Each rank trains the same layers (matmuls with shapes, element-wise kernels, an all-reduce a layer on another stream) on
-a clock of its own, a little faster or slower than the others; one in sixteen is late. The same numbers give the same
-files, whichever part of the ranks is written."""
+    python3 bench/make_ranks.py FOLDER --ranks 64 [--steps 3 --layers 24 --first 0]
+
+All ranks train the same layers (matmuls with shapes, element-wise kernels, one all-reduce per layer on another stream).
+Each has its own clock and is a little faster or slower than the others; one in sixteen is late. The same arguments give
+the same files, whichever part of the ranks is written."""
 
 import argparse
 import json

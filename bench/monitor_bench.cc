@@ -1,5 +1,6 @@
-// What the monitor costs the loop: log_step with sinks on, its slowest thousandth beside an empty
-// loop's in the same run, also while a disk stalls; and tokens counted from two threads.
+// Measures what the monitor costs a loop: log_step with sinks on, and its slowest thousandth next
+// to that of an empty loop in the same run, also while a disk stalls; and count_tokens on two
+// threads.
 //   build/release/bench/monitor_bench [FOLDER]
 #include <fcntl.h>
 #include <mfu/mfu.h>
@@ -27,8 +28,8 @@ double since_ns(Clock::time_point start) {
 
 struct Times {
   double best_ns = 1e18;        // best round, for one call
-  std::vector<double> each_ns;  // of every call
-  // of an empty loop between the rounds, because the machine is shared
+  std::vector<double> each_ns;  // time of every call
+  // times of an empty loop between the rounds, to see what the shared machine adds
   std::vector<double> empty_ns;
 };
 
@@ -74,7 +75,7 @@ void print(const char* what, const Times& times, const char* target) {
 mfu::MonitorOptions options_in(const std::string& folder) {
   mfu::MonitorOptions options;
   options.config.mode = mfu::EstimateMode{};
-  options.config.output_dir = folder;  // and so a run directory
+  options.config.output_dir = folder;  // this also makes a run directory
   options.config.csv = folder + "/steps.csv";
   options.config.tensorboard = folder + "/board";
   options.config.prometheus = folder + "/mfu.prom";

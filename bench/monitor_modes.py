@@ -1,11 +1,12 @@
-"""What each mode of the monitor costs a training step, beside what was published of such modes and beside a
-plain-Python logger.
+"""Measures what each mode of the monitor costs a training step. For comparison it shows published costs of such modes,
+and the cost of a plain-Python logger.
 
     PYTHONPATH=build/release/python .venv/bin/python bench/monitor_modes.py [--rounds 100] [--markdown]
 
-Monitored and plain steps by turns in one process, CPU time of the thread that trains, one compute thread; sinks: log,
-CSV, TensorBoard, Prometheus, run directory. `alone` is the same calls around an empty step, best round: what the loop
-pays where nothing is counted, without the machine's noise. `behind` is CPU time of the monitor's own threads a step.
+Monitored and plain steps take turns in one process with one compute thread. Times are CPU time of the training thread.
+Sinks: log, CSV, TensorBoard, Prometheus, run directory. `alone` is the best round of the same calls around an empty
+step: the cost if nothing is counted, without the machine's noise. `behind` is CPU time of the monitor's threads per
+step.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""What log_step costs a Python loop, keyword arguments and every sink on, beside a plain-Python logger, also while
-disks stall.
+"""Measures what log_step costs a Python loop, with keyword arguments and every sink on, also while disks stall. A
+plain-Python logger is measured for comparison.
 
     PYTHONPATH=build/release/python .venv/bin/python bench/monitor_python.py [--wandb] [FOLDER]
 
-Each row has an empty loop of its own, timed by turns with it and after the same pauses: what the machine does to both
-is in both. A row is timed five times (three where steps are paced): its best is the best of all, its quantiles are
-the medians, since what a shared machine takes away comes in bursts. --wandb: Weights & Biases too, offline, in its
-thread. Steps come as fast as the loop can call, which fills the queue; in the rows "a step each 200 µs" they come as
-from a quick training loop, and every thread works meanwhile.
+Each row takes turns with an empty loop that has the same pauses, so that the machine disturbs both alike. A row is
+timed five times (three times if its steps are paced). Its best time is the best of all; its quantiles are the medians,
+because a shared machine disturbs in bursts. --wandb adds Weights & Biases, offline, in its own thread. Steps come as
+fast as the loop can call, which fills the queue. In the rows "a step each 200 µs" they come as in a quick training
+loop, and all threads work at the same time.
 """
 
 import collections
@@ -20,7 +20,7 @@ import time
 
 import mfu
 
-ROUNDS, STEPS = 10, 4000  # one round fills the queue and no more
+ROUNDS, STEPS = 10, 4000  # the steps of one round just fit into the queue
 TIMES, PACED_TIMES = 5, 3
 LLAMA = {
     "model_type": "llama",

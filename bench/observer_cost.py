@@ -1,15 +1,15 @@
-"""What observing costs: a training step with the observer on and off, interleaved in one process, beside other ways
-to count.
+"""Measures what observing costs: a training step with the observer on and off by turns in one process, next to other
+ways to count.
 
-    PYTHONPATH=build/release/python .venv/bin/python bench/observer_cost.py [--rounds 200] [--only
-    operators|steps|startup|callgrind] [--markdown]
+    PYTHONPATH=build/release/python .venv/bin/python bench/observer_cost.py [--rounds 200]
+        [--only operators|steps|startup|callgrind] [--markdown]
 
-Times are CPU time of the thread (the machine may be busy), one compute thread. A round is off, on, off, on, off:
-on/off is held against the two blocks around each on block, off/off is the same reckoning on the off blocks alone, the
-noise of the same run. Starting and stopping lie outside what is timed. Intervals are 95 % by bootstrap over rounds.
-`bound` is the upper end of on/off less the median of off/off. On a busy machine that bound is the noise: then
-operators counted a step × what one costs (best of all rounds) says more, and stands beneath. mfu-tracker (pip install
-mfu-tracker) is left out, and said, where it is not installed.
+There is one compute thread, and times are its CPU time, because the machine may be busy. A round is off, on, off, on,
+off. on/off compares each `on` block with the two `off` blocks around it. off/off is computed in the same way from the
+`off` blocks alone and shows the noise of the run. Starting and stopping are not timed. Intervals are 95 % by bootstrap
+over rounds. `bound` is the upper end of on/off minus the median of off/off. On a busy machine the bound only shows the
+noise. Then the line below it says more: operators counted per step × the cost of one (best of all rounds). Without
+mfu-tracker (pip install mfu-tracker) its rows are left out, with a message.
 """
 
 import argparse
@@ -129,7 +129,7 @@ def show_steps(rounds, line, operator_ns):
 
 
 def show_operators(rounds, line):
-    """Nanoseconds that the smallest matmul takes: observer never registered, registered and off, on."""
+    """Nanoseconds of the smallest matmul with the observer never registered, registered but off, and on."""
     import torch
 
     a, out = torch.ones(2, 2), torch.empty(2, 2)

@@ -1,11 +1,12 @@
-"""What observing costs, in instructions an operator: a busy machine does not disturb this.
+"""Measures what observing costs in instructions per operator, which a busy machine does not change.
 
-    .venv/bin/python bench/observer_instructions.py [TREE…]     of this tree, or of trees that are built, side by side
+    .venv/bin/python bench/observer_instructions.py [TREE…]     for this tree, or for several built trees side by side
 
-Each operator runs in a loop under `valgrind --tool=callgrind`, observed and not, in one process; a small library made
-on the spot cuts the counts between the loops. Given are the instructions that observing adds (the least of five
-blocks, since torch's allocator does not always do the same), with grad mode off, on, and of a forward with its
-backward. Needs valgrind with its headers and a C compiler; takes minutes.
+Each operator runs in a loop under `valgrind --tool=callgrind`, observed and not observed, in one process. A small
+library that is compiled here separates the counts of the loops. The result is the number of instructions that observing
+adds: with grad mode off, with grad mode on, and for a forward with its backward. It is the least of five blocks,
+because torch's allocator does not always do the same. This needs valgrind with its headers and a C compiler, and takes
+minutes.
 """
 
 import argparse

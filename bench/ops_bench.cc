@@ -1,5 +1,5 @@
-// Times what the trace reader does to cost one operator: find the name, fill in the recorded
-// arguments, evaluate. The observer inside PyTorch calls the formulas directly instead.
+// Times how the trace reader computes the cost of one operator: it finds the name, fills in the
+// recorded arguments and evaluates. The observer inside PyTorch calls the formulas directly.
 //   build/release/bench/ops_bench
 #include <mfu/mfu.h>
 

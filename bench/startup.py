@@ -1,12 +1,12 @@
-"""How long the command line takes to answer, and what `mfu run` adds to the start of a program, as ratios within one
-run.
+"""Measures how long the command line takes to answer, and how much `mfu run` adds to the start of a program, as ratios
+within one run.
 
-    python3 bench/startup.py                 after ./run or ./test; prints tables beside the targets of the design
+    python3 bench/startup.py                 after ./run or ./test; prints tables with the targets of the design
     python3 bench/startup.py --instructions  also counts instructions (valgrind --tool=callgrind), which a busy machine
     does not change
 
-What is compared is started turn by turn, so that a slow minute of the machine slows both; of each, the best and the
-median are shown.
+The commands that are compared take turns, so that a slow minute of the machine slows both. The best and the median of
+each are shown.
 """
 
 import argparse

@@ -9,7 +9,7 @@ namespace mfu::app {
 namespace {
 
 struct PeakOptions {
-  std::vector<std::string> words;  // the name, one word each: it may hold blanks
+  std::vector<std::string> words;  // the words of the name, which may have several
   bool list = false;
   bool measure = false;
   double seconds = 8;

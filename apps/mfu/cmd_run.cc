@@ -96,7 +96,7 @@ Environment environment_of(const RunPlaces& places, const RunOptions& options,
   // ancestors (python/_openmfu_start.py).
   std::ofstream file(places.region_folder + "/environment", std::ios::binary);
   for (const auto& [name, value] : environment) file << name << '=' << value << '\0';
-  // The folder outlives a launcher that is killed, and the kernel gives pids out again.
+  // The folder outlives a launcher that is killed, and the kernel may reuse its pid.
   file << "MFU_LAUNCHER_START=" << places.start_ticks << '\0';
   return environment;
 }
@@ -187,7 +187,7 @@ Result<int> launch(Context& context, const RunOptions& options) {
     std::fflush(stdout);
     std::_Exit(end.status);
   }
-  // Not earlier: other launchers take "has ended" to mean that all files are complete.
+  // This comes last, because other launchers take "has ended" to mean that all files are complete.
   Result<void> closed = close_run(places, end);
   if (!closed.has_value()) context.warn(closed.error().message);
   record->run.command = options.command;

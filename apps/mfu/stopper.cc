@@ -32,7 +32,7 @@ std::vector<pid_t> processes_of(pid_t command) {
     if (pid <= 0) continue;
     std::ifstream file(entry.path() / "stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
-    std::size_t end = text.rfind(')');  // the process name may hold blanks
+    std::size_t end = text.rfind(')');  // the process name may have spaces
     if (end == std::string::npos || end + 4 > text.size()) continue;
     children.emplace(static_cast<pid_t>(std::strtol(text.c_str() + end + 4, nullptr, 10)), pid);
   }
@@ -77,8 +77,8 @@ void Stopper::end_the_rest() {
   bool others = 2 * passed > question_.grace || (gone_ && now - *gone_ > kOthersWait);
   if (passed < question_.grace && !others) return;
   std::vector<pid_t> all = processes_of(question_.command);
-  // The command comes last: with it mfu ends, and the folder in which the others read that the
-  // SIGTERM comes from us is gone.
+  // The command gets it last. When it ends, mfu ends too and removes the folder that tells the
+  // other processes that the SIGTERM comes from us.
   bool alone = std::none_of(all.begin() + 1, all.end(), is_alive);
   bool command_too = alone || 4 * passed > 3 * question_.grace;
   for (pid_t pid : all) {

@@ -60,7 +60,7 @@ std::vector<Descendant> descendants() {
   return all;
 }
 
-// Field 22 of /proc/PID/stat; the name in parentheses may hold blanks and parentheses.
+// Field 22 of /proc/PID/stat; the name in parentheses may have spaces and parentheses.
 std::uint64_t start_of(std::uint32_t pid) {
   std::string text = read_proc(pid, "stat");
   std::size_t at = text.rfind(')');
@@ -68,7 +68,7 @@ std::uint64_t start_of(std::uint32_t pid) {
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at, nullptr, 10);
 }
 
-// The process's pid in its own namespace. The name of its counters' file holds that one.
+// The process's pid in its own namespace, which is the one in the name of its counters' file.
 std::uint32_t inner_pid_of(std::uint32_t pid) {
   std::string text = read_proc(pid, "status");
   std::size_t line = text.find("\nNSpid:");
@@ -148,8 +148,8 @@ std::string why_not(std::uint32_t pid, const std::string& inject_folder) {
   return "";
 }
 
-// Inductor's workers compile, and try kernels and instruction sets: nothing of that is the
-// program's work.
+// Whether the process is a worker of Inductor. These compile, and try kernels and instruction sets,
+// which is not the program's work.
 bool is_compilers(const std::string& command) {
   return command.find("/torch/_inductor/") != std::string::npos ||
          command.find("from ctypes import cdll\ncdll.LoadLibrary(") != std::string::npos;

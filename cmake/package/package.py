@@ -1,8 +1,8 @@
-"""./package: wheels in dist/ that run on any machine with glibc 2.31 or later, and need no compiler there.
+"""./package: makes wheels in dist/ that run on any machine with glibc 2.31 or later and need no compiler there.
 
-For each architecture: the command and the library against an old Debian's root (toolchain.py), the observer for every
-torch (torches.py), the native module for each Python whose headers are here, and a wheel of each (wheel.py). What
-could not be made is named at the end.
+For each architecture it builds the command and the library against the root of an old Debian (toolchain.py), the
+observer for every torch (torches.py) and the native module for each Python whose headers are here. It packs them into
+wheels (wheel.py). At the end it names what could not be made.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def run(command, **options):
 
 
 class Build:
-    """What is made for one architecture, in a folder of its own."""
+    """The build for one architecture, in a folder of its own."""
 
     def __init__(self, machine, folder):
         self.machine, self.folder = machine, folder / machine
@@ -47,8 +47,8 @@ class Build:
         self.library_folder = self.root / "usr" / "lib" / self.triplet
 
     def headers(self):
-        """Links to this machine's headers of libraries that are nothing but headers: its whole /usr/include must not
-        be seen."""
+        """A folder with links to this machine's headers of header-only libraries. The compiler must not see the rest of
+        /usr/include."""
         folder = self.shared / "include"
         folder.mkdir(exist_ok=True)
         for name in HEADERS_ONLY:
@@ -57,7 +57,7 @@ class Build:
         return folder
 
     def configure(self, name, *settings):
-        """A build of the tree for this architecture: its folder."""
+        """Configures a build of the tree for this architecture. Returns its folder."""
         toolchain = self.folder / "toolchain.cmake"
         run(
             [
@@ -93,29 +93,30 @@ class Build:
         return self.folder / name
 
     def command(self):
-        """The command mfu and the archive of the library: the folder they are in."""
+        """Builds the command mfu and the archive of the library. Returns their folder."""
         say(f"building the command for {self.machine}")
         built = self.configure("command", "-DMFU_TESTS=OFF")
         run(["ninja", "-C", built, "mfu_command", "mfu"])
         return built
 
     def library_path(self):
-        """An environment in which what was built finds ISA-L, outside of a wheel; nothing else of the root is for
-        this machine's programs."""
+        """An environment in which the built programs find ISA-L outside of a wheel. Programs of this machine must use
+        nothing else of the root."""
         bundled = self.folder / "bundled"
         bundled.mkdir(exist_ok=True)
         shutil.copy2((self.library_folder / "libisal.so.2").resolve(), bundled / "libisal.so.2")
         return dict(os.environ, LD_LIBRARY_PATH=str(bundled))
 
     def archive(self, name):
-        """Debian's archive for a shared library: it finds the C library's variables by the names of stand_ins.c."""
+        """Debian's archive, made fit for a shared library: it uses the variables of stand_ins.c instead of the C
+        library's."""
         renamed = self.folder / f"lib{name}.a"
         names = [f"--redefine-sym={each}=mfu_{each}" for each in ("stderr", "stdout", "program_invocation_name")]
         run([compiler(self.machine, "objcopy"), *names, self.library_folder / f"lib{name}.a", renamed])
         return renamed
 
     def module(self, python, built, output):
-        """The native module for one Python: nanobind and the library linked in."""
+        """Builds the native module for one Python, with nanobind and the library linked in."""
         say(f"building the module for {python.tag}, {self.machine}")
         nanobind = nanobind_folder(self.shared)
         output.mkdir(parents=True, exist_ok=True)
@@ -173,7 +174,7 @@ class Build:
         return module
 
     def wheel(self, tag, command, module, stub, observers, output):
-        """The pieces of python/package.cmake, installed into a folder and packed."""
+        """Installs the pieces of python/package.cmake into a folder and packs them."""
         built, stage = self.folder / "built" / tag, self.folder / "stage" / tag
         for folder in (built, stage):
             shutil.rmtree(folder, ignore_errors=True)
@@ -194,7 +195,7 @@ class Build:
             ]
         )
         run(["cmake", "--install", self.folder / "configured" / tag, "--component", "python", "--prefix", stage])
-        bundled = stage / "mfu" / "lib" / "libisal.so.2"  # the link was installed, not what it leads to
+        bundled = stage / "mfu" / "lib" / "libisal.so.2"  # only the link was installed, not its target
         bundled.unlink()
         shutil.copy2((self.library_folder / "libisal.so.2").resolve(), bundled)
         licences = {
@@ -205,7 +206,7 @@ class Build:
 
 
 class Python:
-    """A Python to build the module for: where its headers are."""
+    """A Python to build the module for, with the folder of its headers."""
 
     def __init__(self, version, includes, machine):
         self.version, self.includes, self.abi3 = version, includes, version >= ABI3_SINCE
@@ -215,7 +216,7 @@ class Python:
 
 
 def pythons(machine, folder):
-    """(those whose headers are here, one a tag; [what is missing])."""
+    """(the Pythons whose headers are here, one per tag; [what is missing])."""
     found, missing = {}, []
     question = (
         "import sys, sysconfig; print(*sys.version_info[:2], sysconfig.get_paths()['include'],"
@@ -262,7 +263,7 @@ def pythons(machine, folder):
 
 
 def nanobind_folder(folder):
-    """nanobind 2: the last that knows Python 3.9."""
+    """The folder of nanobind 2, the last version for Python 3.9."""
     place = folder / "nanobind"
     if not (place / "nanobind").is_dir():
         run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", place, "nanobind>=2.4,<3"])

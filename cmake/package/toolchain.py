@@ -1,7 +1,7 @@
-"""Which compiler, with which flags: this machine's own, or Debian's cross compiler, against an old Debian's glibc.
+"""Chooses the compiler (this machine's, or Debian's cross compiler) and its flags, for the glibc of an old Debian.
 
-The observer uses the C++ library of the process it is loaded into, so it is compiled with the old Debian's headers of
-it. The command and the native module stand alone: they have this compiler's own C++ library in them.
+The observer uses the C++ library of the process into which it is loaded, so it is compiled with the old Debian's
+headers of that library. The command and the native module include this compiler's own C++ library.
 """
 
 import os
@@ -20,7 +20,7 @@ def compiler(machine, language="g++"):
 
 
 def tool(machine):
-    """The compiler, behind ccache where that is."""
+    """The command of the compiler, with ccache if it is installed."""
     return [*(["ccache"] if shutil.which("ccache") else []), compiler(machine)]
 
 
@@ -29,14 +29,14 @@ def asked(machine, *question):
 
 
 def system_flags(machine, root, cxx_headers):
-    """The root's C headers and nothing of this machine's, behind those of a C++ library."""
+    """Flags for the headers of a C++ library and the root's C headers, without any header of this machine."""
     triplet, own = TRIPLET[machine], Path(asked(machine, "-print-file-name=include"))
     folders = [*cxx_headers, own, root / "usr/include" / triplet, root / "usr/include"]
     return [f"--sysroot={root}", "-nostdinc", *(word for folder in folders for word in ("-isystem", str(folder)))]
 
 
 def link_flags(machine, root):
-    """The root's libraries and start files before this machine's. No path of this machine stays in what is linked."""
+    """Flags to link with the root's libraries and start files. No path of this machine stays in the result."""
     triplet = TRIPLET[machine]
     folders = [root / "usr/lib" / triplet, root / "lib" / triplet]
     return [
@@ -50,12 +50,12 @@ def link_flags(machine, root):
 
 
 def prefix_map(*folders):
-    """Headers' assertions name their files: not where those are on this machine."""
+    """Flags that keep this machine's paths out of file names, which assertions in headers use."""
     return [*(f"-ffile-prefix-map={folder}/=" for folder in (ROOT, *folders)), "-g0"]
 
 
 def observer_flags(machine, root, abi, *torch):
-    """What the glue's build.py compiles with, and the root; `torch`: the folder of the one that it is for."""
+    """The flags of the observer's build.py, with the root. `torch`: the folder of the torch that it is for."""
     [folder] = sorted((root / "usr/include/c++").iterdir())
     cxx = [folder, root / "usr/include" / TRIPLET[machine] / "c++" / folder.name]
     return [
@@ -92,7 +92,7 @@ def own_cxx_headers(machine):
 
 
 def alone_flags(machine, root):
-    """For what stands alone: the command and the native module."""
+    """Flags for the command and the native module, which include their C++ library."""
     return [*system_flags(machine, root, own_cxx_headers(machine)), *prefix_map(root)]
 
 
@@ -107,7 +107,7 @@ def write_cmake_toolchain(path, machine, root, stand_ins):
         f"set(CMAKE_CXX_COMPILER {compiler(machine)})",
         f"set(CMAKE_C_FLAGS_INIT \"{' '.join([*system_flags(machine, root, []), *prefix_map(root)])}\")",
         f"set(CMAKE_CXX_FLAGS_INIT \"{' '.join(alone_flags(machine, root))}\")",
-        # The command looks for its libraries in the wheel, beside the folder it is in.
+        # The command looks for its libraries in the wheel, in the folder next to its own.
         f"set(CMAKE_EXE_LINKER_FLAGS_INIT \"{link} -Wl,-rpath,'$ORIGIN/../lib'\")",
         f"set(CMAKE_SHARED_LINKER_FLAGS_INIT \"{link}\")",
         f"set(MFU_PACKAGE_SYSROOT {root})",
@@ -125,5 +125,5 @@ def write_cmake_toolchain(path, machine, root, stand_ins):
     text = "\n".join(lines) + "\n"
     if not path.exists() or path.read_text() != text:
         path.write_text(text)
-        for cache in path.parent.glob("*/CMakeCache.txt"):  # CMake takes flags of a toolchain at the first call only
+        for cache in path.parent.glob("*/CMakeCache.txt"):  # CMake reads flags only at its first call
             cache.unlink()

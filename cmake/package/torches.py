@@ -1,8 +1,8 @@
-"""The observer for every minor version of torch, prebuilt: torch's headers and libraries from its wheels, compiled
-against the old Debian's C++ library.
+"""Builds the observer for every minor version of torch, with headers and libraries from torch's wheels and the C++
+headers of the old Debian.
 
-Nothing of torch is run. Of a wheel only the headers, the two libraries that the observer is linked to, and what says
-version and ABI are kept.
+No part of torch runs. Of each wheel it keeps only the headers, the two libraries that the observer is linked with, and
+the files that tell version and ABI.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from toolchain import ROOT, observer_flags, observer_link_flags, tool
 sys.path.insert(0, str(ROOT / "python" / "mfu" / "_observer"))
 import build as observer  # noqa: E402
 
-# The first release of each minor version: what a later one adds is not called.
+# The first release of each minor version, so that the observer calls nothing that a later one added.
 VERSIONS = [f"2.{minor}.0" for minor in range(4, 16)]
 PLATFORMS = ("manylinux1", "manylinux2014", "manylinux_2_17", "manylinux_2_28", "manylinux_2_31", "manylinux_2_34")
 KEPT = (
@@ -32,11 +32,11 @@ KEPT = (
 
 
 class Unavailable(Exception):
-    """Why there is no such torch."""
+    """Says why there is no such torch."""
 
 
 def fetch(version, machine, folder, say):
-    """torch's folder, unpacked at the first call."""
+    """The folder of a torch, which the first call downloads and unpacks."""
     kept = folder / machine / version
     if (kept / ".ready").exists():
         return kept / "torch"
@@ -85,7 +85,7 @@ def run(command):
 
 
 def plain_objects(machine, root, abi, folder):
-    """The sources that know no torch: compiled once for all versions of it."""
+    """Compiles the sources that do not use torch, once for all its versions."""
     place = folder / f"plain-abi{abi}"
     place.mkdir(parents=True, exist_ok=True)
     flags = observer_flags(machine, root, abi)
@@ -98,7 +98,7 @@ def plain_objects(machine, root, abi, folder):
 
 
 def build_one(torch, abi, machine, root, plain, output):
-    """libmfu_torch.so for that torch."""
+    """Builds libmfu_torch.so for that torch."""
     output.mkdir(parents=True, exist_ok=True)
     flags = [
         *observer_flags(machine, root, abi, torch.parent),
@@ -109,7 +109,7 @@ def build_one(torch, abi, machine, root, plain, output):
     objects = [output / f"{source.stem}.o" for source in sources]
     with ThreadPoolExecutor() as pool:
         list(pool.map(lambda pair: run([*tool(machine), *flags, "-c", pair[0], "-o", pair[1]]), zip(sources, objects)))
-    # The libraries of another ABI lack the names that have a string in them: they are found where that torch is loaded.
+    # Libraries of another ABI lack names with a string in them. These are found in the torch that is loaded later.
     link = (
         ["-Wl,-z,defs"]
         if abi == observer.torch_abi(torch)
@@ -147,8 +147,8 @@ def sources_digest():
 
 
 def build_all(machine, root, folder, versions, say):
-    """(folder of the prebuilt observers, [what could not be made]): one a minor version, and up to 2.6 one a C++ ABI.
-    """
+    """(folder of the prebuilt observers, [what could not be made]). There is one per minor version, and up to 2.6 one
+    per C++ ABI."""
     made = folder / "observers" / machine
     stamp, digest, missing, plain = made / "sources", sources_digest(), [], {}
     if not stamp.exists() or stamp.read_text() != digest:

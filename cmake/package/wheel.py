@@ -16,7 +16,7 @@ def version():
 
 
 def project():
-    """name, description, requires-python and classifiers of pyproject.toml, which has them on a line each."""
+    """name, description, requires-python and classifiers of pyproject.toml, which has each of them on a line."""
     text = (ROOT / "pyproject.toml").read_text()
     found = dict(re.findall(r'^(name|description|requires-python) = "(.*)"$', text, re.M))
     found["classifiers"] = re.findall(
@@ -41,8 +41,8 @@ def metadata():
 
 
 def pack(stage, tag, licences, output, made_in):
-    """The wheel's path. `licences`: {name: file} of what is linked in; `made_in`: where it was built, which no file may
-    name."""
+    """Packs the folder and returns the path of the wheel. `licences`: {name: file} of the libraries that are linked in.
+    `made_in`: the folders of the build, which no file may name."""
     output.mkdir(exist_ok=True)
     name = f"{project()['name']}-{version()}"
     info = f"{name}.dist-info"
@@ -72,7 +72,7 @@ def pack(stage, tag, licences, output, made_in):
     path = output / f"{name}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for each, (data, mode) in files.items():
-            entry = zipfile.ZipInfo(each, (2020, 1, 1, 0, 0, 0))  # the same wheel whenever it is made
+            entry = zipfile.ZipInfo(each, (2020, 1, 1, 0, 0, 0))  # a fixed date makes the same wheel each time
             entry.external_attr, entry.compress_type = (0o100000 | mode) << 16, zipfile.ZIP_DEFLATED
             archive.writestr(entry, data)
     if path.stat().st_size > LIMIT_BYTES:

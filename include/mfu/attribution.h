@@ -27,7 +27,7 @@
 
 namespace mfu {
 
-// In the order in which every report shows them.
+// In the order in which every report shows them. Exposed: no kernel computed at that time.
 enum class LedgerLine : std::uint8_t {
   matmul_at_peak,       // time that the useful matmuls would have taken at the device's peak
   matmul_below_peak,    // the rest of the time that they took
@@ -37,7 +37,7 @@ enum class LedgerLine : std::uint8_t {
   exposed_communication_wait,  // waiting for another rank; known only with traces of several ranks
   exposed_communication_transfer,
   exposed_copy,
-  idle_data,             // the host thread that launches next was in the data loader
+  idle_data,             // the host thread that launched the next event was in the data loader
   idle_launch,           // that thread was busy and launched too late to keep the device busy
   idle_synchronization,  // that thread waited in a synchronisation
   idle_unknown
@@ -94,7 +94,7 @@ struct UncountedLine {
   std::int64_t duration_ns = 0;
 };
 
-struct IdleLine {  // idle time of one cause, grouped by what followed or by what the host was doing
+struct IdleLine {  // idle time of one cause; `what`: what the host was in, or what it launched next
   LedgerLine cause = LedgerLine::idle_unknown;
   std::string what, code;
   std::uint64_t gaps = 0;
@@ -104,10 +104,10 @@ struct IdleLine {  // idle time of one cause, grouped by what followed or by wha
 
 struct Gap {  // a time in which nothing ran on the device
   std::int64_t start_ns = 0, end_ns = 0;
-  Ledger ledger;       // its idle lines
+  Ledger ledger;       // how its time falls on the idle lines
   std::string next;    // kernel or copy that ended it; empty if there was none
   std::string host;    // operator that launched `next`
-  std::string reason;  // why part of it is unknown; empty if no part is
+  std::string reason;  // why part of it is idle_unknown; empty if none is
 };
 
 struct LaneSpan {  // one or several neighbouring events of a lane
@@ -124,7 +124,7 @@ struct LaneTimeline {
 
 struct AttributionCoverage {
   std::uint64_t gpu_events = 0, clipped_events = 0, skipped_events = 0;
-  // Shares of the device time: Σ of durations in the window.
+  // Shares of the summed device time: with a launch record, with shapes, launched by a graph.
   std::optional<double> linked_fraction, with_shapes_fraction, graph_launched_fraction;
   std::vector<UncountedLine> uncounted;
 };
@@ -154,7 +154,7 @@ std::string_view name_of(Cause cause);
 struct Finding {
   std::string code;  // "data_loading"
   Cause cause = Cause::implementation;
-  NoteValues values{};  // "fraction" is a share; "of" names what it is of
+  NoteValues values{};  // "fraction" is a share of what "of" names
   std::vector<Note> evidence{};
   std::vector<std::string> fixes{};  // codes, the best first
   // The most that could be won: if the cause went away and nothing took its place.
@@ -178,7 +178,7 @@ struct RankAttribution {  // one device of one file
   Ledger ledger;
   std::optional<FlopCount> model_flop, hardware_flop;
   std::optional<double> mfu, hfu;
-  std::int64_t communication_wait_ns = 0;  // hidden or exposed, of the matched collectives
+  std::int64_t communication_wait_ns = 0;  // in matched collectives, exposed or not
   std::vector<StepLedger> steps;
   std::vector<OperatorLine> operators;  // those that have FLOPs, the longest first
   std::vector<KernelLine> kernels;      // the longest first
@@ -194,7 +194,7 @@ struct Attribution {
   std::vector<RankAttribution> ranks;
   Ledger ledger;  // Σ over ranks
   std::optional<double> mfu;
-  std::optional<std::size_t> slowest;  // index into `ranks`: the one the others waited for most
+  std::optional<std::size_t> slowest;  // index into `ranks`: who was waited for most
   std::vector<Finding> findings;       // of all ranks together
   bool partial = false;                // a trace was cut off, or could not be read
   std::vector<Note> notes;
@@ -209,8 +209,8 @@ struct AttributionOptions {
   std::optional<FlopCount> model_flop_per_rank{};  // used instead of the sum over operators
   std::vector<ProfiledWindow> counted{};           // the observer's counts of the same steps
   bool timeline = false;
-  // Longer delays count as unknown idle time: from a launch call to the start of its kernel, and
-  // between two events of a host thread.
+  // The longest usual delay from a launch call to its kernel, and between two events of a host
+  // thread. A longer one is idle_unknown.
   std::int64_t dispatch_ns = 50'000, interpreter_ns = 1'000'000;
 };
 

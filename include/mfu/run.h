@@ -30,7 +30,7 @@ struct UsedDevice {
   std::string key;               // the same for all processes that use this device
   std::string name;              // as its driver prints it
   std::optional<Device> device;  // none if not known
-  bool counts = true;            // part of the run's MFU: accelerators, or the CPU if used alone
+  bool counts = true;            // towards the run's MFU; false for a CPU beside accelerators
 };
 
 // The device whose peak is used. One CPU is one device, however many ranks share it.
@@ -40,7 +40,7 @@ struct RunDevice {
   std::optional<Ceiling> ceiling;
   std::uint64_t devices = 1;  // how many the run used
   std::vector<Note> notes;
-  std::vector<UsedDevice> used{};  // each compared with its own peak; others with that of `device`
+  std::vector<UsedDevice> used{};  // each has its own peak; one not listed has that of `device`
 };
 
 // The device of that name; without a name, the one that the processes said they ran on. That is an
@@ -54,7 +54,7 @@ struct RunQuestion {
   std::optional<FlopRate> peak{};         // of one device; wins over that of `device`
   std::optional<Precision> precision{};   // compare all FLOPs with the peak of this type
   std::optional<std::uint64_t> warmup{};  // steps to ignore per rank; none: detect from step times
-  std::optional<ModelSpec> model{};       // count attention made of plain matmuls by its exact area
+  std::optional<ModelSpec> model{};       // for the exact area of attention made of plain matmuls
 };
 
 struct StepTimes {
@@ -75,8 +75,9 @@ struct RunRankReport {
   std::uint64_t steps = 0, steps_dropped = 0;
   std::uint64_t restarts = 0;  // number of its processes minus one; `pid` is that of the last
   std::optional<StepTimes> step;
-  std::optional<std::chrono::nanoseconds> own;  // median of step time without communication, and on
-                                                // one host without other processes' turns
+  // Median of what a step takes without communication. If all ranks are on one host, also without
+  // the time in which other processes had the cores.
+  std::optional<std::chrono::nanoseconds> own;
   CountedFlop flop;
   std::optional<std::uint64_t> tokens, samples;  // none if the run has none
   std::optional<Fraction> phase[kStepPhases];    // shares of its step time
@@ -102,7 +103,7 @@ struct RunPhaseReport {
   std::chrono::nanoseconds time{};
   std::optional<Fraction> mfu, mbu;
   std::optional<double> tokens_per_s;
-  std::uint64_t mixed_passes = 0;  // both decode and prefill: their time is divided between these
+  std::uint64_t mixed_passes = 0;  // that decode and prefill; their time is divided between both
   std::uint64_t weight_read_bytes = 0, cache_read_bytes = 0, cache_written_bytes = 0;
   std::optional<std::uint64_t> median_ns, p99_ns;            // time of a pass
   std::optional<std::uint64_t> median_batch, largest_batch;  // sequences in a pass
@@ -162,7 +163,7 @@ struct RunExplanation {
   std::optional<double> mfu;        // of the explained steps, slowed by the profiler
   std::vector<Line> ledger;
   std::vector<Finding> findings;
-  // Where processors computed, of all ranks: those that were busy, those that there are, threads.
+  // If ranks computed on processors: cores that were busy, cores that there are, and threads.
   double cores_used = 0;
   std::uint64_t cores_available = 0, threads = 0;
 };
@@ -196,6 +197,7 @@ struct RunReport {
   std::optional<std::chrono::nanoseconds> idle;  // gaps of more than 100 ms without a pass
   std::optional<Fraction> host[kHostParts];      // shares of the main threads' step time
   std::optional<Fraction> host_idle;             // the rest of that time
+  // mfu_wall: over all the time that the run took.
   std::optional<Fraction> mfu, hfu, mfu_wall;
   std::optional<FlopRate> reached;  // model FLOP of the steps / their time
   std::optional<FlopRate> peak, ceiling;
@@ -206,7 +208,7 @@ struct RunReport {
   std::optional<Fraction> phase[kStepPhases];  // shares of step time, over all ranks
   std::vector<RunDeviceReport> by_device;
   bool asynchronous = false;  // accelerators worked asynchronously to the host
-  bool device_timed = false;  // and their own clocks timed the steps and parts of steps
+  bool device_timed = false;  // the accelerators' clocks timed steps and their parts
   std::vector<RunRankReport> by_rank;
   std::optional<std::uint32_t> slowest_rank;  // only if one stands out
   std::vector<Finding> findings;              // the best first

@@ -73,12 +73,12 @@ std::string to_csv(const ExplainReport& report);
 // One page that works offline. It shows RankAttribution::timeline if there is one.
 std::string to_html(const ExplainReport& report, Voice voice = Voice::command_line);
 
-// Wraps text for people (help, manual pages, scripts) into JSON of the schema mfu.text/1.
+// Puts text for people (help, manual pages, scripts) into JSON of the schema mfu.text/1.
 std::string text_to_json(std::string_view text);
 
 // "989.4 TFLOP/s", "207.4 GFLOP/s", "1,979 TOP/s".
 std::string rate_text(FlopRate rate, Precision precision);
-// "51.47 GFLOP", "3.8e25 FLOP" beyond the prefixes.
+// "51.47 GFLOP", or "3.8e25 FLOP" where no prefix is large enough.
 std::string count_text(FlopCount count);
 // "8,030,261,248".
 std::string grouped(std::uint64_t count);
@@ -88,7 +88,7 @@ std::string bytes_text(Bytes bytes);
 // "284 ms", "12.3 µs".
 std::string duration_text(double ns);
 
-// An error or a warning with its options as that reader types them: peak= instead of --peak.
+// Rewrites the options in an error or a warning as a reader types them: --peak, or peak= in Python.
 std::string in_voice(std::string_view text, Voice voice);
 // Notes and findings as sentences.
 std::string words_of(const Note& note, Voice voice = Voice::command_line);
@@ -107,7 +107,7 @@ class Sink {
   // Prepares folders and files. It is called again after a failure.
   virtual Result<void> open() = 0;
   // Writes all reports or none, so that after a failure the same reports may be written again.
-  // Files grow only by whole records: what a killed process leaves is valid up to its end.
+  // Files grow only by whole records, so the file of a killed process is valid as a whole.
   virtual Result<void> write(std::span<const StepReport> reports) = 0;
   virtual Result<void> close() = 0;
   // The shortest time between two writes. Reports are collected in between, because no reader of
@@ -131,7 +131,7 @@ struct WebTarget {
   std::string url;                     // "http://localhost:4318"
   std::vector<std::string> headers{};  // "Authorization: Bearer …"
   std::string run{};                   // MLflow: the run id. OTLP: service.name, by default "mfu"
-  double patience_s = 10;
+  double patience_s = 10;              // for one request
 };
 // OTLP over HTTP with JSON bodies, to URL/v1/metrics; and MLflow's REST interface, to
 // URL/api/2.0/mlflow/runs/log-batch. Both need libcurl, which is opened at run time. If it is
@@ -151,8 +151,8 @@ struct ServedProcess {
   const ProcessRecord* process = nullptr;
   std::optional<StepReport> newest{};
 };
-// What a launcher serves: the newest step of each process under the same names, and totals by
-// phase.
+// The page of `mfu run --listen`: the newest step of each process under the same names, and totals
+// by phase.
 std::string prometheus_text(std::string_view run, const RunReport& report,
                             std::span<const ServedProcess> processes);
 std::string otlp_body(std::span<const StepReport> reports, std::string_view service);
@@ -180,8 +180,9 @@ struct ServeOptions {
   std::string token{};
   // Called on the server's thread for each request. It must not block for long.
   std::function<WebAnswer(const WebRequest&)> answer{};
-  // `/events` is a stream of server-sent events. For each listener this is called once per period
-  // with the number of the last event it got (0 if none). It returns the next event, or none.
+  // `/events` is a stream of server-sent events. For each listener this is called once per period,
+  // with the number of the last event that the listener got (0 if none). It returns the next event,
+  // or none.
   struct Event {
     std::uint64_t number = 0;
     std::string data;  // one line

@@ -1,7 +1,7 @@
 // Steps one by one, under documented names (perf/…, mfu/…). report_step() makes the report of one
 // step. read_recorded_steps() reads the steps of a run directory, and export_steps() writes them as
-// files. report_comparison() compares two runs: which is better, if the difference is larger than
-// the noise.
+// files. report_comparison() compares two runs. It says which is better if the difference is larger
+// than the noise.
 //
 //   mfu::RecordedSteps before = MFU_TRY(mfu::read_recorded_steps("mfu-runs/main"));
 //   mfu::RecordedSteps after = MFU_TRY(mfu::read_recorded_steps("mfu-runs/branch"));
@@ -39,12 +39,12 @@ struct UtilizationBasis {
   std::optional<FlopRate> peak{};  // of one device; without it there is no utilization
   std::string peak_source{};
   std::optional<ByteRate> bandwidth{};
-  std::uint64_t devices = 1;  // devices whose work the counts of a step cover
+  std::uint64_t devices = 1;  // how many devices did the work that a step counts
   std::optional<std::uint32_t> rank{};
   bool zero_where_unmeasured = false;  // on steps without FLOPs, perf/mfu is 0 instead of absent
 };
 
-// What the passes of one phase (docs/generation.md) did, of all models.
+// What all models did in the passes of one phase (docs/generation.md).
 struct PhaseDone {
   RunPhase phase = RunPhase::other;
   std::uint64_t tokens = 0;
@@ -94,11 +94,12 @@ const std::vector<std::string_view>& step_metric_names();
 // train, forward and validation.
 const std::vector<std::string_view>& phase_metric_names();
 
-// All numbers of a report by name: training/loss and its like, then the metrics.
+// All numbers of a report by name: first training/loss and similar ones, then the metrics.
 std::vector<StepMetric> scalars_of(const StepReport& report);
 
-// The training and marked steps of a run, process by process, including warm-up. The MFU of a rank
-// compares its own step with one device; if ranks share a device, their MFUs add up.
+// The training and marked steps of a run, process by process, including warm-up. A rank's MFU
+// compares its own FLOPs with a whole device. If ranks share a device, the sum of their MFUs is the
+// device's.
 std::vector<StepReport> report_run_steps(const RunRecord& record, const RunQuestion& question);
 // The same for the steps of open_run(), which hands them over a few at a time.
 Result<void> report_run_steps(const RunSteps& run, const RunQuestion& question,
@@ -107,7 +108,7 @@ Result<void> report_run_steps(const RunSteps& run, const RunQuestion& question,
 // The steps that monitors left in a run directory. Steps that a killed process still had in its
 // memory-backed queue are included.
 struct RecordedSteps {
-  std::vector<StepReport> reports;  // process by process, the first to log first
+  std::vector<StepReport> reports;  // process by process, in the order in which they began to log
   std::uint64_t dropped = 0;
   std::vector<std::string> notes;  // what was damaged or is not known
 };
@@ -119,7 +120,8 @@ using TakeSteps = std::function<Result<void>(std::span<const StepReport>)>;
 struct StepStream {
   std::set<std::optional<std::uint32_t>> ranks{};  // ranks that have steps
   std::uint64_t steps = 0;                         // about how many
-  // Hands over all steps, then returns the rest of RecordedSteps. Fails if the taker fails.
+  // Gives all steps to the taker and returns RecordedSteps, in which `reports` is empty. Fails if
+  // the taker fails.
   std::function<Result<RecordedSteps>(const TakeSteps&)> read;
 };
 Result<StepStream> open_recorded_steps(const std::string& directory);
@@ -130,7 +132,7 @@ struct ComparedSteps {
   std::vector<double> duration_ns;           // mean over the ranks
   std::vector<double> tokens, samples;       // of all ranks
   std::vector<double> flop;                  // model FLOP of all ranks
-  std::vector<double> peak_ns, busy_ns;      // the MFU of a step is peak_ns / busy_ns
+  std::vector<double> peak_ns, busy_ns;      // time at peak, time spent; MFU is peak_ns / busy_ns
   std::vector<std::string> part_names;       // parts of a step; together they are the step
   std::vector<std::vector<double>> part_ns;  // for each part, its time in each step
   std::uint64_t ranks = 0, warmup = 0;       // `warmup`: steps ignored per rank
@@ -143,7 +145,7 @@ Result<ComparedSteps> compared_steps(const std::vector<StepReport>& reports);
 enum class Verdict : std::uint8_t { better, worse, same };
 std::string_view name_of(Verdict verdict);
 
-// One line of both ledgers, in time per step (per window, unless both sides mark their steps).
+// One line of both ledgers. Times are per step, or per window if a side does not mark its steps.
 struct ComparisonRow {
   std::string name;  // of a line of the ledger; for runs, of a part of the step
   Estimate before_ns{}, after_ns{};
@@ -174,14 +176,14 @@ ComparisonReport report_comparison(const ExplainReport& before, const ExplainRep
 ComparisonReport report_comparison(const ComparedSteps& before, const ComparedSteps& after,
                                    std::optional<double> fail_over);
 
-// Where to write. What has an empty path is not written.
+// Where to write. A format with an empty path is not written.
 struct ExportTargets {
   std::string jsonl{};        // one object per step (docs/formats/training_log.md)
   std::string csv{};          // one row per step
   std::string tensorboard{};  // a folder; several ranks get one folder each in it: rank0, rank1, …
   std::string prometheus{};   // the newest step of each rank
-  // Replace what exists. If false, nothing is written if one of the files exists or if the folder
-  // holds event files, because the same steps would then be shown twice.
+  // Replace what exists. If false, one existing file stops the export, and so do event files in the
+  // folder, because the same steps would be shown twice.
   bool replace = false;
 };
 

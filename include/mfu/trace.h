@@ -53,8 +53,8 @@ struct TraceCoverage {
   std::uint64_t truncated_at_byte = 0;   // byte of the JSON
   std::uint64_t linked = 0;              // device events with a launch record
   std::uint64_t linked_to_operator = 0;  // of these, how many were launched inside an operator
-  std::uint64_t graph_launched = 0;
-  std::uint64_t before_launch = 0;  // device events that start before their launch does
+  std::uint64_t graph_launched = 0;      // device events that came from a CUDA graph
+  std::uint64_t before_launch = 0;       // device events that start before their launch does
   // Places that seem to hold a credential: `a token in "env.HF_TOKEN"`. Metadata and the parts of
   // events that are kept are searched.
   std::vector<std::string> secrets;
@@ -66,7 +66,7 @@ struct ReadProgress {
   std::optional<std::uint64_t> bytes_whole;  // size of all files; none for a pipe
 };
 struct ReadOptions {
-  std::uint64_t memory_bytes = 512u << 20;  // more than this goes to unlinked temporary files
+  std::uint64_t memory_bytes = 512u << 20;  // more than this goes to temporary files without a name
   unsigned threads = 0;                     // 0: one per core
   // Called about ten times a second, from any thread.
   std::function<void(const ReadProgress&)> progress = {};
@@ -81,13 +81,13 @@ std::string_view name_of(WindowPolicy policy);
 struct WindowQuestion {
   // None: steps where the trace marks them, else all.
   std::optional<WindowPolicy> policy{};
-  // Of `range`: on the trace's clock, or after the first device event; none: as far as it goes.
+  // For `range`. On the trace's clock or, if relative, since the first device event. None: no end.
   std::optional<std::int64_t> from_ns{}, to_ns{};
   bool from_relative = false, to_relative = false;
-  bool whole_steps = false;  // of a CPU: steps from mark to mark, also where nothing runs
+  bool whole_steps = false;  // for a CPU: steps reach from mark to mark, even if nothing runs
 };
-// "all", "steps", "FROM:TO". A bare number is nanoseconds of the trace's clock, one with a unit
-// (ns, us, ms, s) is after the first device event; either side may be empty.
+// "all", "steps", "FROM:TO". A bare number is nanoseconds on the trace's clock. One with a unit
+// (ns, us, ms, s) counts from the first device event. Either side may be empty.
 Result<WindowQuestion> parse_window(std::string_view text);
 
 struct Window {
@@ -99,7 +99,7 @@ struct Window {
 
 class Trace;  // the events of one file; not part of the public interface
 
-// The files that were read: by rank if they name their rank, else in the given order.
+// The files that were read, ordered by rank if they name their ranks, else as given.
 class Traces {
  public:
   explicit Traces(std::vector<Trace> traces);

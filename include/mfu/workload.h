@@ -1,6 +1,6 @@
 // What one step of a model needs. A Workload says what runs through the model, and a TrainingPlan
-// which weights are trained. From both come the step's FLOPs and bytes, and what other systems
-// would count for the same step: each of these conventions has a name. Builds on model.h.
+// which weights are trained. From both come the step's FLOPs and bytes. Other systems count the
+// same step by other conventions; each of them has a name here. Builds on model.h.
 //
 //   mfu::ModelSpec model = MFU_TRY(mfu::read_model("config.json", {}));
 //   mfu::Workload work{.phase = mfu::Phase::train, .batch = 8, .sequence = 4096};
@@ -74,10 +74,10 @@ struct TrainingOptions {
   std::vector<std::string> lora_targets{};  // last part of a weight's name; empty: every projection
 };
 struct LayerPlan {
-  std::uint32_t kind = 0;
-  std::uint64_t count = 0;
+  std::uint32_t kind = 0;         // index into Stage::kinds
+  std::uint64_t count = 0;        // of neighbouring layers with this plan
   std::uint64_t trained = ~0ull;  // one bit per component of the kind
-  std::uint64_t adapted = 0;
+  std::uint64_t adapted = 0;      // the same for components that have an adapter
 };
 struct TrainingPlan {
   std::vector<std::vector<LayerPlan>> stages;  // one per stage of ModelSpec::stages
@@ -85,8 +85,8 @@ struct TrainingPlan {
   std::uint64_t parameters_trained = 0;  // including adapters
   std::uint64_t parameters_adapter = 0;
 };
-// Make the plan once; it can be used for every step. Fails with `invalid_argument` and near names
-// if a pattern or target matches no weight.
+// One plan can be used for every step. Fails with `invalid_argument` if a pattern or target matches
+// no weight; the error then suggests similar names.
 Result<TrainingPlan> plan_training(const ModelSpec& model, const TrainingOptions& options);
 
 // The FLOPs of one step. Fails with `invalid_argument` if the step cannot be: a length of 0 or
@@ -95,8 +95,8 @@ Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work);
 Result<FlopNeed> flop_per_step(const ModelSpec& model, const Workload& work,
                                const TrainingPlan& plan);
 
-// One step of reinforcement learning: several passes over the same tokens, each counted by its
-// kind.
+// One step of reinforcement learning: three kinds of passes over the same tokens. The step says how
+// many of each kind.
 //   flop_per_reinforcement_step(model, {.sequences = 64, .prompt = 512, .response = 1024})
 struct ReinforcementStep {
   std::uint64_t sequences = 1, prompt = 0, response = 0;  // prompt and response at least 1
@@ -115,11 +115,11 @@ Result<ReinforcementNeed> flop_per_reinforcement_step(const ModelSpec& model,
 
 struct ByteNeed {
   std::uint64_t weights = 0;
-  std::uint64_t kv_cache_per_token = 0;  // as long as no window is full
+  std::uint64_t kv_cache_per_token = 0;  // while no sliding window is full
   std::uint64_t kv_cache = 0;            // size after the step, including states
   std::uint64_t state = 0;               // states of recurrences and convolutions, all sequences
-  // Bytes that the step must move: weights and cache once each, and as many experts as uniform
-  // routing reaches. None for training, which also moves gradients and optimizer states.
+  // Bytes that the step must move: the cache and the weights once each, but only those experts that
+  // uniform routing reaches. None for training, which also moves gradients and optimizer states.
   std::optional<std::uint64_t> step_read, step_written;
 };
 // The memory traffic of inference that no schedule can avoid. Fails as flop_per_step() does.
@@ -151,7 +151,7 @@ struct ConventionRow {
 };
 const ConventionRow& describe(Convention convention);
 std::vector<Convention> all_conventions();
-// Fails with `not_found` and near names.
+// Fails with `not_found`, and suggests similar names.
 Result<Convention> parse_convention(std::string_view name);
 
 struct ConventionOptions {
@@ -168,8 +168,8 @@ struct ConventionCount {
   std::optional<FlopCount> hardware_flop;
   std::string why;  // why there is no count, or what it leaves out, as a code; else empty
 };
-// The FLOPs of the step as that convention counts them; none, and why, if the convention does
-// not define them. Fails only if flop_per_step() does.
+// The FLOPs of the step as that convention counts them. If it does not define them, there are none,
+// and `why` says so. Fails only if flop_per_step() does.
 Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workload& work,
                                            Convention convention, const ConventionOptions& options);
 

@@ -21,7 +21,7 @@ def devices(name: str = "", *, catalog: str = "") -> List[DeviceAnswer]:
 
 
 def peak(name: str, *, catalog: str = "") -> DeviceAnswer:
-    """The one device of that name, as its driver prints it: peak("NVIDIA H100 80GB HBM3")["bf16"].flop_per_s.
+    """The device of that name, written as its driver prints it: peak("NVIDIA H100 80GB HBM3")["bf16"].flop_per_s.
 
     Raises NotFound with the nearest names if nothing matches, and InvalidArgument with the candidates if several do.
     Nothing is guessed. `catalog` is a CSV of your own devices (docs/formats/catalog.md).

@@ -9,7 +9,7 @@ _NAME = "_mfu_observer"  # the injection's name for it, so that both find the sa
 
 
 def phases_at() -> int:
-    """Where the observer's native function for phases is; 0 where this process is not observed (yet)."""
+    """The address of the observer's native function for phases. 0 if this process is not observed (yet)."""
     loaded = sys.modules.get(_NAME)
     try:
         return int(loaded.phases_at()) if loaded is not None else 0
@@ -18,7 +18,7 @@ def phases_at() -> int:
 
 
 def observer() -> Any:
-    """The glue around libmfu_torch.so (mfu/_observer); imports torch only when the caller uses it."""
+    """The package mfu/_observer, which wraps libmfu_torch.so. It imports torch only when the caller uses it."""
     loaded = sys.modules.get(_NAME)
     if loaded is None:
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_observer")

@@ -1,10 +1,10 @@
-"""Which module the FLOPs belong to, forward and backward.
+"""Tells which module the FLOPs belong to, forward and backward.
 
-Each thread is in one module at a time, by name; what it counted since it came there is that module's. Forward: hooks
-around every module's call. Backward: a mark on the autograd node that made a module's output says that the module's
-own backward begins, one on the node that made its input that it is over. Nodes run in the reverse order of the
-forward, so the marks come in the right order too, on whatever thread runs them. Nothing here raises, and while
-torch.compile, export or jit trace a module the hooks are not there.
+At any time a thread is in one module, and what it counts belongs to that module. In the forward, hooks around every
+module's call say which. In the backward, marks on autograd nodes do: the node that made a module's output marks where
+the module's backward begins, and the node that made its input marks where it ends. Nodes run in the reverse order of
+the forward, so the marks come in the right order, whichever thread runs them. Nothing here raises. While torch.compile,
+export or jit trace a module, the hooks are removed.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, Iterable, List, Set, Tuple, cast
 
 GLOBAL = "Global"
 Chain = Tuple[str, ...]  # modules by name, outermost first
-Place = Tuple[Chain, int]  # and the number of an operator; _ANY: of none in particular
+Place = Tuple[Chain, int]  # with the number of an operator; _ANY: no particular one
 _ANY = -1
 _MOST_CHANGES = 192
 
@@ -25,7 +25,7 @@ class _State(threading.local):
 
     def __init__(self, tracker: "Tracker") -> None:
         self.stack: List[Chain] = [()]
-        self.tasks: List[Tuple[int, List[Chain]]] = []  # backward passes under way: id, and the stack to go back to
+        self.tasks: List[Tuple[int, List[Chain]]] = []  # running backward passes: id, and the stack to go back to
         self.counts: "Counter[Place]" = Counter()
         self.reading = tracker.types.Thread()
         self.before = (ctypes.c_uint64 * tracker.types.THREAD_STATE)()
@@ -44,7 +44,7 @@ class Tracker:
         self.torch, self.types = torch, types
         self.read, self.changes, self.operator_name = library.read_thread, library.thread_changes, library.operator_name
         self.lock = threading.Lock()
-        self.counts: List["Counter[Place]"] = []  # one a thread
+        self.counts: List["Counter[Place]"] = []  # one per thread
         self.names: "weakref.WeakKeyDictionary[Any, str]" = weakref.WeakKeyDictionary()
         self.open = 0
         self.handles: List[Any] = []
@@ -85,7 +85,7 @@ class Tracker:
         return total
 
     def _settle(self, state: Any) -> None:
-        """Adds what was counted so far to the thread's current module."""
+        """Adds what the thread has counted since the last call to its current module."""
         self.read(ctypes.byref(state.reading))
         now = state.reading.hardware_flop
         if now != state.last:
@@ -101,7 +101,7 @@ class Tracker:
         return {each: "all" if each == _ANY else self.operator_name(each).decode() for each in operators}
 
     def name_of(self, module: Any) -> str:
-        """As FlopCounterMode names them: the class of the outermost module, then the names of attributes."""
+        """The module's name as FlopCounterMode writes it: the class of the outermost module, then attribute names."""
         name = self.names.get(module)
         if name is None:
             inner = getattr(module, "_orig_mod", module)  # torch.compile's wrapper
@@ -116,7 +116,7 @@ class Tracker:
         return bool(self.torch.jit.is_tracing())
 
     def _before(self, module: Any, inputs: Any) -> None:
-        # first: the tracer of torch.compile takes it for a constant and goes no further
+        # This comes first: the tracer of torch.compile takes it for a constant and does not trace what follows.
         if self.torch.compiler.is_compiling():
             return
         tracer = self._set_tracer(None)
@@ -154,8 +154,8 @@ class Tracker:
             self._set_tracer(tracer)
 
     def _mark(self, values: Any, chain: Chain) -> None:
-        """When the backward pass comes to the node that made one of these, it comes to that module. The first mark is
-        the finest: it stays."""
+        """Marks the nodes that made these values: where the backward pass reaches them, it reaches that module. A node
+        keeps its first mark, which is that of the innermost module."""
         if not self.torch.is_grad_enabled():
             return
         for tensor in _tensors(values, self.torch.Tensor):
@@ -179,7 +179,7 @@ class Tracker:
         self._settle(state)
         task = self.torch._C._current_graph_task_id()
         if task not in (known for known, _ in state.tasks):
-            del state.tasks[:-64]  # a device's own thread never hears of the end
+            del state.tasks[:-64]  # the thread of a device is never told that a pass has ended
             state.tasks.append((task, list(state.stack)))
             self.torch.autograd.Variable._execution_engine.queue_callback(lambda: self._leave_backward(state, task))
         state.stack[-1:] = [chain]
@@ -195,8 +195,8 @@ class Tracker:
 
 
 def _tracer_switch() -> Callable[[Any], Any]:
-    """Sets what torch.compile and export trace Python frames with, and gives what it was: up to torch 2.6 an export
-    fails where a hook's own frames are traced."""
+    """A function that sets the callback with which torch.compile and export trace Python frames, and returns the one
+    that was set before. Up to torch 2.6, an export fails if it traces the frames of a hook."""
     try:
         from torch._C._dynamo.eval_frame import set_eval_frame
 
@@ -206,7 +206,7 @@ def _tracer_switch() -> Callable[[Any], Any]:
 
 
 def _tensors(values: Any, kind: type) -> List[Any]:
-    """Tensors in tuples, lists, dicts and dataclass-like outputs, three levels deep."""
+    """The tensors inside tuples, lists, dicts and dataclass-like outputs, up to three levels deep."""
     found: List[Any] = []
     level = [values]
     for _ in range(3):
@@ -224,7 +224,7 @@ def _tensors(values: Any, kind: type) -> List[Any]:
 
 
 def rolled_up(counts: Dict[Tuple[Chain, str], int]) -> Dict[str, Dict[str, int]]:
-    """Counts by module and operator. A module includes what is inside it, by attribute or by call."""
+    """Counts by module and operator. A module includes the modules that are its attributes or that it calls."""
     found: Dict[str, "Counter[str]"] = {}
     for (chain, operator), flop in counts.items():
         names: Set[str] = set()

@@ -23,12 +23,12 @@ def _check_whole(**values: Any) -> None:
 
 
 def _override(value: Any) -> str:
-    """As --set takes it: a string as it stands, anything else as JSON."""
+    """The text that --set takes: a string unchanged, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 class Model:
-    """A model as plain data, read once and asked often.
+    """A model as plain data. It is read once and can answer many questions.
 
     Model("config.json")                   a config.json, a folder that holds one, .safetensors or .gguf (headers only)
     Model({"model_type": "llama", …})      a config as a dict
@@ -136,7 +136,7 @@ def _config_of(source: Any) -> Tuple[str, str]:
     if inner is not None and inner is not source:
         text, name = _config_of(inner)
         config = json.loads(text)
-        # The class at hand is known here, which the config of a model made in memory does not say.
+        # The config of a model that was made in memory does not name its class.
         config["architectures"] = [type(source).__name__]
         return json.dumps(config), name
     raise InvalidArgument(
@@ -146,8 +146,7 @@ def _config_of(source: Any) -> Tuple[str, str]:
 
 
 def _source(source: Any) -> Optional[Tuple[str, str, str]]:
-    """A config as (path, JSON, name): where it is, or what it says. None for a file of weights, or for one that is not
-    there."""
+    """A config as (path, JSON, name), with either a path or JSON. None for a file of weights and for a missing file."""
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
         weights = path.endswith((".safetensors", ".gguf", ".index.json"))
@@ -177,7 +176,7 @@ def _step(given: Dict[str, Any]) -> _core.Step:
 
 
 def _trained(lora: Lora, frozen: Union[str, Sequence[str]]) -> Tuple[Optional[Tuple[int, List[str]]], List[str]]:
-    """Rank and targets of adapters, patterns of frozen weights."""
+    """The rank and targets of adapters, and the patterns of frozen weights."""
     patterns = [frozen] if isinstance(frozen, str) else list(frozen)
     if lora is None:
         return None, patterns
@@ -221,7 +220,7 @@ def flops(
 ) -> NeedAnswer:
     """What one step of a model needs: FLOPs, parameters and bytes, exactly, by part.
 
-    model          a path, a dict, a transformers config or model, or an mfu.Model (read once, asked often)
+    model          a path, a dict, a transformers config or model, or an mfu.Model (which is read only once)
     phase          train (forward and backward), forward, prefill or decode
     batch, seq     sequences, and new tokens of each (2048; decode 1); or lengths=[512, 1024, …] packed or ragged
     context        tokens of each already in the cache; encoder_seq, images, image_grid as their names say
@@ -278,7 +277,7 @@ def convert(
     mla: str = "auto",
     mtp: bool = False,
 ) -> ConversionAnswer:
-    """An MFU counted by one convention in another's terms, for a model and step: convert(0.452, "config.json",
+    """Converts an MFU from one convention to another, for a model and step: convert(0.452, "config.json",
     to="megatron").mfu_to."""
     spec, step = _model(model)._spec, _step(locals())
     answer: ConversionAnswer = parse(_core.convert(spec, step, mfu, from_, to), ConversionAnswer)
@@ -286,7 +285,7 @@ def convert(
 
 
 def conventions() -> Dict[str, str]:
-    """The conventions by name, and in a line what each counts otherwise than `exact`."""
+    """The conventions by name, each with one line on how it differs from `exact`."""
     return dict(_core.conventions())
 
 

@@ -1,7 +1,7 @@
-"""What each phase of this process did between two readings, as metrics: mfu/prefill/tokens, …/flop, …/time,
-…/mfu_percentage, …/mbu_percentage, and so on for decode, train, forward and validation (docs/generation.md).
+"""Metrics of what each phase of this process did between two readings: mfu/prefill/tokens, …/flop, …/time,
+…/mfu_percentage, …/mbu_percentage, and the same for decode, train, forward and validation (docs/generation.md).
 
-The observer tells phases apart. Where it does not run there are no such metrics."""
+The observer tells phases apart. Without it there are no such metrics."""
 
 from typing import Any, Dict, Optional
 
@@ -13,7 +13,7 @@ SHOWN = ("prefill", "decode", "train", "forward", "validation")
 
 
 def read() -> Dict[str, Dict[str, int]]:
-    """Sums since the process began, by phase, of all models."""
+    """The sums over all models since the process began, by phase."""
     sums: Dict[str, Dict[str, int]] = {}
     if phases_at():
         for (phase, _), row in observer().phases().items():
@@ -30,8 +30,8 @@ class Phases:
         self._before = read()
 
     def take(self, peak: Optional[float] = None, bandwidth: Optional[float] = None) -> Dict[str, float]:
-        """Metrics since the last call; the utilizations where `peak` (FLOP/s) and `bandwidth` (bytes/s) are known.
-        None where the observer cannot be asked: it never raises."""
+        """Metrics since the last call, with utilizations if `peak` (FLOP/s) and `bandwidth` (bytes/s) are known. Empty
+        if the observer cannot be asked. It never raises."""
         try:
             return self._taken(peak, bandwidth)
         except Exception as error:

@@ -311,7 +311,7 @@ RankAttribution attribute_rank(const TraceOutline& trace, RankPart part,
   return rank;
 }
 
-// Two files of one rank: the traces of two attempts, or a trace that was given twice.
+// Notes ranks that have two files: traces of two attempts, or a trace that was given twice.
 void note_ranks_twice(std::span<const TraceOutline* const> traces, Attribution& whole) {
   std::map<std::int64_t, const TraceOutline*> first;
   std::int64_t more = 0;

@@ -214,13 +214,13 @@ class OptimizerRanges {
   std::map<std::uint32_t, std::int64_t> starts_;  // by the row of the range
 };
 
-// Of each span, the longest of the operators in it that call no others.
+// For each span, the time of the longest operator inside it that calls no other operators.
 std::vector<std::int64_t> longest_inside(const Trace& trace, const Works& works) {
   std::vector<std::uint32_t> around(trace.host.size(), kNone);  // the span of each row
   std::vector<bool> calls_others(trace.host.size());
   for (std::uint32_t i = 0; i < works.spans.size(); ++i) around[works.spans[i].event] = i;
   std::vector<std::int64_t> longest(works.spans.size());
-  for (std::uint32_t row = 0; row < trace.host.size(); ++row) {  // behind what encloses it
+  for (std::uint32_t row = 0; row < trace.host.size(); ++row) {  // outer rows first
     std::uint32_t parent = trace.host.parent[row];
     if (parent == kNone) continue;
     if (around[row] == kNone) around[row] = around[parent];
@@ -234,7 +234,7 @@ std::vector<std::int64_t> longest_inside(const Trace& trace, const Works& works)
   return longest;
 }
 
-// Whether the operator hands a number to Python. No kernel can go on behind it.
+// Whether the operator hands a number to Python. No fused kernel can span it.
 bool reads_value(std::string_view name) {
   return name == "aten::item" || name == "aten::is_nonzero";
 }
@@ -307,12 +307,12 @@ HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
   return use;
 }
 
-// What all ranks of a trace are made of.
+// The inputs that all ranks of a trace share.
 struct Material {
   const Trace& trace;
   const AttributionOptions& options;
   HostStates& states;
-  const std::vector<std::uint32_t>& place_of;  // of device events among those that communicate
+  const std::vector<std::uint32_t>& place_of;  // among communicating device events
   unsigned threads = 1;
 };
 
@@ -342,7 +342,7 @@ Result<RankPart> condense_rank(const Material& of, Works works, std::int64_t dev
   auto draw = [&] {
     if (options.timeline) part.timeline = timeline_of(trace, works, part.window, cpu);
   };
-  // Each writes other members of the part.
+  // Each task writes other members of the part.
   run_tasks(threads, {[&] { split_idle(trace, works, options, states, part); }, draw, keep,
                       [&] { part.intervals = intervals_of(trace, works, part.window, cpu); },
                       [&] { part.kernels = kernels_of(trace, works, part.window, cpu); },

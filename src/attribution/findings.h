@@ -20,8 +20,8 @@ struct Situation {
 
 // Ranked and few. Empty if the run is good.
 std::vector<Finding> findings_of(const Situation& situation);
-// The MFU that could be won by saving `gain_ns`, by today's peak and up to 100%. Empty if MFU is
-// unknown.
+// How much MFU would rise if `gain_ns` were saved, measured against today's peak and at most to
+// 100%. Empty if MFU is unknown.
 std::optional<double> mfu_gain(std::optional<double> mfu, std::int64_t window_ns,
                                std::int64_t gain_ns);
 // Sorts by gain and keeps no more than a person reads.

@@ -95,7 +95,7 @@ HostStates::HostStates(const Trace& trace, std::int64_t interpreter_ns)
 
 HostStates::TextFact HostStates::fact_of(std::uint32_t name) {
   if (name >= facts_.size()) return TextFact::nothing;
-  std::atomic_ref<TextFact> known(facts_[name]);  // two threads find the same
+  std::atomic_ref<TextFact> known(facts_[name]);  // two threads would find the same
   TextFact fact = known.load(std::memory_order_relaxed);
   if (fact == TextFact::unknown) {
     std::string_view text = trace_.text(name);

@@ -36,8 +36,8 @@ class HostStates {
   HostStates(const Trace& trace, std::int64_t interpreter_ns);
 
   using Visit = std::function<void(const HostSpan&)>;
-  // Finds the states of a thread ahead of the first question. Several threads may do this at once,
-  // each for another one.
+  // Finds the states of a thread of the trace before they are first needed. Several threads may
+  // call this at once, each for another thread of the trace.
   void prepare(std::uint32_t thread) { known_spans(thread); }
   // The states of a thread from from_ns to to_ns, in order and without gaps.
   void on_thread(std::uint32_t thread, std::int64_t from_ns, std::int64_t to_ns,

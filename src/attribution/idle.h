@@ -37,7 +37,7 @@ class IdleSplitter {
   // Charges [from, to) to a line. Calls come in order of time.
   using Charge = std::function<void(std::int64_t from_ns, std::int64_t to_ns, LedgerLine line)>;
 
-  // `states` are those of `trace`.
+  // `states` must belong to `trace`.
   IdleSplitter(const Trace& trace, const Works& works, const AttributionOptions& options, bool cpu,
                HostStates& states, Charge charge);
 

@@ -23,7 +23,7 @@ bool names_bookkeeping(std::string_view op);
 bool names_blocking_copy(std::string_view call);
 // An operator or range of the CPU that moves data between ranks.
 bool names_communication(std::string_view range);
-// A part of torch.compile's work, as it names them itself.
+// Whether the range is a part of torch.compile's work. The compiler gives these names.
 bool names_compilation(std::string_view range);
 
 }  // namespace mfu

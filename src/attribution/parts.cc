@@ -25,7 +25,7 @@ Piece read_piece(const std::string& path, const AttributionOptions& options,
                  const ReadOptions& reading) {
   if (path != "-" && is_part_file(path)) return read_part_file(path);
   Trace trace = MFU_TRY(read_trace(path, reading));
-  constexpr std::size_t kRowsWorthThreads = 1u << 14;  // below it one costs more than it saves
+  constexpr std::size_t kRowsWorthThreads = 1u << 14;  // with fewer, a thread does not pay
   bool worth = trace.device.size() + trace.host.size() >= kRowsWorthThreads;
   TracePart part = MFU_TRY(condense(trace, options, worth ? std::max(1u, reading.threads) : 1));
   PartsContent content;

@@ -92,9 +92,10 @@ std::optional<Finding> waiting_rule(const Situation& situation) {
 
 namespace {
 
-// A processor's collectives run on its cores. While computation hides them, it gets what they leave
-// over, if the ranks need all cores. With one thread a rank, what the process used in addition to
-// its loop is theirs. Other processes slow them as much as they slow the loop.
+// On a processor, collectives run on the same cores as computation. If the ranks need all cores, a
+// hidden collective takes a core away from computation. If each rank has one thread, the processor
+// time that the process used outside its loop went to its collectives. Other processes slow them as
+// much as they slow the loop.
 std::int64_t taken_by_collectives(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   const ProfiledWindow* counted = situation.counted;
@@ -181,7 +182,7 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
     finding.evidence.push_back({"softmax_alone", {{"duration_ns", softmax}}});
     finding.fixes.emplace_back("flash_attention");
   }
-  // A processor's optimizer is optimizer_rule's. Kernels that are named after what they update with
+  // optimizer_rule looks at the optimizer of a processor. Kernels that are named after an optimizer
   // are fused already.
   std::int64_t optimizer =
       rank.cpu ? 0 : kernel_ns(situation, "compute", {"multi_tensor_apply"}, {"Fused", "Adam"});

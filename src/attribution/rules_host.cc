@@ -47,23 +47,24 @@ namespace {
 // Every trace has a little time without a known reason. A smaller share of the window is not
 // reported.
 constexpr double kWorthUnexplainedFraction = 0.1;
-constexpr double kRoomForWorker = 0.5;  // of a core
+constexpr double kRoomForWorker = 0.5;  // free part of a core that another worker needs
 
 void add_code(const Situation& situation, LedgerLine cause, Finding& finding) {
   std::string code = idle_code(situation, cause);
   if (!code.empty()) finding.evidence.push_back({"at_code", {{"code", code}}});
 }
 
-// Whether the loader computes rather than waits for disks and networks. Inside the loop its own
-// processor time tells, with workers theirs. A worker that waits for a core would compute. Some
-// children are no workers and do nothing, so the busiest one decides.
+// Whether the loader computes, instead of waiting for disks and networks. Inside the loop this
+// shows in the loop's processor time. With workers it shows in theirs; a worker that waits for a
+// core counts as computing. Some child processes are not workers and do nothing, so the busiest one
+// decides.
 bool loader_works(const Situation& situation) {
   const ProfiledWindow* counted = situation.counted;
   if (counted == nullptr || counted->loading.count() == 0) return false;
   return 2 * counted->loading_cpu > counted->loading || 2 * counted->busiest_child > counted->wall;
 }
 
-// What to do about workers that compute. More of them help only where cores are left for them.
+// Says what to do about workers that compute. More of them help only if there are free cores.
 void advise_workers(const ProfiledWindow& counted, Finding& finding) {
   auto wall = static_cast<double>(std::max<std::int64_t>(counted.wall.count(), 1));
   double wanted = static_cast<double>(counted.children_ready.count()) / wall;
@@ -192,10 +193,10 @@ std::optional<Finding> synchronization_rule(const Situation& situation) {
 
 namespace {
 
-// Unexplained time that is the program's own. The thread may have been ready to run and had no
-// core, as the scheduler counts it, and nobody knows where in the window that was: as much is not
-// called a mystery. But what comes back in each step is no accident, and of that the thread ran at
-// least as large a share as of all its time.
+// Unexplained time for which the program is responsible. The scheduler counts how long the thread
+// was ready but had no core, though not when: so much of the unexplained time is left out. But time
+// that comes back in every step is no accident. Of that time, the thread is assumed to have had a
+// core for at least as large a share as of all its time.
 std::int64_t unexplained_ns(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::idle_unknown];
@@ -214,7 +215,7 @@ std::int64_t unexplained_ns(const Situation& situation) {
   return std::max(left, static_cast<std::int64_t>(again * std::min(1.0, ran)));
 }
 
-// Whether the loop's thread computed in that time rather than was blocked.
+// Whether the loop's thread computed in that time. Otherwise it was blocked.
 bool computes(const Situation& situation, std::int64_t ns) {
   const ProfiledWindow* counted = situation.counted;
   if (!situation.rank.cpu || counted == nullptr) return false;

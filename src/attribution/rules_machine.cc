@@ -16,8 +16,8 @@ namespace {
 constexpr double kSmallNs = 50'000;
 // An optimizer step with fewer operators than this is fused or has few tensors.
 constexpr std::uint64_t kManyOperators = 24;
-// So many values read in a step are more than logging, and so few operators in a row are too few to
-// become one kernel.
+// A step that reads more values than this does more than logging. Fewer operators between two reads
+// than this are too few to become one kernel.
 constexpr std::uint64_t kFewReads = 8;
 constexpr std::uint64_t kOperatorsPerRead = 20;
 
@@ -89,7 +89,7 @@ std::optional<Finding> tiny_rule(const Situation& situation) {
   std::int64_t in_optimizer = host.optimizer_ns - host.optimizer.own_ns - host.optimizer_held_up_ns;
   between -= std::clamp<std::int64_t>(in_optimizer, 0, between);
   std::uint64_t steps = std::max<std::uint64_t>(rank.window.steps, 1);
-  // Each read ends what torch.compile can make one kernel of. A loss that is logged is read once.
+  // torch.compile cannot fuse across a read. A loss that is logged is one read.
   bool reads = host.items >= kFewReads * steps && kOperatorsPerRead * host.items > use.count;
   Finding finding = finding_of(situation, reads ? "synchronization" : "kernel_launch",
                                reads ? Cause::synchronization : Cause::kernel_launch,
@@ -109,7 +109,7 @@ std::optional<Finding> tiny_rule(const Situation& situation) {
   return finding;
 }
 
-// A program that is compiled once compiles before the window. What compiles in it does so again.
+// A program that compiles once does so before the window. If it compiles inside, it compiles again.
 std::optional<Finding> compile_rule(const Situation& situation) {
   std::int64_t ns = 0;
   std::uint64_t calls = 0;

@@ -106,7 +106,7 @@ Advice advice_of(const Situation& situation, const std::vector<Loss>& losses) {
 
 namespace {
 
-// How long the matmuls of that type took, of all matmul time that has a type.
+// How long the matmuls of that type took. Matmul time without a type is divided in proportion.
 std::int64_t time_in(const RankAttribution& rank, Precision precision) {
   double all = 0;
   double wanted = 0;
@@ -126,8 +126,9 @@ struct Narrower {
   std::int64_t took_ns = 0, gain_ns = 0;
 };
 
-// The wide type whose matmuls would win most in a narrower one. A processor's narrow units help
-// some programs and hold up others, but two fp32 numbers always fit where one fp64 did.
+// The wide type whose matmuls would gain most from a narrower type. On a processor, only fp64 is
+// considered: narrow units there help some programs and slow others down, but two fp32 numbers
+// always fit into the space of one fp64 number.
 std::optional<Narrower> narrower_type(const RankAttribution& rank) {
   std::optional<Narrower> best;
   for (Precision from : {Precision::fp64, Precision::fp32, Precision::tf32}) {

@@ -45,9 +45,10 @@ std::uint64_t kind_of(const Trace& trace, const WorkSpan& span) {
   return std::uint64_t{trace.host.name[span.event]} << 32 | trace.host.inputs[span.event];
 }
 
-// The usual time of calls of the same operator with the same arguments: the median, if the thread
-// always had a core. If it had one only a part of the time, no larger a part of its calls was left
-// alone, and where two threads share a call, only the square of that.
+// The usual time of calls of the same operator with the same arguments. If the thread always had a
+// core, it is the median. If it had a core only for a fraction of the time, at most that fraction
+// of its calls was undisturbed, and only the square of it if two threads share a call. So the
+// quantile is lower.
 std::unordered_map<std::uint64_t, std::int64_t> usual_times(const Trace& trace, const Works& works,
                                                             double had_core,
                                                             const Settled& settled) {

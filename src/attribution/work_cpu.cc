@@ -75,7 +75,7 @@ class CpuWorks {
       add_span(row, Level::communication, kNone);
       op = true;
     } else if (op && (!state.inside_operator || (compiles && !state.compiles))) {
-      // The compiler runs inside what it compiles: its time is told apart from that.
+      // The compiler runs inside the code that it compiles, so its time is subtracted.
       add_span(row, Level::other, kNone);
     }
     state.compiles = state.compiles || compiles;

@@ -150,7 +150,7 @@ std::optional<Secret> url_password_at(std::string_view text, std::size_t at) {
   return Secret{user + colon + 1, password.size(), "a password in a URL"};
 }
 
-// https://hooks.slack.com/services/…: whoever has the address may post.
+// https://hooks.slack.com/services/…: anybody who has the address may post.
 std::optional<Secret> webhook_at(std::string_view text, std::size_t at) {
   for (std::string_view address :
        {"://hooks.slack.com/services/", "://discord.com/api/webhooks/"}) {
@@ -214,7 +214,7 @@ Name name_kind(std::string_view name) {
       "pad",   "eos",  "bos",    "unk",     "sep",  "cls",    "mask",    "image",   "video",
       "audio", "stop", "next",   "first",   "last", "start",  "end",     "special", "forced",
       "boi",   "eoi",  "prompt", "decoder", "per",  "target", "current", "new"};
-  // Of a table, a record or a batch.
+  // Keys of a table, a record or a batch.
   static constexpr std::array<std::string_view, 21> kPlainKeys = {
       "cache",  "sort",  "primary", "foreign", "dict",   "state", "data",
       "image",  "text",  "label",   "input",   "group",  "batch", "metric",
@@ -239,7 +239,7 @@ Name name_kind(std::string_view name) {
   if (last == "signature" && before == "amz") return Name::token;
   if (last == "webhook" || last == "dsn") return Name::token;
   if (last == "url" && before == "webhook") return Name::token;
-  // KAGGLE_KEY, --report-key. A cache_key in a program is nobody's credential.
+  // KAGGLE_KEY, --report-key. A cache_key in a program is no credential.
   bool asked = name.starts_with("--") || std::none_of(name.begin(), name.end(), is_lower);
   if (last == "key" && asked && !before.empty() && !is_one_of(before, kPlainKeys)) {
     return Name::token;
@@ -360,7 +360,7 @@ bool calls(const std::vector<std::string>& command, std::size_t before, std::str
                      is_named);
 }
 
-// "-u me:password" of curl and its like. Of containers it is a user and a group.
+// "-u me:password", as for curl. For containers, it is a user and a group instead.
 bool is_user_password(const std::vector<std::string>& command, std::size_t at) {
   if (command[at] != "-u" && command[at] != "--user") return false;
   std::string_view value = command[at + 1];
@@ -371,7 +371,7 @@ bool is_user_password(const std::vector<std::string>& command, std::size_t at) {
   return !number && !calls(command, at, "docker podman nerdctl chown");
 }
 
-// The word behind this one is a value: "--api-key KEY", "trainer.logger.token KEY".
+// Whether the next word is a secret value: "--api-key KEY", "trainer.logger.token KEY".
 bool takes_secret(const std::vector<std::string>& command, std::size_t at) {
   const std::string &word = command[at], &value = command[at + 1];
   bool option = word.starts_with('-') || (word.find('.') != kNpos && word.find('/') == kNpos);
@@ -415,7 +415,7 @@ std::vector<Secret> find_secrets(std::string_view text) {
   Look before = pass;
   for (std::size_t at = 0; at < text.size();) {
     Look look = look_of(text[at]);
-    // A key may stand behind an underscore or a dash: model_hf_…, trace-hf_…
+    // A key may come after an underscore or a dash: model_hf_…, trace-hf_…
     bool joined = at > 0 && (text[at - 1] == '_' || (text[at - 1] == '-' && text[at] != '-'));
     bool inside = (before == word || before == start) && !joined;
     before = look;

@@ -52,7 +52,8 @@ std::vector<std::string> closest(std::string_view name, const std::vector<std::s
     std::size_t limit = std::max<std::size_t>(1, longer / 3);
     if (longer - std::min(wanted.size(), candidate.size()) > limit) continue;
     std::string other = to_lower(candidate);
-    // Each letter that only one of them has costs an edit: most candidates need no table.
+    // Each letter that only one of them has costs at least one edit. This rules out most candidates
+    // without a table.
     std::uint64_t here = letters_of(wanted), there = letters_of(other);
     auto missing = static_cast<std::size_t>(
         std::max(std::popcount(here & ~there), std::popcount(there & ~here)));

@@ -14,7 +14,7 @@ namespace mfu {
 unsigned usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  // It fails on machines with more processors than the set has room for.
+  // This fails on machines with more processors than fit into the set.
   int count = ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
   if (count > 0) return static_cast<unsigned>(count);
   return std::max(1u, std::thread::hardware_concurrency());
@@ -22,7 +22,7 @@ unsigned usable_cores() {
 
 void on_threads(unsigned threads, const std::function<void()>& work) {
   std::mutex mutex;
-  std::exception_ptr thrown;  // the first; it goes on to the caller once every thread has ended
+  std::exception_ptr thrown;  // the first one; it is passed on once every thread has ended
   auto guarded = [&] {
     try {
       work();
@@ -35,7 +35,7 @@ void on_threads(unsigned threads, const std::function<void()>& work) {
   others.reserve(threads);
   try {
     for (unsigned i = 1; i < threads; ++i) others.emplace_back(guarded);
-  } catch (const std::system_error&) {  // no more threads are to be had
+  } catch (const std::system_error&) {  // the system gives no more threads
   }
   guarded();
   for (std::thread& other : others) other.join();

@@ -1,4 +1,4 @@
-// Work shared by a few threads, for what is large enough to be worth one.
+// Divides work among a few threads. The work must be large enough to be worth a thread.
 //
 //   run_tasks(usable_cores(), {[&] { a = first(); }, [&] { b = second(); }});
 #pragma once
@@ -8,14 +8,14 @@
 
 namespace mfu {
 
-// How many cores this process may run on: `taskset` and a scheduler's share are kept.
+// How many cores this process may run on. Respects `taskset` and the share that a scheduler gives.
 unsigned usable_cores();
 
-// Runs `work` on so many threads at once, the caller's among them, and waits for all. Where the
-// system gives fewer threads, on those: the work must be such that one can do it alone.
+// Runs `work` on so many threads at once, including the caller's, and waits for all. The system may
+// give fewer threads, so one thread must be able to do all the work alone.
 void on_threads(unsigned threads, const std::function<void()>& work);
 
-// Runs each task once; they are taken in order, by whichever thread is free.
+// Runs each task once. The next free thread takes the next task, in order.
 void run_tasks(unsigned threads, const std::vector<std::function<void()>>& tasks);
 
 }  // namespace mfu

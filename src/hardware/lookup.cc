@@ -103,8 +103,8 @@ bool all_words_in(const Query& query, const Device& device) {
          });
 }
 
-// Whether any of the device's names holds the word, whatever its case. A device that fits holds the
-// first word asked for; this says so without folding all names of the catalogue.
+// Whether any of the device's names contains the word, in any case. A device that matches contains
+// the first word of the query. This checks that without folding all names of the catalogue.
 bool mentions(const Device& device, std::string_view word) {
   auto same_letter = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
   auto holds = [&](const std::string& name) {

@@ -1,10 +1,11 @@
 """Builds a model's class on the meta device and writes down its operators.
 
-A request says phase, steps (batch and sequence of each), context, encoder_sequence, image, latent, frames, frozen,
-lora, architecture and overrides. One JSON object
-goes to standard output: parameters by part, and each different operator once, with how often it ran, in which part,
-forward or backward.
-No weight is made, nothing is fetched, no code of a config is run. The class_*.py come before it."""
+A request has phase, steps (batch and sequence of each), context, encoder_sequence, image, latent, frames, frozen, lora,
+architecture and overrides. One JSON object goes to standard output: parameters by part, and each different operator
+once, with how often it ran, in which part, forward or backward.
+
+No weight is allocated, nothing is downloaded, and no code from a config runs. The build puts the class_*.py in front of
+this file."""
 
 MOST_LAYERS = 4096
 MOST_NUMBER = 1 << 40
@@ -88,7 +89,7 @@ def tensors_in(value, torch, seen=None):
 
 
 def outputs_of(model):
-    """Names of the modules that make logits, as the class itself says."""
+    """The names of the modules that make logits, according to the class."""
     try:
         head = model.get_output_embeddings()
     except Exception:  # a class that has none
@@ -147,7 +148,7 @@ def encoded(model, past, given):
 
 
 def next_sizes(sizes, request):
-    """Of the tokens after a context: laid out as those were, which may have several codebooks."""
+    """The sizes of the tokens after a context. They have the layout of the context, maybe with several codebooks."""
     sizes = list(sizes)
     place = max(i for i, size in enumerate(sizes) if size == request["context"])
     return (*sizes[:place], request["sequence"], *sizes[place + 1 :])
@@ -304,7 +305,7 @@ def answer(config, request):
 
 
 def tied_anyway(model, config):
-    """A note where the class ties its head to its embedding, and the config says that it is not tied."""
+    """Adds a note if the class ties its head to its embedding although the config says that it does not."""
     if config.get("tie_word_embeddings") is not False:
         return []
     try:
@@ -362,8 +363,8 @@ def active_parameters(config, total, parts):
 
 
 def package_of(problem):
-    """The package that an import lacks; also in the words of transformers, which asks for some only when it needs
-    them."""
+    """The package that an import is missing. Also understands the messages of transformers, which imports some packages
+    only when it needs them."""
     asked = re.search(r"requires the (?:following )?`?([\w.-]+)`? librar", str(problem))
     return asked[1].lower() if asked else (problem.name or "").split(".")[0]
 

@@ -150,7 +150,7 @@ def masks(torch, transformers, recorder, values):
         except Exception:  # a rule that looks at a tensor's values
             pairs = None
         if pairs == rows * columns and bound.get("allow_is_bidirectional_skip") and bound.get("attention_mask") is None:
-            return None  # as the library: a mask that leaves nothing out is none
+            return None  # as in the library, a mask that leaves nothing out is no mask
         if pairs is not None:
             AREAS[result.untyped_storage()._cdata] = (pairs, int(rows), int(columns))
             KEPT.append(result)

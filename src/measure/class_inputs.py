@@ -47,12 +47,12 @@ def size_in(config, *names, default=None):
 
 
 def documented(model):
-    """Shapes that a class's own words give to its arguments."""
+    """The shapes of arguments that are in a class's documentation."""
     return dict(re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE))
 
 
 def plain_token(config):
-    """A token that is nothing special: not padding, not a picture's place."""
+    """An ordinary token: not padding, not a placeholder of a picture."""
     special = set()
     for each in configs_of(config):
         for name, value in vars(each).items():
@@ -92,13 +92,13 @@ class Inputs:
         self.token = plain_token(self.config)
         self.encoder = request.get("encoder_sequence") or self.sequence
         self.kind = model.config.model_type
-        self.places, self.place_token = 0, None  # of a picture in each text
+        self.places, self.place_token = 0, None  # of a picture's placeholders in each text
 
     # -- shapes, by the argument's name
 
     def shapes(self, name):
-        """(sizes, "id" | "float" | "one" | values) of an argument, the likeliest first; none where nothing is known of
-        it."""
+        """(sizes, "id" | "float" | "one" | values) to try for an argument, the likeliest first. Empty if nothing is
+        known about it."""
         config, batch, sequence = self.config, self.batch, self.sequence
         made = getattr(self, "of_" + name, None)
         if made is not None:
@@ -186,7 +186,7 @@ class Inputs:
         return [((self.batch, 2), [picture_size(self.config, self.request) or [224, 224]] * self.batch)]
 
     def of_token_type_ids(self):
-        """1 where a picture has its places."""
+        """1 for the placeholders of a picture, else 0."""
         length = self.length_of("input_ids")
         return [((self.batch, length), [[1] * self.places + [0] * (length - self.places)] * self.batch)]
 
@@ -435,7 +435,8 @@ class Inputs:
         ]
 
     def make_places(self, problem):
-        """Where a class counts the places of pictures in the text: as many as its features. Whether that helps."""
+        """Some classes require as many placeholders in the text as a picture has features. Puts them there. Returns
+        whether that helps."""
         found = re.search(r"features and (\w+) tokens do not match.*features:? (\d+)", str(problem), re.IGNORECASE)
         if not found or self.places:
             return False
@@ -450,9 +451,8 @@ class Inputs:
         return True
 
     def tried(self, call):
-        """Runs call(arguments) with what the class can be given, until it takes it. Where nothing fits, the problem of
-        the try that came
-        farthest is told."""
+        """Runs call(arguments) with arguments that the class may accept, until it does. If nothing fits, reports the
+        problem of the try that came farthest."""
         names, first, farthest, tries, seen = self.first(), None, -1, 0, set()
         while True:
             unknown = [each for each in names if not self.shapes(each)]
@@ -478,7 +478,7 @@ class Inputs:
                     if self.recorder.seen > farthest:
                         first, farthest = problem, self.recorder.seen
                     lacking = [each for each in self.missing(problem, names) if each not in seen]
-                    if "values to unpack" in str(problem):  # of another number of axes: other shapes are tried first
+                    if "values to unpack" in str(problem):  # wrong number of axes: try other shapes first
                         lacking, later = [], later or lacking
                     added = lacking or added
                     if added or tries >= MOST_TRIED:

@@ -1,4 +1,4 @@
-"""Which class of transformers a config means: part of the script that ask_class.py ends."""
+"""Finds the class of transformers that a config means. This is a part of the script that ends with ask_class.py."""
 
 CHOSEN = (
     "MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING",
@@ -25,7 +25,7 @@ def named_class(transformers, config, wanted):
 
 
 def find_class(transformers, config, wanted):
-    """The class of transformers that a config means, its config, and what was assumed."""
+    """The class of transformers that a config means, the config as the library reads it, and what was assumed."""
     from transformers.models.auto import configuration_auto
 
     notes, kind, version = [], config.get("model_type"), transformers.__version__
@@ -59,13 +59,13 @@ def find_class(transformers, config, wanted):
 
 
 def takes(found, config_class):
-    """Whether a class is one of this config's; of those that say so."""
+    """Whether a class takes this config. True if the class does not say."""
     own = found.config_class
     return own is None or issubclass(config_class, own) or issubclass(own, config_class)
 
 
 def usual_class(made, config_class):
-    """What a config that names no class is mostly used for."""
+    """The class for which a config without a class is mostly used."""
     from transformers.models.auto import modeling_auto
 
     both = ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING")
@@ -78,7 +78,7 @@ def usual_class(made, config_class):
 
 
 def class_beside(config_class):
-    """The first model that stands in the library's own file for this config."""
+    """The first model in the file of the library that belongs to this config."""
     import importlib
 
     try:
@@ -97,7 +97,7 @@ def class_beside(config_class):
 
 
 def config_named(model):
-    """What a model's own signature says of its config."""
+    """The class of config in the signature of a model."""
     import inspect
 
     taken = inspect.signature(model.__init__).parameters.get("config")
@@ -105,7 +105,7 @@ def config_named(model):
 
 
 def part_that_runs(torch, model, notes):
-    """The model; of one that only generates, part by part, the largest part that has a forward pass."""
+    """The model. If it has no forward pass of its own (it only generates, part by part): its largest part that has."""
     if type(model).forward is not torch.nn.Module.forward:
         return model
     parts = [
@@ -121,7 +121,7 @@ def part_that_runs(torch, model, notes):
 
 
 def lenient(found):
-    """A package that only a loss needs is not asked for: no loss is computed here."""
+    """Packages that only a loss needs are not required, because no loss is computed here."""
     own, losses = sys.modules[found.__module__], ("scipy",)
     asked = getattr(own, "requires_backends", None)
     if asked is not None:
@@ -133,7 +133,7 @@ def listed_names(names):
 
 
 def unmasked(model):
-    """No input is blotted out. What is put in its place is a weight, which the model has all the same."""
+    """Switches off the random masking of inputs. Its replacement is a weight, which the model still has."""
     for part in model.modules():
         config = getattr(part, "config", None)
         for name in ("mask_time_prob", "mask_feature_prob"):
@@ -143,7 +143,7 @@ def unmasked(model):
 
 
 def remembering(torch, values):
-    """A mode in which numbers that a class keeps in a tensor, such as the stride of a convolution, stay known."""
+    """A mode that remembers numbers which a class keeps in a tensor, such as the stride of a convolution."""
     from torch.overrides import TorchFunctionMode
 
     def computed(func, args, kwargs):
@@ -168,8 +168,8 @@ def remembering(torch, values):
 def build(transformers, found, config, torch, values):
     for each in configs_of(config):
         each._attn_implementation_internal = "mfu"
-        each._experts_implementation_internal = "batched_mm"  # a token meets the experts that it visits, no others
-        for name in vars(each):  # whole layers are never left out
+        each._experts_implementation_internal = "batched_mm"  # each token runs only the experts that it is sent to
+        for name in vars(each):  # no layer is dropped at random
             if "layerdrop" in name or name == "drop_path_rate":
                 setattr(each, name, 0.0)
     problems = []

@@ -197,7 +197,7 @@ Result<Json> asked(const std::string& python, const std::string& script, std::st
   Json answer = MFU_TRY(parse_json(end.output, python));
   if (std::string problem = answer.text_at("problem"); !problem.empty()) {
     bool absent = !answer.text_at("missing").empty();
-    bool known = answer.find("known") != nullptr;  // the type is; it is the config that will not do
+    bool known = answer.find("known") != nullptr;  // the type is known, the config is bad
     ErrorCode code = known ? ErrorCode::malformed : ErrorCode::unsupported;
     if (absent && !known) code = ErrorCode::not_found;
     return fail(code, fmt::format("{}: {}", name, printable(problem, 900)));

@@ -20,8 +20,8 @@ PARTS = (
 )
 
 
-ADAPTER = "(adapter)"  # what the loop is in while it computes an adapter of ours
-OUTPUTS = set()  # modules that make logits, as the class itself says
+ADAPTER = "(adapter)"  # the name on the stack while one of our adapters is computed
+OUTPUTS = set()  # modules that make logits, according to the class
 QUERIES = ("q_proj", "k_proj", "v_proj", "o_proj", "qkv_proj", "query", "key", "value", "c_attn", "query_key_value")
 INNER = ("up_proj", "down_proj", "gate_proj", "gate_up_proj", "fc1", "fc2", "c_fc")
 STATES = ("mamba", "ssm", "mixer", "recurrent", "linear_attn", "short_conv", "temporal_block", "rg_lru", "rwkv")
@@ -55,7 +55,7 @@ def part_of(name, kind=""):
 
 
 def inner_part(words, last):
-    """Of what is no router, norm or head for logits."""
+    """The part of a weight that is no router, norm or head for logits."""
     if any(word.startswith(("vision", "visual", "image", "pixel", "vit", "siglip")) for word in words):
         return "vision"
     if any(word.startswith(("audio", "speech", "sound")) for word in words):
@@ -99,16 +99,16 @@ def dtype_name(dtype):
 
 
 class Recorder:
-    """Each different operator once."""
+    """Records each different operator once, with its number of calls."""
 
     def __init__(self, torch):
         self.torch, self.rows, self.stack, self.assumed, self.on = torch, {}, [], set(), True
         self.seen = 0  # operators of this call, counted or not
-        self.layers = []  # of those the loop is in: whether a backward pass reaches it
-        self.kept = {}  # rows of steps that are done
+        self.layers = []  # for each layer that is running: whether a backward pass reaches it
+        self.kept = {}  # rows of finished steps
 
     def again(self):
-        """What a call that failed left is forgotten."""
+        """Forgets what a failed call recorded."""
         if self.on:
             self.rows.clear()
         self.stack.clear()
@@ -116,7 +116,7 @@ class Recorder:
         self.seen = 0
 
     def done(self):
-        """A step is done: its rows are added to those of the steps before."""
+        """Adds the rows of a finished step to those of the steps before."""
         for key, row in self.rows.items():
             kept = self.kept.setdefault(key, row | {"calls": 0})
             kept["calls"] += row["calls"]

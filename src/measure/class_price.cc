@@ -19,18 +19,18 @@ struct Count {
 struct Priced {
   ClassNeed& found;
   Recompute recompute;
-  bool plain_attention = false;                    // scores are made by plain products
-  FlopCount experts{};                             // forward
+  bool plain_attention = false;                    // plain products make the scores
+  FlopCount experts{};                             // of the forward pass
   std::map<std::string, std::uint64_t> uncounted;  // calls by operator
-  std::map<std::string, Count> differing;          // by what torch's counter counts differently
+  std::map<std::string, Count> differing;          // operators that torch counts differently
 };
 
-// What a fused backward repeats of its scores is left out, as everywhere in `mfu flops`.
+// The scores that a fused backward computes again are left out, as everywhere in `mfu flops`.
 void add_cost(Priced& priced, Part part, const Json& row, const Count& each, std::uint64_t calls) {
   FlopNeed& need = priced.found.need;
   need.model_flop += each.exact * calls;
   need.hardware_flop += each.exact * calls;
-  const Json* again = row.find("again");  // of a layer that a backward pass reaches
+  const Json* again = row.find("again");  // it is in a layer that a backward pass reaches
   bool layer = again != nullptr && again->boolean().value_or(false);
   bool repeated = priced.recompute == Recompute::full ||
                   (priced.recompute == Recompute::selective && part == Part::attention_scores);
@@ -51,7 +51,7 @@ void add_difference(Priced& priced, const std::string& what, const Count& each,
   sum.eager += each.eager * calls;
 }
 
-// What a backward leaves out where nobody needs the gradient of queries, keys or values.
+// The FLOPs that a backward saves if the gradient of queries, keys or values is not needed.
 FlopCount not_needed(const Json& shape, std::uint64_t pairs, std::int64_t qk, std::int64_t v) {
   auto needed = [&](std::string_view name) {
     const Json* said = shape.find(name);

@@ -1,14 +1,14 @@
-"""Which weights of a class are trained: part of the script that ask_class.py ends.
+"""Sets which weights of a class are trained. This is a part of the script that ends with ask_class.py.
 
-What a frozen weight or an adapter costs is left to autograd, which runs what is needed and nothing else."""
+The cost of a frozen weight or an adapter follows from autograd, which runs only what is needed."""
 
 import difflib
 import fnmatch
 
 
 def train_some(torch, model, request, recorder):
-    """Freezes weights and adds adapters, as asked. How many parameters are trained (none: all), how many are
-    adapters'."""
+    """Freezes weights and adds adapters, as asked. Returns how many parameters are trained (None: all) and how many of
+    them are in adapters."""
     frozen, lora = request.get("frozen") or [], request.get("lora")
     if not frozen and not lora:
         return None, 0
@@ -33,7 +33,7 @@ def bare_name(name):
 
 
 def freezes(pattern, name):
-    """A glob, a part of ours, or the beginning of a name."""
+    """Whether a pattern matches a name. It is a glob, one of our parts, or the beginning of a name."""
     pattern, bare = bare_name(pattern), bare_name(name)
     glob = pattern.replace("[", "[[]")
     return pattern == part_of(name) or fnmatch.fnmatchcase(bare, glob) or bare.startswith(pattern + ".")
@@ -47,7 +47,7 @@ def unmatched(what, pattern, names, model):
 
 
 def linear_sizes(torch, module):
-    """What goes in and out of a linear layer; none of anything else."""
+    """The input and output width of a linear layer. None for anything else."""
     if isinstance(module, torch.nn.Linear):
         return module.in_features, module.out_features
     if type(module).__name__ == "Conv1D" and getattr(module, "weight", None) is not None and module.weight.dim() == 2:
@@ -56,7 +56,7 @@ def linear_sizes(torch, module):
 
 
 def adapted(torch, model, lora, recorder):
-    """The layers that carry adapters: those that are named, or every projection of the text's layers."""
+    """The layers that get adapters: the named ones, or every projection in the layers of the text model."""
     linear = [(name, module) for name, module in model.named_modules() if linear_sizes(torch, module)]
     targets = lora["targets"]
     if targets and not targets[0].startswith("all"):
@@ -77,7 +77,7 @@ def adapted(torch, model, lora, recorder):
 
 
 def adapt(torch, module, rank, recorder):
-    """Adds B·A·x to what a layer gives, and tells how many parameters that is."""
+    """Adds B·A·x to the output of a layer. Returns how many parameters that takes."""
     wide, out = linear_sizes(torch, module)
     down = torch.nn.Parameter(torch.empty(rank, wide, device="meta", dtype=module.weight.dtype))
     up = torch.nn.Parameter(torch.empty(out, rank, device="meta", dtype=module.weight.dtype))
@@ -97,7 +97,8 @@ def adapt(torch, module, rank, recorder):
 
 
 def mark_layers(torch, model, recorder):
-    """What activation checkpointing runs again: the layers that the library checkpoints, else those of its lists."""
+    """Marks the layers that activation checkpointing runs again: those that the library checkpoints, else those in its
+    lists of layers."""
     marked = [
         each
         for each in model.modules()

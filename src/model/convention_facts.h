@@ -26,7 +26,7 @@ struct ModelFacts {
   std::uint64_t delta_state = 0;  // Σ over delta-rule layers of heads·d_k·d_v
   std::uint64_t convolution = 0;  // Σ over delta-rule layers of kernel·channels
 };
-ModelFacts facts_of(const ModelSpec& model, bool mtp);  // mtp: with the prediction layers
+ModelFacts facts_of(const ModelSpec& model, bool mtp);  // mtp: include the prediction layers
 
 // FLOPs of attention scores and values, forward: 2·H·(d_qk + d_v) a pair, pairs counted as asked.
 enum class Area : std::uint8_t {

@@ -234,7 +234,7 @@ TEST(Convention, published_utilizations_follow_from_published_throughput) {
 }
 
 // Megatron-Bridge docs/performance-summary-archive.md, DeepSeekV3 at 4096 tokens: tokens/s and
-// TFLOP/s of one GPU. Rows of 25.11 say "w/o MTP" or "w/ MTP"; those of 26.02 have it.
+// TFLOP/s of one GPU. Rows of 25.11 say "w/o MTP" or "w/ MTP"; all rows of 26.02 are with MTP.
 TEST(Convention, published_rates_of_deepseek_v3_follow_with_and_without_its_prediction_layer) {
   struct Published {
     double tokens_per_s;

@@ -47,12 +47,12 @@ Decoder read_decoder(const Fields& config, const DecoderDefaults& defaults);
 std::vector<Mask> read_masks(const Fields& config, std::uint64_t layers, Mask sliding,
                              const std::function<bool(std::uint64_t layer)>& sliding_by_default);
 
-// The window of `sliding_window`; none where it is null or 0.
+// The window of `sliding_window`. Null or 0 means no window.
 Mask window_of(const Fields& config, std::uint64_t fallback = 0);
-// Whether attention's matrices have a bias, by one field for all of them.
+// Reads whether attention's matrices have a bias. One field holds for all of them.
 bool read_biases(const Fields& config, std::string_view field, bool fallback,
                  AttentionBlock& attention);
-// Norms of queries and keys: a head each, or over the whole width.
+// Adds norms of queries and keys: one norm per head, or one over the whole width.
 void per_head_norms(Decoder& decoder);
 void full_norms(Decoder& decoder);
 

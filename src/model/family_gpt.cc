@@ -32,10 +32,10 @@ Decoder plain_decoder(const Shape& shape) {
   return decoder;
 }
 
-// What a family calls these fields, its own name first.
+// The names of these fields in a family's config. The family's own name comes first.
 struct Called {
   Fields::Names hidden, layers, heads;
-  Fields::Names ffn{};  // none, or not given and no default: four times the width
+  Fields::Names ffn{};  // if empty, or not given without a default: four times the width
   Fields::Names positions{};
 };
 
@@ -201,7 +201,7 @@ void build_bloom(const Fields& config, ModelSpec& model) {
 
 // HF's class: no biases, norms without one, positions by ALiBi whatever learned_pos_emb says.
 void build_mpt(const Fields& config, ModelSpec& model) {
-  Shape shape = read_shape(config,  // the MLP is four times as wide, whatever expansion_ratio says
+  Shape shape = read_shape(config,  // expansion_ratio is ignored: the MLP is four times as wide
                            {{"d_model", "hidden_size"},
                             {"n_layers", "num_hidden_layers"},
                             {"n_heads", "num_attention_heads"}},

@@ -14,7 +14,7 @@ struct Mix {
   std::vector<bool> moe;
 };
 
-// Layers that attend, and layers with a norm and another mixer in attention's place.
+// A mix of layers that attend, and layers that have a norm and another mixer instead of attention.
 Stage mixed_stage(const Mix& mix, const Decoder& decoder, std::string_view norm,
                   const std::function<void(LayerKind&)>& add_mixer) {
   std::vector<LayerKind> kinds;

@@ -45,7 +45,7 @@ std::vector<Attention*> text_attentions(ModelSpec& model, std::size_t first) {
 
 namespace {
 
-// For classes that tie the head if either config says so.
+// Whether the head is tied. These classes tie it if either of their two configs says so.
 std::optional<bool> tied_by_either(const Fields& config) {
   if (config.flag({"tie_word_embeddings"}, false)) return true;
   return std::nullopt;

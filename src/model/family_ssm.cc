@@ -33,7 +33,7 @@ void build_mamba(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_frame(config, 768, 50280, true, 32);
   MambaBlock block;
   block.hidden = decoder.hidden;
-  // As the class: a width of its own wins (Falcon-Mamba 7B says expand 16 and is 2 wide).
+  // As in the class, an explicit width wins (Falcon-Mamba 7B says expand 16, but is 2 wide).
   std::uint64_t expanded = config.size({"expand"}, 2) * decoder.hidden;
   block.inner = config.size({"intermediate_size"}, expanded);
   block.state = config.size({"state_size"}, 16);

@@ -38,10 +38,10 @@ struct PatchGrid {
 };
 PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64_t patch);
 
-struct TowerDefaults {  // of the HF config class
+struct TowerDefaults {  // the defaults of the HF config class
   std::uint64_t hidden = 768, layers = 12, heads = 12, ffn = 3072;
 };
-// What nearly every tower's config calls by the same names.
+// Reads the fields that have the same names in nearly every tower's config.
 Tower read_tower(const Fields& config, const PatchGrid& grid, const TowerDefaults& defaults = {});
 Tower read_clip_tower(const Fields& config, ModelSpec& model);
 Tower read_siglip_tower(const Fields& config, ModelSpec& model);

@@ -11,12 +11,12 @@ enum class LoggedKind : std::uint8_t {
   none,
   step,         // log_step
   reading,      // counted FLOPs of a step
-  calibration,  // of another rank
+  calibration,  // a calibration of another rank
   period,       // a period of generation; written by the background thread
   hardware,     // a rate of the hardware counters; written by the background thread
   shared,       // a calibration that the background thread found in the run directory
   arrived,      // the missing numbers of an awaited step
-  phase,        // what one phase did in a period; before the step that ends it
+  phase,        // what one phase did in a period; comes before the step that ends the period
 };
 
 // Which of the fields were given.
@@ -35,7 +35,7 @@ enum LoggedHas : std::uint16_t {
 
 struct LoggedStep {
   LoggedKind kind = LoggedKind::none;
-  std::uint8_t phase = 0;  // TrainingPhase; of kind `phase`, RunPhase
+  std::uint8_t phase = 0;  // a TrainingPhase; for the kind `phase`, a RunPhase
   std::uint16_t has = 0;
   std::uint32_t padded_length = 0;
   std::uint64_t step = 0;

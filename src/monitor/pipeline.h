@@ -46,7 +46,7 @@ class StepPipeline {
                                       std::optional<std::chrono::nanoseconds> duration);
   void take_period(const LoggedStep& logged);
   void take_phase(const LoggedStep& logged);
-  // Of a period in which nobody counted tokens but the observer.
+  // For a period in which only the observer counted tokens.
   std::optional<GenerationUse> observed_generation() const;
   // Warns once for each kind of problem.
   void warn(std::string_view kind, std::string message);

@@ -127,7 +127,7 @@ bool SinkThread::ended(std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock(mutex_);
   if (!done_.wait_until(lock, deadline, [&] { return ended_; })) return false;
   lock.unlock();
-  // Here, because nobody destroys this where another sink hangs.
+  // It is joined here, because this object is never destroyed if another sink hangs.
   if (thread_.joinable()) thread_.join();
   return true;
 }

@@ -208,7 +208,7 @@ Result<OperatorCost> paged_cost(const AttentionLayout& layout, const Call& call)
   return cost;
 }
 
-// Which of the three kinds a sequence is.
+// The part to which a sequence belongs.
 PagedPart& part_of(PagedSizes& sizes, std::int64_t queries, std::int64_t keys) {
   if (queries >= keys || queries > kMostDrafted) return sizes.many;
   return queries == 1 ? sizes.one : sizes.few;
@@ -216,7 +216,7 @@ PagedPart& part_of(PagedSizes& sizes, std::int64_t queries, std::int64_t keys) {
 
 }  // namespace
 
-// Sequences against pages of a cache: only the values of two tensors say how long they are.
+// Sequences that attend to pages of a cache. Only the values of two tensors tell their lengths.
 Result<PagedSizes> sizes_of_paged(const AttentionLayout& layout, const Call& call) {
   auto after = [&](int steps) { return static_cast<Position>(layout.query + steps); };
   Sizes query = MFU_TRY(tensor_sizes(call, layout.query, 3));

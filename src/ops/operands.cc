@@ -32,7 +32,7 @@ std::optional<std::uint64_t> matmul_weight(const MatmulLayout& layout, const Cal
   using Form = MatmulLayout::Form;
   const Argument* left = tensor_at(call, layout.left);
   const Argument* right = tensor_at(call, layout.right);
-  // Packed, but of the input's own type: the output tells how wide it is.
+  // The weight is packed but has the type of the input. The output tells its width.
   if (left != nullptr && layout.form == Form::opaque && layout.extra >= 0) {
     Result<ProductSizes> sizes = matmul_sizes(layout, call);
     if (!sizes.has_value()) return std::nullopt;

@@ -176,8 +176,8 @@ Standing standing_in(const std::string& directory, const LaunchFile& mine) {
   std::uint32_t last = 0, under_way = 0, mine_next = 0;
   bool all_over = true, same_job = false, been_here = false;
   for (const LaunchFile& each : launches) {
-    // Of one place there is one launcher: a container that is started again has other pids.
-    // Where either did not say, its process is asked for as usual.
+    // Each place has only one launcher. A container that is started again has other pids. If either
+    // file does not say whose pids it has, we check whether the process is alive, as usual.
     bool other_pids = each.facts.host == mine.facts.host && !each.pids.empty() &&
                       !mine.pids.empty() && each.pids != mine.pids;
     bool over = is_over(each) || (other_pids && each.place == mine.place);

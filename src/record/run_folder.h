@@ -13,9 +13,9 @@ namespace mfu {
 struct LaunchFile {
   RunFacts facts;
   std::uint64_t pid = 0;
-  std::uint64_t start_ticks = 0;  // with the pid, one process for good; 0: not known
+  std::uint64_t start_ticks = 0;  // together with the pid it identifies a process; 0: not known
   std::string pids;               // whose pids these are; empty: not known
-  std::string file;               // its name, where it was listed
+  std::string file;               // its name, if it was found in a listing
   std::string region_folder, spare_folder;
   std::string job;    // empty: none
   std::string place;  // the same for a launcher that is started again

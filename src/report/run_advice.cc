@@ -156,7 +156,7 @@ void add_threads(const RunRecord& record, const RunReport& report, RunFindings& 
 
 struct SlowRank {
   std::int64_t own_ns = 0, typical_ns = 0;
-  double share = 0;  // of its step, that the others would not have to wait
+  double share = 0;  // share of its step that the others would no longer wait for
 };
 
 SlowRank slow_rank_of(const RunReport& report) {

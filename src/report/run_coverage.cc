@@ -56,8 +56,8 @@ void add_unseen(const RunRecord& record, RunReport& report) {
   }
 }
 
-// "opaque": a function whose result no operator wrote, although it was given what is multiplied.
-// Function, module.
+// The fact "opaque" (function, module): no operator wrote the function's result, although it was
+// given tensors that are usually multiplied.
 bool add_opaque(const RunRecord& record, RunReport& report) {
   bool any = false;
   for (const ProcessRecord& process : record.processes) {
@@ -74,7 +74,7 @@ bool add_opaque(const RunRecord& record, RunReport& report) {
   return any;
 }
 
-// "doubt": why nobody can say what was computed.
+// The fact "doubt": why it is not known what was computed.
 bool add_doubts(const RunRecord& record, RunReport& report) {
   bool any = false;
   for (const ProcessRecord& process : record.processes) {

@@ -98,7 +98,7 @@ void add_thin_batches(const Decoding& decode, GenerationFindings& all) {
   finding->values.emplace_back("largest", static_cast<std::int64_t>(decode.largest_batch));
 }
 
-// It is a serving engine itself: attention ran over pages of a cache.
+// Whether the program is already a serving engine: its attention ran over pages of a cache.
 bool is_engine(const RunReport& report) {
   return std::any_of(report.by_operator.begin(), report.by_operator.end(), [](const auto& each) {
     return each.first.find("kv_cache") != std::string::npos;

@@ -255,8 +255,8 @@ void add_wall(const RunRecord& record, const RunQuestion& question, RunReport& r
 }
 
 // Reports one rank. A rank that was restarted has several processes. `alone`: no other host has
-// ranks. Then time in which other processes had the cores is no rank's own: it falls on them by
-// chance.
+// ranks. Then time in which other processes had the cores does not count as a rank's own time,
+// because it hits ranks of one host by chance.
 RunRankReport rank_report(const std::vector<const Rank*>& processes, bool alone) {
   RunRankReport report;
   report.restarts = processes.size() - 1;
@@ -309,9 +309,9 @@ void add_by_rank(const std::vector<Rank>& ranks, RunReport& report) {
   report.ranks = report.by_rank.size();
 }
 
-// Ranks in lockstep all take as long as the slowest one. What tells them apart is how long they
-// work and do not wait in a collective. A rank stands out if that is a tenth above the median, and
-// if a twentieth of the step could be won.
+// Ranks in lockstep all take as long as the slowest one. They differ in how long they work instead
+// of waiting in a collective. A rank is reported as slow if that time is a tenth above the median
+// and if a twentieth of the step could be saved.
 std::optional<std::uint32_t> slowest_of(const std::vector<RunRankReport>& ranks) {
   std::vector<nanoseconds> own;
   const RunRankReport* slowest = nullptr;

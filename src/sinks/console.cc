@@ -25,7 +25,7 @@ class ConsoleSink : public Sink {
     errno = 0;
     bool written = std::fwrite(lines.data(), 1, lines.size(), stream_) == lines.size() &&
                    std::fflush(stream_) == 0;
-    // One that does not wait took a part: no line of it is offered again.
+    // A non-blocking console took only a part (EAGAIN). These lines are not written again.
     if (!written && errno != EAGAIN) {
       return fail(ErrorCode::io, "the console cannot be written to");
     }

@@ -15,7 +15,7 @@ std::string cell(std::string_view text) {
   return quoted + '"';
 }
 
-// The columns of 0.1.0. A table that has only these goes on with them.
+// The columns of version 0.1.0. A table that has only these keeps them.
 std::string older_header() {
   std::string line = "step,time_unix_s,epoch,loss,grad_norm,learning_rate";
   for (std::string_view name : step_metric_names()) line += fmt::format(",{}", name);

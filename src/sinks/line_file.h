@@ -18,8 +18,8 @@ struct LineFile {
   std::string (*line)(const StepReport& report);
   // Whether `line`, or half of it, may have been written by this sink.
   bool (*ours)(std::string_view line, bool half);
-  // The header of an earlier version, empty if there was none, and the line that fits it. A file
-  // that begins with it goes on so.
+  // The header of an earlier version (empty if there was none) and the function that makes its
+  // lines. A file that begins with that header gets such lines.
   std::string older_header{};
   std::string (*older_line)(const StepReport& report) = nullptr;
 };

@@ -53,7 +53,7 @@ constexpr Help kHelp[] = {
     {"mfu/mbu_percentage", "Memory bandwidth utilization of generation in percent"},
 };
 
-// Of the metrics of a phase: what comes after its name.
+// Help for the metrics of a phase, by the part of the name after the phase.
 constexpr Help kPhaseHelp[] = {
     {"/tokens", "Tokens of the passes of a phase in the newest period"},
     {"/flop", "FLOPs that the passes of a phase needed in the newest period"},

@@ -206,8 +206,8 @@ std::string file_name(const std::string& path) {
   return printable(path.substr(path.rfind('/') + 1), 255);
 }
 
-// The ranks that are shown: all of them, or of many those that the others wait for; where nobody
-// waits, those with the lowest MFU.
+// The ranks to show. If there are many, only those that the others wait for, or, if no rank waits,
+// those with the lowest MFU.
 std::vector<std::size_t> shown_ranks(const ExplainReport& report) {
   constexpr std::size_t kAllShown = 64, kShown = 16;
   std::vector<std::size_t> ranks(report.ranks.size());

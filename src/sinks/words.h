@@ -16,8 +16,8 @@ std::vector<Note> with_peak(std::vector<Note> notes, const ChosenPeak& peak);
 std::vector<std::string> all_words(const std::vector<Note>& notes,
                                    Voice voice = Voice::command_line);
 
-// The same for people, short where many ranks say the same: of more than three notes with one code
-// the first, and how many there are.
+// The same in short, for people. If more than three notes have the same code, it has only the first
+// of them, with their number.
 std::vector<std::string> few_words(const std::vector<Note>& notes);
 
 // How people read a line of the ledger.

@@ -225,7 +225,7 @@ void note_kind(Thread& thread, const Operator& row, const Arguments& given,
   }
 }
 
-// As the products with a kernel of their own do (kernels_matmul.cc).
+// Does the same as the products that have a kernel of their own (kernels_matmul.cc).
 void note_product(Thread& thread, const Operator& row, const Arguments& arguments) noexcept {
   std::optional<ProductSizes> sizes = product_sizes(row, arguments.view(), arguments.result());
   if (!sizes) return;

@@ -102,7 +102,7 @@ class Watched {
   unsigned number() noexcept;  // the recorder's number
   // If the operator is not counted itself, the operators that it calls are.
   bool hides_inner() const noexcept { return reason(found()).empty(); }
-  // Attention that only the operators it calls can count.
+  // Whether this is attention that can only be counted by the operators that it calls.
   bool wraps_attention() const noexcept {
     const Operator* row = found();
     return row != nullptr && row->kind == OperatorKind::attention && !reason(row).empty();

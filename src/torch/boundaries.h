@@ -15,7 +15,7 @@ void optimizer_stepped(bool leads) noexcept;
 void mark_step(std::int64_t index) noexcept;
 // Parameters changed although no optimizer told us: a step ended.
 void update_seen() noexcept;
-// The process ends. `updated`: parameters were, since the last pass began.
+// Called when the process ends. `updated`: parameters were updated since the last pass began.
 void finish_updates(bool updated) noexcept;
 std::uint64_t steps() noexcept;
 // Called in a forked child, where nothing is under way.

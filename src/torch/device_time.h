@@ -17,7 +17,7 @@ namespace mfu::observer {
 std::optional<c10::Stream> open_stream(c10::Device device);
 
 // The stream in which this thread computes on a device (type << 8 | index), and whether the device
-// has done what was put into it. Not known while a graph is captured: then it has not.
+// has finished the work in it. While a graph is captured this is unknown, and taken to be false.
 std::int64_t stream_of(std::int16_t device) noexcept;
 bool is_done(std::int16_t device, std::int64_t stream) noexcept;
 

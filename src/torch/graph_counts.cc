@@ -1,5 +1,5 @@
-// Compiled graphs and CUDA graphs. Nothing in them counts by itself: the Python glue has a
-// description of each, whose numbers are added at each call.
+// Counts compiled graphs and CUDA graphs. Operators inside them do not count themselves. The Python
+// glue has a description of each graph, and each call of the graph adds the description's numbers.
 #include "mfu/observer.h"
 #include "torch/capture.h"
 #include "torch/count.h"
@@ -28,7 +28,7 @@ int mfu_observer_open_operator(const char* name) {
   return open_operator(name) ? 1 : 0;
 }
 
-// The pass begins before the graph runs, so that the graph's time is its own.
+// The pass begins before the graph runs, so that the graph's time is part of it.
 void mfu_observer_enter_graph(const struct mfu_observer_graph_row* rows, size_t count, int opens) {
   Thread& thread = this_thread;
   if (count != 0 && counts_graphs(thread) && !join_capture(thread)) {
@@ -70,7 +70,9 @@ size_t mfu_observer_capture_end(struct mfu_observer_graph_row* rows, size_t capa
 }
 
 void mfu_observer_replay(const struct mfu_observer_graph_row* rows, size_t count) {
-  Opening opening(this_thread, true);  // a compiled graph's capture has only what it opens
+  // A CUDA graph inside a compiled graph: its rows are only the operators that the compiled graph
+  // calls by name, so they count although the rest of it is quiet.
+  Opening opening(this_thread, true);
   this_thread.quiet += 1;
   mfu_observer_leave_graph(rows, count);
 }

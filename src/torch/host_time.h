@@ -14,7 +14,7 @@ void watch_host() noexcept;
 // The loop begins to wait for its next batch.
 void begin_loading() noexcept;
 void end_loading() noexcept;
-// It begins to write a checkpoint.
+// Called when it begins to write a checkpoint.
 void begin_saving() noexcept;
 void end_saving() noexcept;
 // Gives the recorder what the step came to. `on_device`: the program computes on a device other
@@ -31,8 +31,8 @@ struct HostUse {
   std::uint64_t wall_ns = 0, cpu_ns = 0;  // of all its threads
   // time of the loop in its loader, and its own CPU time there
   std::uint64_t loading_ns = 0, loading_cpu_ns = 0;
-  // The processes it started, such as loader workers: how many there are, how long they had a core
-  // or waited for one, all together and the busiest of them.
+  // The processes that it started, such as loader workers: their number, and how long they had a
+  // core or waited for one, all together and the busiest one.
   std::uint64_t children = 0, children_ready_ns = 0, busiest_child_ns = 0;
   // how long the loop's thread waited for a core, and how long it had one
   std::uint64_t waited_ns = 0, loop_cpu_ns = 0;

@@ -20,11 +20,11 @@ namespace mfu::observer {
 namespace {
 
 constexpr std::uint64_t kShortestNs = 5'000'000, kLongestNs = 80'000'000;
-constexpr int kComputes = 8;  // times in a row until it is looked at less often
+constexpr int kComputes = 8;  // after so many looks in a row at a busy thread, looks become rarer
 
 constinit std::atomic<int> call_file{-1};  // the thread's /proc/…/syscall, kept open
 constinit std::atomic<bool> is_watched{false};
-constinit std::atomic<int> away_count{0};  // loading and saving may lie in each other
+constinit std::atomic<int> away_count{0};  // loading and saving may be nested
 constinit std::atomic<std::uint64_t> slept_ns{0}, in_file_ns{0}, elsewhere_ns{0};
 
 enum class Wait : std::uint8_t { none, sleep, file, other };
@@ -35,7 +35,7 @@ bool is_file(unsigned long descriptor) {
   return S_ISREG(about.st_mode) || S_ISDIR(about.st_mode) || S_ISBLK(about.st_mode);
 }
 
-// Calls on paths, or that only files know.
+// Calls that take a path, or that only files support.
 constexpr long kFileCalls[] = {
     SYS_fsync,    SYS_fdatasync, SYS_sync,      SYS_syncfs,   SYS_sync_file_range,
     SYS_openat,   SYS_unlinkat,  SYS_renameat2, SYS_mkdirat,  SYS_newfstatat,
@@ -56,7 +56,7 @@ bool is_among(const auto& calls, long call) {
 
 Wait wait_of(long call, const unsigned long* arguments) {
   if (call == SYS_nanosleep || call == SYS_clock_nanosleep) return Wait::sleep;
-  bool nobody = arguments[0] == 0;  // of no descriptors: a timer
+  bool nobody = arguments[0] == 0;  // it waits for no descriptor, so for a timer
 #ifdef SYS_select
   if (call == SYS_select) return nobody ? Wait::sleep : Wait::other;
 #endif
@@ -66,7 +66,7 @@ Wait wait_of(long call, const unsigned long* arguments) {
   return Wait::other;
 }
 
-// "running", or the number of the call, its arguments and two addresses.
+// The text is "running", or the number of the call, its arguments and two addresses.
 Wait look_once() {
   char text[256];
   ssize_t size = pread(call_file.load(std::memory_order_relaxed), text, sizeof text - 1, 0);
@@ -116,7 +116,7 @@ void watch_blocked(long thread) noexcept {
     close(before);
     return;
   }
-  // The program's signals are not for this thread.
+  // This thread must not take the program's signals.
   sigset_t all, given;
   sigfillset(&all);
   if (pthread_sigmask(SIG_SETMASK, &all, &given) != 0) return;

@@ -1,7 +1,6 @@
-// What the training loop's thread is blocked in, looked at from a thread beside it: a timer, a file
-// or something else. How long it is blocked the scheduler says exactly (host_time.cc); this says
-// for what. While the thread computes it is looked at 12 times a second, while it is blocked 200
-// times.
+// Finds what blocks the training loop's thread: a timer, a file or something else. The scheduler
+// tells exactly how long it is blocked (host_time.cc). For the reason, another thread samples it:
+// 12 times a second while it computes, 200 times a second while it is blocked.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +16,8 @@ struct Blocked {
 
 void watch_blocked(long thread) noexcept;
 Blocked blocked() noexcept;
-// What the thread does has a name already: nobody needs to look until `look_again`. In pairs, also
-// one inside the other.
+// Pauses the samples until `look_again`, because what the thread does is known. The two calls come
+// in pairs, which may be nested.
 void look_away() noexcept;
 void look_again() noexcept;
 void forget_blocked() noexcept;  // in a forked child

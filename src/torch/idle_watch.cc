@@ -41,7 +41,7 @@ Progress progress() {
     now.calls += each->calls;
     now.busy = now.busy || each->quiet != 0;
     if (!is_asynchronous(each->device)) continue;
-    // A process with more threads than that computes.
+    // A process with more threads than that is taken to be computing.
     now.busy = now.busy || now.queue_count == kStreams;
     if (!now.busy) now.queues[now.queue_count++] = {each->device, each->stream};
   }

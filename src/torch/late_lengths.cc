@@ -140,7 +140,7 @@ void count_now(Thread& thread, const LateCall& call) {
                           .bytes = bytes});
 }
 
-// More sequences than fit on the stack, but at hand.
+// The lengths are in the host's memory, but there are more than fit on the stack.
 void note_now(Thread& thread, const LateCall& call) {
   std::optional<PagedSizes> pages = paged_sizes(call.watched->row(), call.arguments);
   if (pages) note_paged(thread, *pages, type_id_of(call.arguments.front().type));

@@ -134,7 +134,7 @@ void note_paged(Thread& thread, const PagedSizes& sizes, std::uint32_t type) noe
   OpenPass& open = thread.open;
   if (thread.pass == Pass::backward || open.id == 0) return;
   Packed& packed = open.packed;
-  // The first one that is no encoder's says which sequences there are.
+  // The first attention outside of an encoder tells which sequences there are.
   bool tells = sizes.causal && !packed.cached;
   auto add = [&](PackedPart& to, const PagedPart& part) {
     if (tells || packed.sequences == 0) {

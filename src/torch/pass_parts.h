@@ -16,7 +16,7 @@ struct PassBytes {
   std::uint64_t latent_written = 0;
 };
 
-// Some sequences of such a pass.
+// Some sequences of a packed pass.
 struct PackedPart {
   std::uint64_t sequences = 0, rows = 0;
   std::uint64_t model_flop = 0, hardware_flop = 0;  // of attention
@@ -29,11 +29,11 @@ struct Packed {
   std::uint64_t sequences = 0;  // 0 if it is not packed, as far as is known
   std::uint64_t rows = 0, empty_rows = 0;
   std::uint64_t model_flop = 0, hardware_flop = 0;
-  std::uint32_t type = 0;   // of the attention's FLOPs
-  PackedPart decode;        // one token to what is cached
-  PackedPart few;           // a few: decoding too, where logits are made of all of them
-  bool cached = false;      // it wrote to pages of a cache, and is no encoder's
-  std::uint64_t begun = 0;  // sequences of which nothing was cached, where it wrote to pages
+  std::uint32_t type = 0;   // data type of the attention's FLOPs
+  PackedPart decode;        // sequences with one new token after the cached ones
+  PackedPart few;           // with a few: this is decoding too if all of them get logits
+  bool cached = false;      // it wrote to pages of a cache, outside of an encoder
+  std::uint64_t begun = 0;  // sequences with nothing in the cache, if it wrote to pages
 };
 
 }  // namespace mfu::observer

@@ -1,6 +1,6 @@
 // Continuous batching: one pass decodes some sequences and prefills others. FLOPs are split by
-// sequence, exactly. How long each part took cannot be seen, so the time stays with the decoding
-// part, and the report divides it by the roof of the device.
+// sequence, exactly. How long each part took cannot be seen. So the decoding part keeps all the
+// time, and the report divides it: each part gets what it would need at the device's limits.
 #include <algorithm>
 #include <array>
 
@@ -9,14 +9,14 @@
 namespace mfu::observer {
 namespace {
 
-// Every token costs the same, except in attention and in the product that makes logits, which may
-// take one row per sequence only. False if the numbers do not fit.
+// Every token costs the same, except in attention and in the product that makes logits. That
+// product may take only one row per sequence. False if the numbers contradict this.
 bool decode_share(const Entry& entry, std::array<PassFlop, kPassFlops>& parts) {
   const Packed& packed = entry.packed;
   std::uint64_t rows = entry.tokens.tokens;
   if (rows == 0 || packed.rows > rows) return false;
   std::uint64_t head = entry.head_rows == rows ? 0 : entry.head_flop;
-  // Sequences whose prompt is not complete may have no row there. Those that decode all have one.
+  // A sequence whose prompt is not complete may have no row of logits. Each that decodes has one.
   std::uint64_t heads = std::min(packed.decode.rows, entry.head_rows);
   bool found = false;
   for (std::uint32_t i = 0; i < entry.lines; ++i) {

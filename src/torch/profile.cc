@@ -14,7 +14,7 @@ namespace torch::autograd::profiler {
 TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
 }  // namespace torch::autograd::profiler
 
-// ConfigLoader::instance() and its stopThread(), where the library exports them.
+// ConfigLoader::instance() and its stopThread(), if the library exports them.
 extern "C" [[gnu::weak]] void* mfu_kineto_config() asm("_ZN9libkineto12ConfigLoader8instanceEv");
 extern "C" [[gnu::weak]] void mfu_kineto_stop(void* config) asm(
     "_ZN9libkineto12ConfigLoader10stopThreadEv");
@@ -45,9 +45,9 @@ std::set<impl::ActivityType> activities_of(const ProfileOptions& options) {
   return activities;
 }
 
-// The first session starts a thread that asks a daemon for settings, and it stays. A child that is
-// forked from then on has no such thread, and when it exits, it waits for it forever. So it goes,
-// unless the program wants it.
+// The first session starts a thread that asks a daemon for settings and never ends. A child that is
+// forked later does not have this thread, but waits for it forever when it exits. So we stop the
+// thread, unless the program wants it.
 void stop_settings_thread() {
   if (mfu_kineto_config == nullptr || mfu_kineto_stop == nullptr) return;
   if (std::getenv("KINETO_USE_DAEMON") == nullptr) mfu_kineto_stop(mfu_kineto_config());

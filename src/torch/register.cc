@@ -44,8 +44,8 @@ Kernels& kernels() {
   return *instance;
 }
 
-// The first and last bytes that attention may write: the fourth argument of serving engines'
-// operators. Empty if they are not in the host's memory.
+// The first and last bytes of the tensor that attention writes, which is the fourth argument of
+// serving engines' operators. Empty if it is not in the host's memory.
 std::string output_bytes(const std::vector<c10::IValue>& values) {
   if (values.size() < 4 || !values[3].isTensor()) return {};
   const at::Tensor& output = values[3].toTensor();
@@ -56,7 +56,7 @@ std::string output_bytes(const std::vector<c10::IValue>& values) {
   return std::string(begin, looked) + std::string(begin + size - looked, looked);
 }
 
-// An engine's trial runs leave attention out: its output stays as it was, or is filled with zeros.
+// Whether attention was left out, as in an engine's trial runs: its output is unchanged or zero.
 bool is_left_out(const std::string& before, const std::string& after) {
   return !after.empty() && (before == after || after.find_first_not_of('\0') == std::string::npos);
 }
@@ -65,7 +65,7 @@ bool is_left_out(const std::string& before, const std::string& after) {
 // IValues. This holds the tensors a moment longer and copies nothing.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
-  // An operator that is only opened counts nothing itself.
+  // An operator that is only opened (Opening) is not counted itself.
   BoxedKernel(std::string_view name, bool counted) : row_(name), counted_(counted) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,

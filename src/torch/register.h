@@ -29,11 +29,12 @@ void register_pending() noexcept;
 // An operator that was not watched before now has a formula. All its overloads are watched.
 void watch_operator(const std::string& name) noexcept;
 
-// A compiled graph calls this operator ("vllm::attention") by its name. What the operator computes
-// counts, unlike the rest of the graph, which has a description. False if its calls are not seen.
+// A compiled graph calls this operator ("vllm::attention") by its name. What runs inside the
+// operator is counted by the dispatcher; the rest of the graph is counted by its description. False
+// if its calls are not seen.
 bool open_operator(const std::string& name) noexcept;
 
-// While this exists in such an operator, the thread counts as outside of the graph.
+// While this object exists in such an operator, the thread counts as it does outside of the graph.
 class Opening {
  public:
   Opening(Thread& thread, bool wanted)

@@ -31,27 +31,28 @@ constexpr std::uint8_t kInWindow = 1, kBesideWindow = 2;
 
 constexpr std::uint64_t kFirstRanks = 8;    // profiled if nobody names others
 constexpr std::uint64_t kEarliestStep = 3;  // steps that end before a window begins by itself
-constexpr std::uint64_t kLatestStep = 12;   // the latest, even if steps do not become alike
+constexpr std::uint64_t kLatestStep = 12;   // then it begins, even if steps have not become alike
 constexpr std::uint64_t kMostSteps = 255;   // in one window
-// if no step ends for so long, the window ends without one
+// if no step ends for so long, the window is given up
 constexpr std::uint64_t kLostNs = 30'000'000'000;
 // how long the end of the process waits for the trace
 constexpr auto kPatience = std::chrono::seconds(20);
 
 struct Asked {
   std::uint64_t steps = 0;             // 0: no window
-  std::optional<std::uint64_t> after;  // empty: when steps have become alike
+  std::optional<std::uint64_t> after;  // empty: when steps take about the same time
   std::vector<std::int32_t> ranks;     // empty: the first few
   bool stacks = false;
   std::uint64_t stop = 0;  // 0: the program runs to its end
 };
 
+// paying: in the step after a window, which the end of the profiler slows.
 enum class State : std::uint8_t { idle, waiting, open, paying };
 
 struct Window {
   std::mutex mutex;
   Asked asked, at_launch;
-  std::uint64_t steps_before = 0;  // steps of the process that this one was forked from
+  std::uint64_t steps_before = 0;  // steps before the window was asked for, or before a fork
   std::string directory;
   State state = State::idle;
   std::uint64_t number = 0;  // how many windows were begun
@@ -60,7 +61,7 @@ struct Window {
   // State of the open window.
   pthread_t thread{};
   bool discarding = false;
-  bool replaced = false;  // another thread began a profiler, for which torch gave ours up
+  bool replaced = false;  // another thread began a profiler, and torch gave ours up for it
   std::uint64_t begun_ns = 0;
   WindowFacts facts;
   std::vector<Recorder::Total> before;
@@ -157,7 +158,7 @@ void open_window(Window& w, std::uint64_t steps) {
   }
 }
 
-// Runs on a thread of its own, so that a slow disk holds nobody up.
+// Runs on a thread of its own, so that nothing waits for a slow disk.
 void write_window(const WriteTrace& write, const std::string& directory, const WindowFacts& facts) {
   std::string problem = write_window_files(write, directory, facts);
   if (!problem.empty()) say("failed: " + problem);
@@ -174,13 +175,13 @@ void count_window(Window& w) {
   w.before.clear();
 }
 
-// Call it on the thread that opened the window. `keep`: what was recorded is worth writing.
+// Call it on the thread that opened the window. `keep`: the recorded steps are worth writing.
 void close_window(Window& w, bool keep) {
   w.mark.reset();
   tell(2);
   WriteTrace write;
   if (w.replaced) {
-    drop_profile();  // to end it would end the other one
+    drop_profile();  // ending ours would end the other one
   } else {
     write = end_profile();
   }
@@ -193,7 +194,7 @@ void close_window(Window& w, bool keep) {
     std::lock_guard lock(w.writing_mutex);
     ++w.writing;
   }
-  // The program's signals are for its own threads.
+  // The writing thread must not take the program's signals.
   sigset_t all, mine;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &mine);
@@ -238,7 +239,7 @@ bool is_time(Window& w, std::uint64_t steps) {
   return before != 0 && 2 * duration < 3 * before && 2 * before < 3 * duration;
 }
 
-// number << 32 | RequestKind << 24 | the step to begin at << 8 | how many steps.
+// `word` is number << 32 | RequestKind << 24 | the step to begin at << 8 | how many steps.
 void take_request(Window& w, std::uint64_t word, std::uint64_t steps) {
   auto kind = static_cast<RequestKind>(word >> 24 & 0xFF);
   Recorder::process().answer(word);
@@ -248,7 +249,7 @@ void take_request(Window& w, std::uint64_t word, std::uint64_t steps) {
   std::uint64_t ahead = ((word >> 8) - steps) & 0xFFFF;
   w.asked.after = ahead < 0x8000 ? steps + ahead : steps;
   w.state = State::waiting;
-  if (w.number == 0) w.number = 1;  // the files of the first window belong to `mfu run --explain`
+  if (w.number == 0) w.number = 1;  // the first window's file names belong to `mfu run --explain`
 }
 
 void stop_here(std::uint64_t steps) {
@@ -309,7 +310,7 @@ void step_ended(std::uint64_t steps) noexcept {
   {
     Window& w = window();
     std::unique_lock lock(w.mutex, std::try_to_lock);
-    if (!lock.owns_lock()) return;  // two loops end a step at once: one is enough
+    if (!lock.owns_lock()) return;  // two loops end a step at once; one of them is enough
     steps -= w.steps_before;
     if (requested) {
       request_seen.store(word);
@@ -350,12 +351,12 @@ void pass_ended() noexcept {
 void other_profiler() noexcept {
   has_other_profiler.store(true);
   Window& w = window();
-  std::lock_guard lock(w.mutex);  // a window that begins or ends just now is done with that first
+  std::lock_guard lock(w.mutex);  // waits for a window that is beginning or ending
   if (w.state != State::open || w.replaced) return;
   if (pthread_equal(w.thread, pthread_self()) != 0) {
     close_window(w, false);
   } else {
-    // Only the thread that began a session can end it, and torch gives up a session for a new one.
+    // Only the thread that began a session can end it. torch drops it when a new one begins.
     w.replaced = true;
   }
   say("own_profiler");
@@ -393,8 +394,8 @@ void forget_window() noexcept {
     thread_end.opened = false;
     drop_profile();
   }
-  // The child is not allowed to use locks that another thread held. The mark is not ended, because
-  // it was the parent's.
+  // The child must not use locks that another thread of the parent held. The mark is not ended,
+  // because it was the parent's.
   new (&w.mutex) std::mutex;
   new (&w.writing_mutex) std::mutex;
   new (&w.written) std::condition_variable;

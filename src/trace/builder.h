@@ -75,8 +75,8 @@ class TraceBuilder : public DocumentSink {
 void read_info_member(TraceInfo& info, std::string_view name, std::string_view value);
 // Notes where a member of the file holds what looks like a credential.
 void find_secrets_in_member(TraceCoverage& coverage, std::string_view name, std::string_view value);
-// Once reading is over: the same of the file's own name and of names, inputs and call stacks, whose
-// secrets are overwritten.
+// Called when reading is over. Does the same for the file's own name, and for names, inputs and
+// call stacks, where it overwrites the secrets.
 void hide_secrets_in_texts(Trace& trace);
 
 }  // namespace mfu

@@ -63,7 +63,7 @@ struct RankClock {
 };
 
 struct CollectiveMatch {
-  std::vector<MatchedCollective> collectives;  // by start on the first rank that has them
+  std::vector<MatchedCollective> collectives;  // by start on the first rank that has it
   std::vector<RankClock> clocks;               // one per trace
   std::vector<Note> notes;                     // what could not be matched, and why
 };

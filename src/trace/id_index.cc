@@ -23,7 +23,7 @@ void IdIndex::prepare() {
                 kNone);
 }
 
-// Whether the ids lie on at most so many pages. Numbers those.
+// Numbers the pages that the ids are on. False if there are more than `most`.
 bool IdIndex::number_pages(std::uint64_t most) {
   std::int64_t last = 0;
   for (std::int64_t id : ids_) {

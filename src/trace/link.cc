@@ -11,7 +11,7 @@
 namespace mfu {
 namespace {
 
-// Below this many rows a thread costs more than it saves.
+// With fewer rows than this, a thread costs more than it saves.
 #ifdef MFU_FUZZED
 constexpr std::size_t kRowsWorthThreads = 16;
 #else

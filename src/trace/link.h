@@ -1,5 +1,5 @@
-// From separate events to one story: order, nesting, who launched what, which forward a backward
-// belongs to, what is communication.
+// Connects separate events: their order and nesting, which call launched which kernel, which
+// forward a backward belongs to, and which events communicate.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,11 @@
 
 namespace mfu {
 
-// Longer than this, about 39 hours, is no trace; so that sums over 2^14 streams or threads fit 64
+// A trace is not longer than this, about 39 hours. So sums over 2^14 streams or threads fit 64
 // bits.
 inline constexpr std::int64_t kMostSpanNs = std::int64_t{1} << 47;
 
-// In this order; of those with `threads`, so many may be used.
+// The steps of linking, in this order. Those with `threads` may use so many threads.
 void leave_out_strays(Trace& trace, const Unlinked& unlinked);
 void sort_events(Trace& trace, unsigned threads);
 void nest_host_events(Trace& trace, bool whole_microseconds, unsigned threads);
@@ -25,13 +25,14 @@ void link_collectives(Trace& trace);
 void clip_overruns(Trace& trace, bool whole_microseconds);
 void find_steps(Trace& trace);
 
-// All of them, by so many threads; a set `cancel` leaves the trace half linked.
+// Runs all steps with up to so many threads. If `cancel` is set, it stops with the trace half
+// linked.
 void link_trace(Trace& trace, Unlinked& unlinked, unsigned threads,
                 const std::atomic<bool>* cancel);
 
-// Rows of a column of ids, found by id. Ids of a real trace lie close together: then it is an
-// array. Those of several processes in one file lie in groups: then it is an array for each page of
-// ids that are in use. A thread of its own uses it, since it remembers the last page.
+// Finds the row of an id in a column of ids. In most traces the ids are close together, so it is an
+// array. If a file has several processes, the ids are in groups, so there is an array for each page
+// of ids in use. Only one thread may use an index, because it remembers the last page.
 class IdIndex {
  public:
   explicit IdIndex(const Column<std::int64_t>& ids)
@@ -47,7 +48,7 @@ class IdIndex {
   static constexpr std::size_t kNowhere = SIZE_MAX;
 
   bool number_pages(std::uint64_t most);
-  std::size_t page_of(std::int64_t id) const;  // where its page begins; kNowhere: it has none
+  std::size_t page_of(std::int64_t id) const;  // where the id's page begins; kNowhere: it has none
   std::size_t slot_of(std::int64_t id) const;
   const Column<std::int64_t>& ids_;
   Column<std::uint32_t> slots_;

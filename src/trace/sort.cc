@@ -17,8 +17,8 @@ struct SortKey {
   std::uint32_t row;
 };
 
-// Where a column is put in order: the memory of the column that was put in order before it, since
-// most of the cost of new memory is the first touch of each page.
+// Memory into which a column is sorted: that of the column that was sorted before it. Most of the
+// cost of new memory is the first touch of each page.
 using Spares = std::tuple<Column<std::int64_t>, Column<std::uint32_t>, Column<std::uint8_t>,
                           Column<DeviceKind>, Column<LaunchKind>, Column<HostKind>>;
 
@@ -83,10 +83,10 @@ std::vector<std::size_t> by_group(const Column<std::int64_t>& start_ns,
   return ends;
 }
 
-// Which row comes where: by group, then start, then `ties` over rows.
+// The order of rows: by group, then start, then `ties` of two rows.
 struct RowOrder {
   Column<std::uint32_t> rows;
-  std::vector<std::size_t> ends;  // of the groups
+  std::vector<std::size_t> ends;  // where each group ends
   bool in_place = true;           // the rows are in order already
 };
 
@@ -128,7 +128,7 @@ std::int64_t compare(std::int64_t a, std::int64_t b) {
 }
 
 RowOrder device_order(const DeviceEvents& device) {
-  // Of two that start together on a stream the longer is the later, so that clipping keeps it.
+  // If two start together on a stream, the longer one comes later, so that clipping keeps it.
   return order_of(device.start_ns, nullptr, 1, [&](std::uint32_t a, std::uint32_t b) {
     return compare(device.duration_ns[a], device.duration_ns[b]);
   });
@@ -152,7 +152,7 @@ RowOrder host_order(const HostEvents& host, std::size_t threads) {
 }
 
 struct RowRange {
-  std::uint32_t begin = 0, end = 0;  // both 0 where there is none
+  std::uint32_t begin = 0, end = 0;  // both 0 if there are none
 };
 RowRange rows_of(const RowOrder& order, std::size_t group) {
   std::size_t begin = group == 0 ? 0 : order.ends[group - 1], end = order.ends[group];

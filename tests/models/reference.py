@@ -77,7 +77,7 @@ def build(torch, asked, device):
         try:
             with torch.device(device):
                 model = found._from_config(config, dtype=torch.float32)
-            for part in model.modules():  # after the weights are made: one of them stands in for what is masked
+            for part in model.modules():  # only now, because one of the weights replaces masked inputs
                 if getattr(part, "config", None) is not None:
                     part.config.mask_time_prob = part.config.mask_feature_prob = 0.0
             return model

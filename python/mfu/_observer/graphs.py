@@ -1,8 +1,7 @@
-"""CUDA graphs: what is captured counts when it is replayed (torch.cuda.CUDAGraph, also on ROCm; torch.xpu.XPUGraph).
+"""CUDA graphs: captured work is counted when it is replayed (torch.cuda.CUDAGraph, also on ROCm; torch.xpu.XPUGraph).
 
-Whoever captures does it through this class: torch.cuda.graph, make_graphed_callables, the runners of vLLM and
-SGLang. The
-graphs of torch.compile(mode="reduce-overhead") run inside a compiled graph, which counts by itself.
+Everything that captures uses this class: torch.cuda.graph, make_graphed_callables, the runners of vLLM and SGLang. The
+graphs of torch.compile(mode="reduce-overhead") run inside a compiled graph, which is counted by its description.
 """
 
 import functools
@@ -12,11 +11,11 @@ from . import binding as types
 from . import tripwire
 from .boundaries import skip_in_dynamo
 
-MOST = 512  # operators and types of one graph
+MOST = 512  # rows of one graph: one for each operator, type and device
 
 
 def _watch(kind, library, module):
-    """The three methods of a graph's class; once."""
+    """Wraps the three methods of a graph's class, once."""
     if not isinstance(kind, type) or "_mfu_watched" in vars(kind):
         return
     for name in ("capture_begin", "capture_end", "replay"):
@@ -28,7 +27,7 @@ def _watch(kind, library, module):
     @functools.wraps(begin)
     def watched_begin(self, *args, **kwargs):
         result = begin(self, *args, **kwargs)
-        # A torch without such devices: the graph is a stand-in's, and what it captures runs on the CPU.
+        # If this torch has no such devices, the graph is a stand-in, and what it captures runs on the CPU.
         tripwire.capturing(+1)
         library.capture_begin(0 if _is_built(module) else 1)
         return result
@@ -40,7 +39,7 @@ def _watch(kind, library, module):
         count = min(library.capture_end(rows, MOST), MOST)
         try:
             self._mfu_rows = rows, count
-        except Exception:  # noqa: BLE001: a class without room for it
+        except Exception:  # noqa: BLE001: an object that takes no new attributes
             library.add_uncounted(b"CUDA graph", b"what it holds could not be kept with it")
         return end(self, *args, **kwargs)
 
@@ -62,7 +61,7 @@ def _watch(kind, library, module):
 
 
 def _is_built(module):
-    """Whether this torch knows such devices at all; asked without touching one."""
+    """Whether this torch was built for such devices. No device is touched to find out."""
     import torch
 
     version = torch.version
@@ -72,7 +71,7 @@ def _is_built(module):
 
 
 def _watching(module, names, watch):
-    """A class that is put in the place of torch's own later is watched too."""
+    """Also watches a class that later replaces torch's own."""
     before = type(module)
     if getattr(before, "_mfu_watches", False):
         return
@@ -92,7 +91,7 @@ def _watching(module, names, watch):
 
 
 def install(module, library):
-    """torch.cuda or torch.xpu"""
+    """`module` is torch.cuda or torch.xpu."""
     names = ("CUDAGraph", "XPUGraph")
 
     def watch(kind):

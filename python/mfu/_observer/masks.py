@@ -1,18 +1,18 @@
-"""Attention masks inside compiled graphs: what is known of them when the graph is compiled.
+"""Computes what is known of the attention masks inside a graph when it is compiled.
 
-A mask made of sizes alone (causal, banded, blocks) is computed here once, on the CPU. One that is made of the graph's
-inputs (padding) has no values yet: its attention is counted over the full rectangle, and a note says so.
+A mask that depends on sizes alone (causal, banded, blocks) is computed here once, on the CPU. A mask that depends on
+the graph's inputs (padding) has no values yet, so its attention is counted over the full rectangle, and a note says so.
 """
 
-MASKED = -1e4  # what is added in place of minus infinity lies below
+MASKED = -1e4  # a number below this, added to a score, masks it
 MOST = 1 << 26  # elements
 NOTE = b"the values of an attention mask were not at hand: its attention is counted over the full rectangle"
 
-_forward = {}  # shares of the last forward graph by the mask's name: its backward gets the mask as an input
+_forward = {}  # masks of the last forward graph, by name, because the backward graph gets the mask as an input
 
 
 def mask_of(target, args, kwargs):
-    """The node that an attention takes its mask from; None without one."""
+    """The node that gives an attention its mask; None if it has no mask."""
     for index, argument in enumerate(target._schema.arguments):
         if argument.name in ("attn_mask", "attn_bias"):
             found = args[index] if index < len(args) else kwargs.get(argument.name)
@@ -21,11 +21,11 @@ def mask_of(target, args, kwargs):
 
 
 def share_of(mask, module, is_backward, library):
-    """(attended, all) elements of a mask, or None where only the inputs tell."""
+    """(attended, all) elements of a mask; None if they depend on the graph's inputs."""
     if mask.name not in _forward or not is_backward:
         try:
             _forward[mask.name] = _counted(mask, module, library)
-        except Exception:  # noqa: BLE001: made of inputs or of symbols
+        except Exception:  # noqa: BLE001: it depends on inputs or on symbols
             _forward[mask.name] = None
     return _forward[mask.name]
 

@@ -1,4 +1,4 @@
-"""Ray Train, a real job of two workers: observed from inside its training function, and by `mfu run` around it.
+"""Runs a real job of Ray Train with two workers, observed from inside its training function and by `mfu run` around it.
 
 Needs ray[train] in MFU_CLUSTER_PYTHON, which ./test --cluster installs, and torch in the Python of the tests."""
 
@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.skipif(TORCH is None, reason="torch is not at hand"),
 ]
 
-# Each worker takes 6 steps of 8 × 64 by 64 × 64, forward and the weight's gradient. Rank 1 is slow, and dies once if it
-# is told to.
+# Each worker takes 6 steps with a product of 8 × 64 by 64 × 64, forward and for the weight's gradient. Rank 1 is slow,
+# and dies once if asked to.
 PROGRAM = """
 import os, sys, time
 import ray

@@ -15,7 +15,7 @@ _observer.library().last_step()
 print(_observer.totals().steps)
 """
 
-# Writes through .data change no version, and the gradients stay.
+# Writes through .data do not change a tensor's version, and the gradients stay.
 DATA = """
 model = nn.Linear(6, 2)
 for _ in range(5):

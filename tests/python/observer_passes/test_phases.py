@@ -436,7 +436,7 @@ def test_the_last_batch_of_a_validation_may_be_small(phases):
 
 
 def test_the_last_pass_of_a_thread_that_lives_on_is_decoding_too(phases):
-    """A server generates in a thread of a pool, which is there until the process ends."""
+    """A server generates in a thread of a pool that lives until the process ends."""
     from concurrent.futures import ThreadPoolExecutor
 
     model, pool = Gpt(layers=1, width=16, heads=2).eval(), ThreadPoolExecutor(1)

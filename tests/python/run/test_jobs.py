@@ -156,7 +156,7 @@ def test_a_container_that_is_started_again_is_the_next_attempt(tmp_path):
     other.communicate(timeout=240)
     report = summary(tmp_path / "run")
     assert (report["ranks"], report["attempt"], report["restarts"], report["launchers"]) == (2, 1, 1, 3)
-    assert report["model_flop"] == (40 + 3 + 4) * STEP_FLOP  # its counters were in memory of the same machine
+    assert report["model_flop"] == (40 + 3 + 4) * STEP_FLOP  # its counters were still in the memory of this machine
 
 
 def test_ranks_that_nobody_saw_are_said(tmp_path):

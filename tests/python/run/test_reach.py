@@ -142,11 +142,11 @@ def test_workers_by_fork_are_no_riddle(tmp_path):
 
 
 def test_inductors_workers_are_not_missed(tmp_path, bare):
-    """They have torch and another PYTHONPATH, and compute nothing of the program's."""
+    """Inductor's workers import torch with another PYTHONPATH, but do none of the program's work."""
     worker = tmp_path / "torch" / "_inductor" / "compile_worker" / "__main__.py"
     worker.parent.mkdir(parents=True)
     worker.write_text("import torch, time\ntime.sleep(2.5)\n")
-    # how it tries an instruction set (torch/_inductor/cpu_vec_isa.py)
+    # the way in which it tries an instruction set (torch/_inductor/cpu_vec_isa.py)
     load = "import torch, time\nfrom ctypes import cdll\ncdll.LoadLibrary('libc.so.6')\ntime.sleep(2.5)\n"
     call = "; ".join(
         f"subprocess.run([sys.executable, *{given!r}], env=dict(os.environ, PYTHONPATH=''))"

@@ -1,8 +1,8 @@
-"""Apex: pybind modules of their own, without a version (apex says 0.1).
+"""Apex: three pybind modules without a version (apex itself says 0.1).
 
-Read in csrc/megatron/fused_weight_gradient_dense.cpp, csrc/fused_dense.cpp, csrc/mlp.cpp,
-apex/fused_dense/fused_dense.py
-and apex/mlp/mlp.py of NVIDIA/apex. Megatron calls wgrad_gemm_accum_* itself (core/tensor_parallel/layers.py).
+The signatures are from NVIDIA/apex: csrc/megatron/fused_weight_gradient_dense.cpp, csrc/fused_dense.cpp, csrc/mlp.cpp,
+apex/fused_dense/fused_dense.py and apex/mlp/mlp.py. Megatron calls wgrad_gemm_accum_* itself
+(core/tensor_parallel/layers.py).
 """
 
 from .formulas import flattened, matmul, shape_of, type_of
@@ -68,7 +68,7 @@ def mlp_forward(arguments, result):
 
 
 def mlp_backward(arguments, result):
-    """(use_bias, activation, grad_o, fprop_outputs, inputs): the input's gradient only where it is asked for."""
+    """(use_bias, activation, grad_o, fprop_outputs, inputs): computes the input's gradient only if it is needed."""
     flop, inputs = _layers(arguments.need(0, "use_bias"), arguments.need(4, "inputs"))
     total = 2 * sum(flop) - (0 if inputs[0].requires_grad else flop[0])
     return Work(total, type_of(inputs[0]), inputs[0])

@@ -1,16 +1,16 @@
 """DeepGEMM 1.0 to 2.8: functions of the package `deep_gemm`, most of them from its pybind module.
 
-Read in deepseek-ai/DeepGEMM: deep_gemm/__init__.py (2.8), csrc/apis/gemm.hpp, einsum.hpp, attention.hpp, and for
-version 1 deep_gemm/jit_kernels/m_grouped_gemm.py and wgrad_gemm.py. Every GEMM takes (a, b, d, …), in version 1 (lhs,
-rhs, out, …), where an fp8 or fp4 operand is a pair of numbers and scales, and d is the result. NT, NN, TN and TT say
-how a and b lie; sizes do not depend on it.
+The signatures are from deepseek-ai/DeepGEMM: deep_gemm/__init__.py (2.8), csrc/apis/gemm.hpp, einsum.hpp,
+attention.hpp, and for version 1 deep_gemm/jit_kernels/m_grouped_gemm.py and wgrad_gemm.py. Every GEMM takes
+(a, b, d, …), in version 1 (lhs, rhs, out, …). An fp8 or fp4 operand is a pair of numbers and scales, and d is the
+result. NT, NN, TN and TT are the memory layouts of a and b, on which the sizes do not depend.
 """
 
 from .formulas import product, shape_of, type_of, wider
 from .lengths import by_values
 from .wrapping import Aside, Like, Work
 
-PACKED = ("torch.int8", "torch.uint8", "torch.float4_e2m1fn_x2")  # two 4-bit numbers an element
+PACKED = ("torch.int8", "torch.uint8", "torch.float4_e2m1fn_x2")  # two 4-bit numbers per element
 
 
 def operand(value):
@@ -27,7 +27,7 @@ def _type(a, b):
 
 
 def _inner(value, rows):
-    """The inner dimension of an operand with so many rows, however it lies."""
+    """The inner dimension of an operand with so many rows, in any memory layout."""
     elements = product(shape_of(operand(value))) * (2 if _is_packed(value) else 1)
     if rows and elements % rows:
         raise Aside("an operand does not fit the result")
@@ -71,7 +71,7 @@ def masked(arguments, result):
 
 
 def by_inner(arguments, result):
-    """d [groups, m, n]: the inner dimension is split into groups, all of it is multiplied."""
+    """d [groups, m, n]: the inner dimension is divided into groups, and all of it is multiplied."""
     a, b, d = _taken(arguments)
     _, m, n = shape_of(d)
     sizes = next((arguments.get(3, name) for name in ("ks", "ks_cpu", "batch_sizes") if arguments.get(3, name)), None)
@@ -81,8 +81,7 @@ def by_inner(arguments, result):
 
 
 def skipping(arguments, result):
-    """fp8_gemm_nt_skip_head_mid(a [m, k], b [n, k], d, head_splits): the result has columns that nothing is put into.
-    """
+    """fp8_gemm_nt_skip_head_mid(a [m, k], b [n, k], d, head_splits): some columns of the result are not written."""
     a, b = operand(arguments.need(0, "a")), operand(arguments.need(1, "b"))
     m, k = shape_of(a)
     return Work(2 * m * shape_of(b)[0] * k, type_of(a), a, weight=b)
@@ -99,8 +98,8 @@ def einsum(arguments, result):
 
 
 def logits(arguments, result):
-    """(q [tokens, heads, width], (kv [keys, width], scales), weights, starts, ends): keys from start to end for
-    each token."""
+    """(q [tokens, heads, width], (kv [keys, width], scales), weights, starts, ends): each token uses the keys from its
+    start to its end."""
     given = arguments.need(0, "q")
     q = operand(given)
     starts, ends = arguments.tensor(3, "cu_seq_len_k_start"), arguments.tensor(4, "cu_seq_len_k_end")

@@ -1,11 +1,11 @@
-"""flash-attn 2.0 to 2.8: its pybind module `flash_attn_2_cuda`. From 2.7 on a custom operator stands around it but for
-fwd_kvcache; then the operator is counted, and not what it calls.
+"""flash-attn 2.0 to 2.8: its pybind module `flash_attn_2_cuda`. From 2.7 on, custom operators wrap its functions except
+fwd_kvcache. Then the operator is counted, and not what it calls.
 
-Read in Dao-AILab/flash-attention: csrc/flash_attn/flash_api.cpp (mha_fwd, mha_varlen_fwd, mha_varlen_bwd,
-mha_fwd_kvcache) and flash_attn/flash_attn_interface.py; the older forms in callers of them (2.0 without windows and
-alibi, 2.5 with a block table, 2.6 with softcap). Arguments have no names. Optional tensors were added from version to
-version, all before the first number: how many there are tells which. is_causal, window_size_left and
-window_size_right are a boolean and two integers beside each other.
+The signatures are from Dao-AILab/flash-attention: csrc/flash_attn/flash_api.cpp (mha_fwd, mha_varlen_fwd,
+mha_varlen_bwd, mha_fwd_kvcache) and flash_attn/flash_attn_interface.py. Older ones are from code that calls them (2.0
+without windows and alibi, 2.5 with a block table, 2.6 with softcap). Arguments have no names. Newer versions have more
+optional tensors, all before the first number: their count tells which version it is. is_causal, window_size_left and
+window_size_right are a boolean and two integers in a row.
 """
 
 from .formulas import attention, pairs, shape_of, wider
@@ -22,7 +22,7 @@ def flags(args, packed=False):
     for first, second, third in zip(args, args[1:], args[2:]):
         if isinstance(first, bool) and _is_integer(second) and _is_integer(third):
             return first, second, third
-    # Before 2.3 there were no windows: zero_tensors of packed sequences, then is_causal, are the first booleans.
+    # Before 2.3 there were no windows. The first booleans are zero_tensors (packed sequences only), then is_causal.
     found = [value for value in args if isinstance(value, bool)]
     place = 1 if packed else 0
     if len(found) <= place:
@@ -31,7 +31,7 @@ def flags(args, packed=False):
 
 
 def worker(q, v, backward, heads=None, width_v=None):
-    """Makes work of pairs; it holds no tensor."""
+    """A function that makes Work of a number of pairs. It keeps no tensor alive."""
     like, width_v = Like(q, wider(q, v)), width_v or shape_of(v)[-1]
     heads = heads or like.shape[-2]
 
@@ -43,7 +43,7 @@ def worker(q, v, backward, heads=None, width_v=None):
 
 
 def seen_by(make, causal, left=-1, right=-1):
-    """Work of the lengths of queries and of keys."""
+    """A function that makes Work of the lengths of queries and of keys."""
     return lambda queries, keys: make(sum(pairs(a, b, causal, True, left, right) for a, b in zip(queries, keys)))
 
 
@@ -63,7 +63,7 @@ def dense(first, backward):
 
 
 def _optional(args, first, names):
-    """Tensors between `first` and the first number, by their names: the last so many of each version's list."""
+    """The optional tensors between `first` and the first number, by name."""
     given = []
     for value in args[first:]:
         if isinstance(value, (int, float)):
@@ -74,7 +74,7 @@ def _optional(args, first, names):
     return dict(zip(names[len(given)], given))
 
 
-# By how many there are.
+# The names of the optional tensors, by how many there are.
 PACKED = {
     0: (),
     1: ("seqused_k",),
@@ -112,7 +112,8 @@ def packed(first, offsets, backward):
 
 def cached(arguments, result):
     """(q, kcache, vcache, k, v, seqlens_k, rotary_cos, rotary_sin, cache_batch_idx, …): keys in the cache and the new
-    ones; seqlens_k says how many are there, and none means all. With a block table the cache is [blocks, size, …]."""
+    ones. seqlens_k says how many keys are in the cache; without it, the cache is full. With a block table the cache is
+    [blocks, size, …]."""
     args = arguments.args
     q, keys, values = args[:3]
     batch, queries = shape_of(q)[:2]

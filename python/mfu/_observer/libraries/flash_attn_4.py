@@ -1,9 +1,10 @@
 """FlashAttention-4 (CuTe): `flash_attn.cute.interface`, an autograd.Function over kernels of cute.compile.
 
-Read in flash_attn/cute/interface.py of Dao-AILab/flash-attention: `_flash_attn_fwd(q, k, v, cu_seqlens_q,
-cu_seqlens_k, seqused_q, seqused_k, …, causal, …, window_size_left, window_size_right, …)` and `_flash_attn_bwd(q, k, v,
-out, dout, …)`. They are plain functions that change often: arguments are taken by name. A tensor or a function under a
-name that was not read (`qv`, `gather_kv_indices`, …) may be more work or less, so the call steps aside.
+The signatures are from flash_attn/cute/interface.py of Dao-AILab/flash-attention: `_flash_attn_fwd(q, k, v,
+cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, …, causal, …, window_size_left, window_size_right, …)` and
+`_flash_attn_bwd(q, k, v, out, dout, …)`. They are plain functions that change often, so arguments are taken by name. A
+tensor or a function under a name that we do not know (`qv`, `gather_kv_indices`, …) may change the amount of work, so
+such a call is not counted.
 """
 
 from .flash_attn_2 import seen_by, worker
@@ -11,7 +12,7 @@ from .formulas import shape_of
 from .lengths import Side, by_sides
 from .wrapping import Aside
 
-# Given as tensors or functions, these change no number of products.
+# These arguments may be tensors or functions and do not change how much is multiplied.
 HARMLESS = (
     "q k v out dout lse dq dk dv dlse cu_seqlens_q cu_seqlens_k seqused_q seqused_k page_table learnable_sink score_mod"
     " score_mod_bwd aux_tensors buffers q_descale k_descale v_descale softmax_scale dq_semaphore dk_semaphore"
@@ -20,7 +21,7 @@ HARMLESS = (
 
 
 def _window(given, causal):
-    """(left, right), −1 where there is none. Two that leave nothing are none."""
+    """(left, right); −1: no limit. A window that would leave nothing is no window."""
     left, right = given.get("window_size_left"), 0 if causal else given.get("window_size_right")
     if left is not None and right is not None and left + right < 0:
         left = right = None

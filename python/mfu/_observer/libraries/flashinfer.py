@@ -1,10 +1,10 @@
 """FlashInfer 0.1 to 0.6: Python functions over TVM-FFI; its register_custom_op returns the plain function.
 
-Read in flashinfer-ai/flashinfer: flashinfer/prefill.py, mla.py (BatchMLAPagedAttentionWrapper), gemm/ and
-fused_moe/core.py (the functions named below), and at docs.flashinfer.ai for the wrappers of decode and prefill.
-Functions and methods are plain Python: arguments are taken by name. A wrapper's plan() says how long its sequences
-are, its run() attends; lengths are read when they have arrived (lengths.py). `run_return_lse` is a partialmethod of
-run, made before run is wrapped: it is made again.
+The signatures are from flashinfer-ai/flashinfer: flashinfer/prefill.py, mla.py (BatchMLAPagedAttentionWrapper), gemm/
+and fused_moe/core.py (the functions named below), and from docs.flashinfer.ai for the wrappers of decode and prefill.
+Functions and methods are plain Python, so arguments are taken by name. A wrapper's plan() gets the lengths of the
+sequences and its run() attends; lengths are read when they have arrived (lengths.py). `run_return_lse` is a
+partialmethod of the run that was there before we wrapped it, so it is made again.
 """
 
 import functools
@@ -15,7 +15,7 @@ from .formulas import pairs, product, shape_of, type_of, wider
 from .lengths import by_values, differences
 from .wrapping import Aside, Like, Work
 
-# Results [.., m, n] of [.., m, k] × …: all there is to know is k.
+# Their result is [.., m, n] and their first operand [.., m, k], so k is all that is missing.
 GEMMS = """
     mm_fp8 bmm_fp8 mm_fp4 mm_bf16 bmm_bf16 mm_mxfp8 bmm_mxfp8 gemm_fp8_nt_groupwise gemm_fp8_nt_blockscaled
     group_gemm_fp8_nt_groupwise group_deepgemm_fp8_nt_groupwise tgv_gemm_sm100 mm_M1_16_K7168_N256
@@ -36,7 +36,7 @@ def gemm(function):
         out = result[0] if isinstance(result, (tuple, list)) else result
         if not hasattr(a, "dtype") or not hasattr(out, "shape"):
             raise Aside("its operand or result was not found")
-        packed = str(a.dtype) in ("torch.uint8", "torch.float4_e2m1fn_x2")  # two 4-bit numbers an element
+        packed = str(a.dtype) in ("torch.uint8", "torch.float4_e2m1fn_x2")  # two 4-bit numbers per element
         kind = "fp4" if packed else type_of(a)
         return Work(2 * product(shape_of(out)) * shape_of(a)[-1] * (2 if packed else 1), kind, a)
 
@@ -44,7 +44,7 @@ def gemm(function):
 
 
 def single(function, decode):
-    """[length, heads, width] (NHD) or [heads, length, width] (HND); decode: the query is [heads, width]."""
+    """[length, heads, width] (NHD) or [heads, length, width] (HND); in decode the query is [heads, width]."""
 
     def formula(arguments, result):
         given = arguments.named(function)
@@ -62,7 +62,7 @@ def single(function, decode):
 
 
 def moe(function):
-    """Each token goes to so many experts as it has columns; fc1 [experts, a, hidden], fc2 [experts, hidden, b]."""
+    """Each token goes to as many experts as it has columns; fc1 [experts, a, hidden], fc2 [experts, hidden, b]."""
 
     def formula(arguments, result):
         given = arguments.named(function)
@@ -98,7 +98,7 @@ def _lengths(indptr, last, page):
 
 
 def run(plan, function):
-    """Pairs of queries and keys as the plan has them."""
+    """Counts the pairs of queries and keys that the plan gave."""
 
     def formula(arguments, result):
         given = arguments.named(function)
@@ -144,7 +144,7 @@ def run(plan, function):
 
 
 def unplanned(given):
-    """MLA by CUTLASS: no plan; run() itself gets kv_len, one query a sequence, the parts of its width apart."""
+    """MLA by CUTLASS, which needs no plan. run() gets kv_len, one query per sequence, and its width in two parts."""
     nope, rope = given["q_nope"], given["q_pe"]
     like, heads = Like(nope, type_of(nope)), shape_of(nope)[-2]
     width, more = shape_of(nope)[-1], shape_of(rope)[-1]
@@ -171,7 +171,7 @@ def _planned(original, kind):
             bound = inspect.signature(original).bind(self, *args, **kwargs)
             bound.apply_defaults()
             self._mfu_plan = Plan(bound.arguments, kind)
-        except Exception:  # noqa: BLE001: run() steps aside then
+        except Exception:  # noqa: BLE001: then run() is not counted
             self._mfu_plan = None
         return result
 

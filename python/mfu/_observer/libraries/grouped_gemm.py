@@ -1,8 +1,8 @@
 """grouped_gemm 0.1 to 1.1: its pybind module `grouped_gemm_backend` (MegaBlocks and Megatron's experts).
 
-Read in grouped_gemm/backend.py and csrc/grouped_gemm.cu of tgale96/grouped_gemm, and in grouped_gemm/backend.py of
-yanring/grouped_gemm, a copy of the fork that Megatron installs: gmm(a, b, c, batch_sizes, trans_a, trans_b) in both.
-Rows of `a` belong to experts, so many each as batch_sizes says.
+The signatures are from grouped_gemm/backend.py and csrc/grouped_gemm.cu of tgale96/grouped_gemm, and from
+grouped_gemm/backend.py of yanring/grouped_gemm, a copy of the fork that Megatron installs. Both have
+gmm(a, b, c, batch_sizes, trans_a, trans_b). batch_sizes says how many rows of `a` belong to each expert.
 """
 
 from .formulas import matmul, shape_of, wider

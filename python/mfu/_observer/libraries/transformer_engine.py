@@ -1,9 +1,9 @@
-"""TransformerEngine 2.0 to 2.21: its pybind module `transformer_engine_torch`, which Megatron's matmuls run through.
+"""TransformerEngine 2.0 to 2.21: its pybind module `transformer_engine_torch`, in which Megatron's matmuls run.
 
-Read in NVIDIA/TransformerEngine: transformer_engine/pytorch/csrc/extensions/pybind.cpp, gemm.cpp, attention.cpp and
-transformer_engine/pytorch/cpp_extensions/gemm.py, fused_attn.py (its callers), in a version with `softmax_type` and
-`bottom_right_diagonal` and in one without. Arguments of fused attention moved between versions; those needed are found
-by what they are. With comm_overlap the operands are those of the whole product too.
+The signatures are from NVIDIA/TransformerEngine: transformer_engine/pytorch/csrc/extensions/pybind.cpp, gemm.cpp,
+attention.cpp and its callers transformer_engine/pytorch/cpp_extensions/gemm.py and fused_attn.py, in a version with
+`softmax_type` and `bottom_right_diagonal` and in one without. The arguments of fused attention are in other places in
+other versions, so they are found by their type. With comm_overlap, too, the operands are those of the whole product.
 """
 
 import re
@@ -12,15 +12,15 @@ from .formulas import attention, flattened, matmul, pairs, shape_of, wider
 from .lengths import by_lengths
 from .wrapping import Aside, Like, Work
 
-# Multiply or attend in ways that were not read, by their names (te_general_grouped_gemm_for_grouped_tensor, …).
+# Functions that, by their names, multiply or attend in a way that we do not know
+# (te_general_grouped_gemm_for_grouped_tensor, …).
 OTHERS = re.compile(r"gemm|matmul|attn_(fwd|bwd)|newton_schulz|_mlp")
-# These move data or answer questions.
+# Functions that only move data or answer questions.
 HARMLESS = re.compile(r"^(get_|is_|set_|init_|bulk_overlap|swizzle)|workspace|backend|support|quantize")
 
 
 def gemm(a, transposed_a, b, transposed_b):
-    """A is [n, k] where its flag is set, else [k, n]; B is [k, m] where its flag is set, else [m, k]
-    (getGemmOutputShape)."""
+    """A is [n, k] if its flag is set, else [k, n]. B is [k, m] if its flag is set, else [m, k] (getGemmOutputShape)."""
     if not isinstance(transposed_a, bool) or not isinstance(transposed_b, bool):
         raise Aside("its transpose flags are no booleans")
     rows_a, columns_a = flattened(a)
@@ -40,7 +40,7 @@ def generic_gemm(arguments, result):
 
 
 def grouped_gemm(arguments, result):
-    """(A, transa, B, transb, D, D_type, m_splits, …): lists of A and B, one product each."""
+    """(A, transa, B, transb, D, D_type, m_splits, …): lists of A and B, with one product for each pair."""
     left, right = arguments.need(0, "A"), arguments.need(2, "B")
     transposed = arguments.need(1, "transa"), arguments.need(3, "transb")
     total = sum(gemm(a, transposed[0], b, transposed[1])[0] for a, b in zip(left, right))
@@ -55,7 +55,7 @@ def _is_enum(value, words):
 
 
 def _of_format(tensor, text):
-    """(batch, length) of a tensor that is laid out so; batch 0: packed."""
+    """(batch, length) of a tensor with that layout. A batch of 0 means packed."""
     shape, letters = shape_of(tensor), "".join(each for each in text.lower() if each in "bsthd")
     if "t" in letters:
         return 0, shape[0]
@@ -84,8 +84,8 @@ def fused(backward):
 
 
 def _window(args, backward):
-    """The pair, and whether it is said to begin at the bottom right: then one more boolean follows it. Backward has
-    `deterministic` there in any case."""
+    """The window (left, right), and whether it is aligned at the bottom right; None if no argument says so. In newer
+    versions that is a boolean behind the window. In backward, `deterministic` follows in any case."""
     for place, each in enumerate(args):
         if isinstance(each, (tuple, list)) and len(each) == 2 and all(isinstance(side, int) for side in each):
             after = [isinstance(value, bool) for value in args[place + 1 : place + 3]]
@@ -114,7 +114,7 @@ def _fused(layout, mask, seen, offsets, operands, backward):
         hardware, model = attention(seen, width_qk, width_v, backward)
         return Work(hardware, like.type, like, model=model, leading=batch or queries)
 
-    # Lengths are in the offsets where sequences are packed, padded or in pages.
+    # If sequences are packed, padded or in pages, the offsets give their lengths.
     if batch == 0 or "PADDING" in mask or "Paged" in layout:
         return by_lengths(offsets, work)
     return work([queries] * batch, [keys] * batch)

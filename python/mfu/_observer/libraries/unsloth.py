@@ -2,7 +2,7 @@
 unslothai/unsloth: `fast_gemv(X, W, quant_state, out=None)`, X [1, 1, k], the weight [quant_state.shape] = [n, k];
 without a quant_state it is torch.matmul).
 
-The rest of it calls torch.matmul and addmm_, which the dispatcher shows. Versions are dates.
+Everything else in it calls torch.matmul and addmm_, which the dispatcher sees. Its versions are dates.
 """
 
 from .formulas import product, shape_of, type_of

@@ -1,8 +1,7 @@
 """xformers: split-K attention in Triton, `xformers.ops.fmha.triton_splitk.FwOp.apply(inp, needs_gradient)`.
 
-Read in xformers/ops/fmha/triton_splitk.py of facebookresearch/xformers; fields of biases are as
-xformers/ops/fmha/attn_bias.py has them. Its flash and cutlass operators go through the dispatcher and are in the
-operator table.
+The signature is from xformers/ops/fmha/triton_splitk.py of facebookresearch/xformers, and the fields of biases from
+xformers/ops/fmha/attn_bias.py. Its flash and cutlass operators go through the dispatcher and are in the operator table.
 """
 
 from .flash_attn_2 import worker
@@ -12,7 +11,7 @@ from .wrapping import Aside
 
 def splitk(arguments, result):
     """(cls, inp, needs_gradient); inp has query [batch, length, (groups,) heads, width], key, value and attn_bias. Keys
-    of 4 bits are int32 that hold eight each, behind their scales: then only the query tells the width."""
+    of 4 bits are stored as int32 with eight numbers each, behind their scales, so only the query tells the width."""
     inp = arguments.need(1, "inp")
     if not hasattr(inp, "query"):
         raise Aside("its inputs have no query")
