@@ -1,15 +1,18 @@
-"""Real entry points, library code unmodified, under `mfu run`: FLOPs against torch's counter, steps, tokens, passes.
+"""Runs real entry points of unmodified libraries under `mfu run`, and checks FLOPs (by torch's counter), steps, tokens
+and passes.
 
     python tests/wild/wild.py [NAME…] [--docs] [--kept] [--jobs N]    all, or those with NAME in their name
 
---docs writes docs/wild.md: with names, only their rows. --kept takes an entry's last result where the entry has not
-changed since.
+--docs writes docs/wild.md; with names, only their rows. --kept uses an entry's last result if the entry has not changed
+since.
 
-Each entry is a file beside this one. The first line of its docstring says what it is, `NEEDS` what it imports,
-`EXPECT` what the summary must say, `WHY` explains what is particular. It runs twice: under `mfu run`, and under
-FlopCounterMode alone; both results are kept in build/wild, the second for as long as the entry and torch stay the same.
-A difference to FlopCounterMode is told by operator. Each operator that differs must equal what counter.py expects of
-it, which has formulas for what torch's counter leaves out (REASONS); anything else needs the entry's own `WHY`.
+Each entry is a file next to this one; shared.py has what several of them share. The first line of its docstring says
+what it is, `NEEDS` what it imports, `EXPECT` what the summary must say, and `WHY` explains what is special. It runs
+twice: under `mfu run`, and under FlopCounterMode alone. Both results are kept in build/wild, the second one as long as
+the entry and torch stay the same.
+
+Differences to FlopCounterMode are listed by operator. Each operator that differs must equal what counter.py expects,
+which has formulas for what torch's counter leaves out (REASONS). Any other difference needs the entry's own `WHY`.
 """
 
 import argparse
@@ -65,7 +68,8 @@ def facts(path):
 def counter_says(path, environment):
     """FLOPs by operator, as torch's counter gives them and as they should be (counter.py); None if the program cannot
     run under it."""
-    text = path.read_text() + (HERE / "counter.py").read_text() + importlib.metadata.version("torch")
+    ours = (path, HERE / "shared.py", HERE / "counter.py")
+    text = "".join(each.read_text() for each in ours) + importlib.metadata.version("torch")
     kept = KEPT / f"{path.stem}-{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
     if kept.exists():
         return json.loads(kept.read_text())
@@ -89,7 +93,8 @@ def run(path, kept=False):
     if there and "torchvision" in known["NEEDS"]:
         environment["PYTHONPATH"] = VISION
     summary = KEPT / f"{path.stem}.json"
-    if kept and summary.exists() and summary.stat().st_mtime > path.stat().st_mtime:
+    changed = max(each.stat().st_mtime for each in (path, HERE / "shared.py"))
+    if kept and summary.exists() and summary.stat().st_mtime > changed:
         return judged(path, known, summary, environment)
     with tempfile.TemporaryDirectory() as folder:
         command = [MFU, "run", "--dir", f"{folder}/run", "--json-file", str(summary), "--"]
@@ -171,7 +176,7 @@ def rows_of_page(text):
 
 
 def table(rows, before):
-    """The page up to its second part. An entry that did not run now keeps its row from `before`."""
+    """The page up to its second part. An entry that did not run this time keeps its row from `before`."""
     by_name = {row["name"]: row for row in rows}
     known = {path.stem: facts(path)["what"] for path in entries([])}
     rows = [by_name.get(name, {"before": before.get(what)}) for name, what in known.items()]
