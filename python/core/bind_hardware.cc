@@ -16,7 +16,7 @@ using nb::literals::operator""_a;
 
 namespace {
 
-// The devices that match a name. Fails with `not_found` and similar names if none does.
+// The devices that match a name. If none does, it fails with `not_found` and names similar ones.
 std::string devices_json(const std::string& name, const std::string& catalog_path) {
   Catalog catalog = value_or_raise(catalog_of(catalog_path));
   std::vector<Device> devices = name.empty() ? catalog.devices() : match_devices(catalog, name);
@@ -127,7 +127,7 @@ nb::object utilization_of_counted(const Peaks& peaks, const CountedWork& counted
 }
 
 void bind_peaks(nb::module_& module) {
-  nb::class_<Peaks>(module, "Peaks", "Which peak stands against which data type.")
+  nb::class_<Peaks>(module, "Peaks", "The peak that each data type is compared with.")
       .def(
           "__init__",
           [](Peaks* self, const std::optional<std::string>& device,
@@ -153,8 +153,8 @@ void bind_peaks(nb::module_& module) {
           "peak"_a.none() = nb::none(), "catalog"_a = "", "tf32_matmul"_a = false,
           "tf32_convolution"_a = false, "sharers"_a = 1, "architecture"_a = "",
           "units"_a.none() = nb::none(), "memory"_a.none() = nb::none(),
-          "Of a device as its driver names it, or a rate given; of neither: this machine's "
-          "processor, shared by so many ranks.")
+          "The peaks of a device as its driver names it, or a given rate. Without both: those of "
+          "this machine's processor, divided among so many ranks.")
       .def(
           "choose",
           [](const Peaks& self, const std::string& type, bool convolution) {
@@ -172,11 +172,11 @@ void bind_peaks(nb::module_& module) {
             if (!self.device || !self.device->bandwidth) return std::nullopt;
             return self.device->bandwidth->per_s;
           },
-          "Bytes a second of its memory, where that is known.")
+          "Bytes per second of its memory, if known.")
       .def("utilization", &utilization_of_counted, "counted"_a, "seconds"_a,
            nb::sig("def utilization(self, counted: list[tuple[str, bool, int, int]], seconds: "
                    "float) -> dict | None"),
-           "Each type against its own peak. None where no type has one.");
+           "Compares each type with its own peak. None if no type has one.");
   module.def(
       "of_peak", [](double flop_per_s, double peak) { return of_peak({flop_per_s}, {peak}).value; },
       "flop_per_s"_a, "peak"_a);
@@ -216,7 +216,7 @@ void bind_hardware(nb::module_& module) {
            "device"_a.none(), "dtype"_a, "peak"_a.none(), "catalog"_a);
   module.def("devices", &devices_json, "name"_a, "catalog"_a, "JSON of mfu.peak/1.");
   module.def("machine", &machine_json, "catalog"_a,
-             "JSON of mfu.peak/1 for this machine, and what is worth a warning.");
+             "The JSON mfu.peak/1 of this machine, and the warnings.");
   module.def("utilization", &utilization, "model_flop"_a, "seconds"_a, "against"_a,
              "hardware_flop"_a.none(), "moved_bytes"_a.none(), "devices"_a);
   module.def("plan", &plan_json, "total_flop"_a, "mfu"_a, "against"_a, "devices"_a,

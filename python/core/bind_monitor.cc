@@ -148,7 +148,7 @@ void bind_tokens(nb::class_<LoopMonitor>& monitor) {
       .def(
           "read_phases_at",
           [](LoopMonitor& self, std::uintptr_t address) { self.phases->store(address); },
-          "address"_a, "Where the observer's mfu_observer_read_phases is, loaded since.");
+          "address"_a, "Tells the address of mfu_observer_read_phases, now that it is loaded.");
 }
 
 void bind_answers(nb::class_<LoopMonitor>& monitor) {
@@ -175,7 +175,7 @@ void bind_answers(nb::class_<LoopMonitor>& monitor) {
            })
       .def(
           "take_reports", [](LoopMonitor& self) { return self.outbox->take(); },
-          "Lines of JSON since the last call.")
+          "The lines of JSON that came since the last call.")
       .def(
           "flush",
           [](LoopMonitor& self, double seconds) {
@@ -262,14 +262,14 @@ void bind_monitor(nb::module_& module) {
           "keywords"_a, "config"_a.none(), "options"_a)
       .def_prop_ro(
           "settings", [](LoopMonitor& self) { return dict_of(self.settings); },
-          "What keywords and config say, by key without its section.")
+          "The settings of keywords and config, by key without its section.")
       .def_prop_ro("problems", [](LoopMonitor& self) { return self.settings.problems; })
       .def("log_step_function", &log_step_function, "core"_a, "owner"_a, "shape"_a,
            nb::sig("def log_step_function(self, core: object, owner: object, shape: "
                    "Sequence[int]) -> collections.abc.Callable[..., None]"),
            "log_step itself: `owner` is a weak reference to the mfu.Monitor.")
       .def("take_arrived", &take_arrived, "owner"_a,
-           "Numbers that a device has given, to their steps; how many steps still wait.")
+           "Adds numbers that arrived from a device to their steps. Returns how many still wait.")
       .def(
           "wake", [](LoopMonitor& self) { self.notice->store(true, std::memory_order_relaxed); },
           "The next log_step calls `notice`.");
@@ -280,7 +280,7 @@ void bind_monitor(nb::module_& module) {
   module.def(
       "read_settings",
       [](const nb::handle& config) { return dict_of(read_settings(nb::dict(), config)); },
-      "config"_a.none(), "What a config says, by key without its section.");
+      "config"_a.none(), "The settings of a config, by key without its section.");
   module.def("step_arguments", &step_arguments, "log_step's arguments, each with its kind.");
   module.def("step_metric_names", [] {
     std::vector<std::string> names;

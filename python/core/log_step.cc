@@ -74,11 +74,20 @@ constexpr bool is_in_order() {
 static_assert(is_in_order());
 constexpr Py_ssize_t kPositional = a_skip_wandb + 1;
 
+// Where the keywords of the last call belong. A line of a program passes the same tuple of names
+// each time, so that its names are looked up once.
+struct Places {
+  nb::object keywords;   // kept alive, so that no other tuple gets its address
+  Py_ssize_t count = 0;  // of positional arguments
+  std::array<Argument, kArguments> at{};
+};
+
 struct Bound {
   LoopMonitor* monitor;
   nb::object core;   // holds the monitor
   nb::object owner;  // a weak reference to the mfu.Monitor
   StepShape shape;
+  Places places;
 };
 
 const std::array<PyObject*, kArguments>& interned_names() {
@@ -108,21 +117,40 @@ std::size_t argument_of(PyObject* name, std::size_t next,
   return at;
 }
 
-// False if an argument is unknown or given twice.
-bool gather(Given& given, PyObject* const* values, Py_ssize_t count, PyObject* keywords) {
-  if (count > kPositional) return false;
-  auto known = [](PyObject* value) { return value == Py_None ? nullptr : value; };
-  for (Py_ssize_t i = 0; i < count; ++i) given[static_cast<std::size_t>(i)] = known(values[i]);
-  Py_ssize_t named = keywords == nullptr ? 0 : PyTuple_Size(keywords);
-  auto next = static_cast<std::size_t>(count);
+// False if an argument is unknown or named twice.
+bool find_places(Places& places, Py_ssize_t count, PyObject* keywords) {
+  places.keywords = nb::borrow(keywords);
+  places.count = -1;  // not found yet
+  std::array<bool, kArguments> taken{};
+  for (Py_ssize_t i = 0; i < count; ++i) taken[static_cast<std::size_t>(i)] = true;
   const auto& names = interned_names();
-  for (Py_ssize_t i = 0; i < named; ++i) {
-    std::size_t found = argument_of(PyTuple_GetItem(keywords, i), next, names);
+  auto next = static_cast<std::size_t>(count);
+  auto named = static_cast<std::size_t>(PyTuple_Size(keywords));
+  for (std::size_t i = 0; i < named; ++i) {
+    PyObject* name = PyTuple_GetItem(keywords, static_cast<Py_ssize_t>(i));
+    std::size_t found = argument_of(name, next, names);
     if (found == kArguments) return false;
     next = found + 1;
     if (found == a_step_seconds) found = a_duration_s;
-    if (given[found] != nullptr) return false;
-    given[found] = known(values[count + i]);
+    if (std::exchange(taken[found], true)) return false;
+    places.at[i] = static_cast<Argument>(found);
+  }
+  places.count = count;
+  return true;
+}
+
+// False if an argument is unknown or given twice.
+bool gather(Given& given, PyObject* const* values, Py_ssize_t count, PyObject* keywords,
+            Places& places) {
+  if (count > kPositional) return false;
+  auto known = [](PyObject* value) { return value == Py_None ? nullptr : value; };
+  for (Py_ssize_t i = 0; i < count; ++i) given[static_cast<std::size_t>(i)] = known(values[i]);
+  if (keywords == nullptr) return true;
+  bool found = keywords == places.keywords.ptr() && count == places.count;
+  if (!found && !find_places(places, count, keywords)) return false;
+  auto named = static_cast<std::size_t>(PyTuple_Size(keywords));
+  for (std::size_t i = 0; i < named; ++i) {
+    given[places.at[i]] = known(values[static_cast<std::size_t>(count) + i]);
   }
   return true;
 }
@@ -328,7 +356,7 @@ PyObject* log_step(PyObject* self, PyObject* const* values, Py_ssize_t count, Py
   bool good = true;
   if (!bound->monitor->waiting.empty()) good = take_arrived(*bound);
   if (!good) return nullptr;
-  if (gather(given, values, count, keywords) && plain(given, bound->shape, info)) {
+  if (gather(given, values, count, keywords, bound->places) && plain(given, bound->shape, info)) {
     if (bound->monitor->notice->load(std::memory_order_relaxed)) {
       good = call_notice(*bound, info.step);
     }
@@ -354,7 +382,7 @@ PyMethodDef count_tokens_method() {
   return {"count_tokens",
           reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&count_tokens)),
           METH_FASTCALL | METH_KEYWORDS,
-          "count_tokens(tokens)\n--\n\nTokens that generation made, from any thread."};
+          "count_tokens(tokens)\n--\n\nCounts generated tokens. Any thread may call it."};
 }
 
 nb::object bound_function(PyMethodDef& method, Bound* bound) {
@@ -375,7 +403,7 @@ std::string log_step_words() {
     words += row.name;
     if (row.at != a_step) words += row.at == a_skip_wandb ? "=False" : "=None";
   }
-  return words + ")\n--\n\nOne step, logged. Raises nothing of its own.";
+  return words + ")\n--\n\nLogs one step. Raises nothing of its own.";
 }
 
 PyMethodDef log_step_method() {
@@ -389,17 +417,17 @@ PyMethodDef log_step_method() {
 nb::object log_step_function(LoopMonitor& monitor, nb::object core, nb::object owner,
                              const std::vector<std::uint64_t>& shape) {
   static PyMethodDef method = log_step_method();
-  return bound_function(method,
-                        new Bound{&monitor, std::move(core), std::move(owner), shape_of(shape)});
+  return bound_function(
+      method, new Bound{&monitor, std::move(core), std::move(owner), shape_of(shape), {}});
 }
 
 nb::object count_tokens_function(LoopMonitor& monitor, nb::object core, nb::object owner) {
   static PyMethodDef method = count_tokens_method();
-  return bound_function(method, new Bound{&monitor, std::move(core), std::move(owner), {}});
+  return bound_function(method, new Bound{&monitor, std::move(core), std::move(owner), {}, {}});
 }
 
 std::size_t take_arrived(LoopMonitor& monitor, nb::object owner) {
-  if (!take_arrived(Bound{&monitor, {}, std::move(owner), {}})) throw nb::python_error();
+  if (!take_arrived(Bound{&monitor, {}, std::move(owner), {}, {}})) throw nb::python_error();
   return monitor.waiting.size();
 }
 

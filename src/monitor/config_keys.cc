@@ -220,7 +220,7 @@ std::vector<ConfigKey> log_keys() {
       {{"freq.training_log_freq", "training_log_freq"},
        count([](ConfigDraft& d) -> std::uint64_t& { return d.config.training_log_every; }),
        [](const MonitorConfig& c) {
-         return "loss and its kin go to dashboards " + every(c.training_log_every);
+         return "loss and similar metrics go to dashboards " + every(c.training_log_every);
        }},
       {{"freq.perf_log_freq", "perf_log_freq"},
        count([](ConfigDraft& d) -> std::uint64_t& { return d.config.perf_log_every; }),

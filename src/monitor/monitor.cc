@@ -63,17 +63,17 @@ struct Monitor::State {
   void push(const LoggedStep& logged) noexcept {
     if (!ours() || !worker->enabled()) return;
     std::uint64_t position = 0;
-    LoggedStep* slot = worker->queue().claim(position);
+    QueueSlot* slot = worker->queue().claim(position);
     if (slot == nullptr) return;
-    *slot = logged;
-    worker->queue().publish(position);
+    slot->step = logged;
+    StepQueue::publish(*slot, position);
     beside.fetch_add(1, std::memory_order_relaxed);
   }
 
   bool ends_period(std::uint64_t step) const noexcept {
     return phases_every != 0 && step % phases_every == 0;
   }
-  // A period ends with the step that is logged next: what each phase did in it goes before.
+  // A period ends with the step that is logged next. What each phase did in it is queued first.
   void push_phases() noexcept {
     try {
       std::lock_guard lock(phases_mutex);
@@ -85,14 +85,14 @@ struct Monitor::State {
         before = each;
         if (since.time.count() > 0 || since.tokens != 0) push(logged_phase(since, elapsed));
       }
-    } catch (...) {  // without these numbers, then
+    } catch (...) {  // the report then has no such numbers
     }
   }
 
   std::unique_ptr<Worker> worker;
   const Clock& clock;
   std::function<std::vector<PhaseDone>()> phases;
-  std::uint64_t phases_every = 0;  // in steps; 0: nobody is asked
+  std::uint64_t phases_every = 0;  // in steps; 0: phases are not asked for
   std::mutex phases_mutex;
   std::array<PhaseDone, kRunPhases> phases_before{};
   std::chrono::nanoseconds phases_taken{};
@@ -172,14 +172,15 @@ void Monitor::log_step(const StepInfo& info) noexcept {
   if (!state.ours() || !state.worker->enabled()) return;
   if (state.ends_period(info.step)) [[unlikely]]
     state.push_phases();
+  StepQueue& queue = state.worker->queue();
   std::uint64_t position = 0;
-  LoggedStep* slot = state.worker->queue().claim(position);
+  QueueSlot* slot = queue.claim(position);
   if (slot == nullptr) return;
-  state.fill(*slot, info, 0);
-  slot->end_ns = state.clock.now().count();
-  state.worker->queue().publish(position);
+  state.fill(slot->step, info, 0);
+  slot->step.end_ns = state.clock.now().count();
+  StepQueue::publish(*slot, position);
   // The loop is too fast for kLook, so it is worth a system call now and then.
-  if (state.worker->queue().crowded(position)) state.wake.notify_one();
+  if (queue.crowded(position)) state.wake.notify_one();
 }
 
 std::uint32_t Monitor::log_awaited(const StepInfo& info) noexcept {
@@ -187,15 +188,16 @@ std::uint32_t Monitor::log_awaited(const StepInfo& info) noexcept {
   if (!state.ours() || !state.worker->enabled()) return 0;
   if (state.ends_period(info.step)) [[unlikely]]
     state.push_phases();
+  StepQueue& queue = state.worker->queue();
   std::uint64_t position = 0;
-  LoggedStep* slot = state.worker->queue().claim(position);
+  QueueSlot* slot = queue.claim(position);
   if (slot == nullptr) return 0;
   std::uint32_t ticket = state.tickets.fetch_add(1, std::memory_order_relaxed) + 1;
-  state.fill(*slot, info, awaits);
-  slot->ticket = ticket;
-  slot->end_ns = state.clock.now().count();
-  state.worker->queue().publish(position);
-  if (state.worker->queue().crowded(position)) state.wake.notify_one();
+  state.fill(slot->step, info, awaits);
+  slot->step.ticket = ticket;
+  slot->step.end_ns = state.clock.now().count();
+  StepQueue::publish(*slot, position);
+  if (queue.crowded(position)) state.wake.notify_one();
   return ticket;
 }
 

@@ -119,8 +119,8 @@ class ConfigReader {
   void read_section(const std::string& root, const std::string& section, const YamlNode& node) {
     if (node.kind == YamlNode::Kind::null) return;
     if (node.kind != YamlNode::Kind::map) {
-      problem(node, fmt::format("'{}{}{}' is a section: its settings go below it, one a line", root,
-                                section.empty() ? "" : ".", section));
+      problem(node, fmt::format("'{}{}{}' is a section: its settings go below it, one per line",
+                                root, section.empty() ? "" : ".", section));
       return;
     }
     for (const auto& [key, value] : node.members) {

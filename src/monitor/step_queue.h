@@ -43,8 +43,9 @@ class StepQueue {
   StepQueue& operator=(StepQueue&& other) noexcept;
   ~StepQueue();
 
-  // A slot to fill, or null if the queue is full. publish() hands it over to the consumer.
-  LoggedStep* claim(std::uint64_t& position) noexcept {
+  // A slot whose step is to be filled, or null if the queue is full. publish() hands it over to the
+  // consumer.
+  QueueSlot* claim(std::uint64_t& position) noexcept {
     std::uint64_t at = header_->head.load(std::memory_order_relaxed);
     while (true) {
       QueueSlot& slot = slots_[at & mask_];
@@ -52,7 +53,7 @@ class StepQueue {
       if (turn == at) {
         if (header_->head.compare_exchange_weak(at, at + 1, std::memory_order_relaxed)) {
           position = at;
-          return &slot.step;
+          return &slot;
         }
       } else if (turn < at) {
         header_->dropped.fetch_add(1, std::memory_order_relaxed);
@@ -62,8 +63,8 @@ class StepQueue {
       }
     }
   }
-  void publish(std::uint64_t position) noexcept {
-    slots_[position & mask_].turn.store(position + 1, std::memory_order_release);
+  static void publish(QueueSlot& slot, std::uint64_t position) noexcept {
+    slot.turn.store(position + 1, std::memory_order_release);
   }
 
   // For the consumer: the step at a position, or null if it is not published yet. It stays valid

@@ -13,12 +13,12 @@ namespace {
 
 bool push(StepQueue& queue, std::uint64_t step) {
   std::uint64_t position = 0;
-  LoggedStep* slot = queue.claim(position);
+  QueueSlot* slot = queue.claim(position);
   if (slot == nullptr) return false;
-  slot->kind = LoggedKind::step;
-  slot->step = step;
-  slot->tokens = ~step;
-  queue.publish(position);
+  slot->step.kind = LoggedKind::step;
+  slot->step.step = step;
+  slot->step.tokens = ~step;
+  StepQueue::publish(*slot, position);
   return true;
 }
 
@@ -97,7 +97,7 @@ TEST(StepQueue, can_be_read_by_another_after_its_process) {
     for (std::uint64_t i = 0; i < 6; ++i) made.value().free(i);
     for (std::uint64_t i = 8; i < 12; ++i) push(made.value(), 10 + i);
     std::uint64_t position = 0;
-    made.value().claim(position)->step = 999;  // killed before it was published
+    made.value().claim(position)->step.step = 999;  // killed before it was published
     EXPECT_FALSE(StepQueue::create(path, 8).has_value());
   }
   Result<LeftInQueue> left = read_queue(path);
