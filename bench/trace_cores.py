@@ -1,10 +1,10 @@
-"""What more cores do for one trace: wall and CPU seconds of `mfu explain`, by turns in one run.
+"""Measures what more cores do for one trace: wall and CPU seconds of `mfu explain`, by turns in one run.
 
     python3 bench/trace_cores.py TRACE.json[.gz] [--mfu MFU] [--before PARENT/build/release/mfu] [--rounds 9]
 
-One core is `taskset -c 0`, all cores is the same command without it; --before is another build, such as the one of the
-commit before. A machine that is busy tells little here: the line at the end says how many cores were really had. Large
-traces are made by bench/trace_peers.py --make, or by repeating a real one.
+For one core the command runs under `taskset -c 0`, for all cores without it. --before is another build to compare with,
+such as that of the previous commit. On a busy machine the result means little: the last line says how many cores the
+command really got. bench/trace_peers.py --make makes large traces.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trace")
     parser.add_argument("--mfu", default=str(ROOT / "build" / "release" / "mfu"))
-    parser.add_argument("--before", help="another build to hold it against")
+    parser.add_argument("--before", help="another build to compare it with")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     explain = [options.mfu, "explain", options.trace, "--json"]
@@ -59,7 +59,7 @@ def main():
             f" ({ratios[0]:.2f} to {ratios[-1]:.2f}; best against best"
             f" {min(run[0] for run in taken[name]) / min(run[0] for run in taken[names[1]]):.2f})"
         )
-    print(f"cores had: {max(cpu / wall for wall, cpu in taken[names[1]]):.2f}")
+    print(f"cores that it got: {max(cpu / wall for wall, cpu in taken[names[1]]):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,16 +1,16 @@
-"""What explaining a trace costs beside other analyzers: CPU seconds and memory of `mfu explain`,
+"""Measures what explaining a trace costs next to other analyzers: CPU seconds and memory of `mfu explain`,
 HolisticTraceAnalysis and TraceLens on the same files, in one run.
 
     python3 -m venv peers && peers/bin/pip install HolisticTraceAnalysis git+https://github.com/AMD-AGI/TraceLens.git
-    python3 bench/trace_peers.py --peers peers/bin/python --source trace.json.gz [--copies 1 30] [--rounds 3] [--tools
-    mfu hta tracelens] [--stream]
+    python3 bench/trace_peers.py --peers peers/bin/python --source trace.json.gz [--copies 1 30] [--rounds 3]
+        [--tools mfu hta tracelens] [--stream]
 
-The files are --source repeated --copies times: times, step numbers and all ids moved on, so that each copy is linked
-to itself only; the bytes are those of shared/tools/make_big_trace.py, made faster. CPU seconds are user + system of
-the process and its children, the best of --rounds for mfu, one run for the others (they take minutes). `anonymous` is
-the most of RssAnon that was seen, every 5 ms: memory that no file stands behind; `resident` is VmHWM, the pages of
-files in memory included. --stream writes the copies into `mfu explain -` and keeps no file. TraceLens is not on PyPI:
-what is called tracelens there is something else; where it cannot be imported it is left out, and said.
+The files are --source repeated --copies times. Times, step numbers and all ids are shifted, so that each copy is linked
+only to itself. The bytes are those of shared/tools/make_big_trace.py, made faster. CPU seconds are user + system of the
+process and its children: the best of --rounds for mfu, one run for the others, which take minutes. `anonymous` is the
+highest RssAnon, read every 5 ms: memory that is not of a file. `resident` is VmHWM, which includes pages of files.
+--stream writes the copies into `mfu explain -` and keeps no file. TraceLens is not on PyPI (the package tracelens there
+is something else). If it cannot be imported it is left out, with a message.
 """
 
 import argparse
@@ -263,7 +263,7 @@ def main():
     parser.add_argument("--tools", nargs="+", default=["mfu", "hta", "tracelens"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--give-up", type=float, default=float("inf"), metavar="SECONDS", help="stop one that takes longer, and say so"
+        "--give-up", type=float, default=float("inf"), metavar="SECONDS", help="stop what takes longer, and say so"
     )
     parser.add_argument("--stream", action="store_true")
     parser.add_argument("--mfu", default=str(MFU))

@@ -90,29 +90,32 @@ def probes(preset):
 
 def python_folders(wanted):
     """Runs pytest over tests/python in our environment, with one process for each folder, because an observer stays in
-    its process: gives (name, paths) of each."""
+    its process: gives (name, words for pytest) of each."""
     folder = ROOT / "tests" / "python"
     if wanted and not any(
         word in name for name in wanted for word in ("python", "model", "ops", "package", "observer", "run", "monitor")
     ):
         starts = tuple(f"def {name.split('[')[0]}" for name in wanted)  # names of single tests
         for path in sorted(folder.rglob("test_*.py")):
-            if any(start in path.read_text() for start in starts if start.startswith("def test_")):
+            if any(path.stem.startswith(name) for name in wanted if name.startswith("test_")):
                 yield path.stem, [path]
+            elif any(start in path.read_text() for start in starts if start.startswith("def test_")):
+                yield path.stem, ["-k", " or ".join(name.split("[")[0] for name in wanted), path]
         return
     for path in sorted(path for path in folder.iterdir() if path.is_dir() and list(path.glob("test_*.py"))):
         yield path.name, [path]
     yield "models", sorted(folder.glob("test_*.py"))
 
 
-def without_torch(paths):
+def without_torch(words):
     """If our Python has no torch, a folder that needs torch gives one failure, not one for each test."""
     look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
     if subprocess.run([os.environ.get("MFU_PYTHON", sys.executable), "-c", look], capture_output=True).returncode == 0:
         return False
     return any(
         "import torch" in file.read_text()
-        for path in paths
+        for path in words
+        if isinstance(path, Path)
         for file in (path.rglob("*.py") if path.is_dir() else [path])
     )
 
@@ -124,7 +127,9 @@ def heeding_signals():
         signal.signal(number, signal.SIG_DFL)
 
 
-def pytest_group(paths):
+def pytest_group(words):
+    """`words`: what pytest is to run, its paths last."""
+    paths = [word for word in words if isinstance(word, Path)]
     python, probes = os.environ.get("MFU_PYTHON", sys.executable), ROOT / "build" / "release" / "src"
     package = os.pathsep.join(filter(None, [str(ROOT / "build" / "release" / "python"), os.environ.get("PYTHONPATH")]))
     environment = dict(
@@ -146,10 +151,10 @@ def pytest_group(paths):
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         run = subprocess.run(
-            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *map(str, paths)],
+            [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}", *map(str, words)],
             capture_output=True,
             text=True,
-            timeout=1800,
+            timeout=3600,  # a busy machine takes long; a test that hangs has limits of its own
             env=environment,
             preexec_fn=heeding_signals,
         )
@@ -161,11 +166,12 @@ def pytest_group(paths):
             return
         for case in ElementTree.parse(report).iter("testcase"):
             bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
+            name = "/".join(["python", *case.get("classname", "").split(".")[-1:], case.get("name")])
             if bad and bad[0].tag == "skipped" and "not at hand" in bad[0].get("message", ""):
-                yield f"python/{case.get('name')}", NotRun(bad[0].get("message"))
+                yield name, NotRun(bad[0].get("message"))
                 continue
             # First what failed, then where: only the beginning is shown.
-            yield f"python/{case.get('name')}", (
+            yield name, (
                 f"{bad[0].tag}: {(bad[0].get('message') or '')[:1500]}\n{(bad[0].text or '')[-2000:]}" if bad else None
             )
 
@@ -199,7 +205,7 @@ def kinds_of_tests(options):
     """(kind, function that gives its tests). The long ones come first, so that two lanes end at about the same time."""
     presets = options.presets.split()
     yield from (
-        (f"Python, {name}", lambda paths=paths: pytest_group(paths)) for name, paths in python_folders(options.names)
+        (f"Python, {name}", lambda words=words: pytest_group(words)) for name, words in python_folders(options.names)
     )
     yield from (
         (f"unit tests, {preset}", lambda preset=preset: unit_tests(preset, options.names)) for preset in presets
@@ -263,6 +269,8 @@ def main():
         fuzz(options.fuzz, tally)
     else:
         run_kinds(kinds_of_tests(options), options.names, tally)
+    if tally.passed + tally.failed == 0 and options.names:
+        print(f"no test has {' or '.join(options.names)} in its name")
     print(f"{tally.passed} passed, {tally.failed} failed")
     return 1 if tally.failed or tally.passed == 0 else 0
 

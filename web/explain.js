@@ -63,7 +63,7 @@ function drawHeadline(rank) {
   const faster = (rank.note_codes || []).findIndex((note) => note.code === "faster_than_peak");
   if (faster >= 0) parts.push(element("p", { class: "published" }, rank.notes[faster]));
   const published = rank.published || report.summary.published || [];
-  if (published.length) parts.push(element("p", { class: "published" }, "Published beside it: " + published.map((run) => `${run.model} on ${run.device} ${percent(run.mfu)}`).join(" · ")));
+  if (published.length) parts.push(element("p", { class: "published" }, "Published for comparison: " + published.map((run) => `${run.model} on ${run.device} ${percent(run.mfu)}`).join(" · ")));
   if (report.partial) parts.push(element("p", { class: "warning" }, "The file ends early: this is what could be read of it."));
   byId("headline").replaceChildren(...parts);
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -44,6 +45,17 @@ std::string gain_text(const Training& before, const Training& after, double gain
       shown(before), shown(after), gain);
 }
 
+// How long other processes kept the cores from the training, as a share of step time.
+double preempted_fraction(const Training& before, const Training& after) {
+  double most = 0;
+  for (const Training* each : {&before, &after}) {
+    const auto& share = each->report.host[static_cast<std::size_t>(HostPart::preempted)];
+    if (share) most = std::max(most, share->value);
+  }
+  return most;
+}
+constexpr double kMuchPreempted = 0.1;
+
 Result<int> tour(Context& context, const std::string& folder) {
   say(context,
       "1. A small training, as a newcomer would write it. How much of this machine does it use, "
@@ -58,13 +70,25 @@ Result<int> tour(Context& context, const std::string& folder) {
   }
   double gain = static_cast<double>(before.report.step->median.count()) /
                 static_cast<double>(std::max<std::int64_t>(after.report.step->median.count(), 1));
+  double preempted = preempted_fraction(before, after);
   if (context.json()) {
-    context.print(fmt::format(R"({{"schema":"mfu.demo/1","before":{},"after":{},"gain":{:.4f}}})",
-                              before.json, after.json, gain));
+    context.print(fmt::format(
+        R"({{"schema":"mfu.demo/1","before":{},"after":{},"gain":{:.4f},"preempted_fraction":{:.4f}}})",
+        before.json, after.json, gain, preempted));
     return kGood;
   }
   say(context, "3. Is it faster?");
   context.print("   " + gain_text(before, after, gain));
+  if (preempted >= kMuchPreempted) {
+    context.print(fmt::format(
+        "   Other processes had the cores for up to {:.0f}% of a step, so this gain is uncertain. "
+        "Run mfu demo again when the machine is quiet.",
+        100 * preempted));
+  }
+  context.print(
+      fmt::format("   The pages are {0}/before/run/report.html and "
+                  "{0}/after/run/report.html; delete {0} when you have seen them.",
+                  folder));
   say(context,
       "Next: mfu run --explain -- your own program · mfu explain TRACE · mfu peak "
       "--measure · mfu --help");
@@ -77,9 +101,10 @@ Result<int> demonstrate(Context& context) {
     return fail(ErrorCode::io, fmt::format("cannot make a folder like {}", folder));
   }
   Result<int> done = tour(context, folder);
+  if (done.has_value() && !context.json()) return done;  // the pages stay, to be looked at
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
-  if (done.has_value() || context.json()) return done;
+  if (context.json()) return done;
   // The reason is printed. A machine without PyTorch still gets a short tour.
   context.print("   left out: " + done.error().message);
   Diagnostics diagnostics;

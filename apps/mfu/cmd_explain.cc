@@ -37,7 +37,7 @@ Result<bool> write_page(const std::string& path, const ExplainReport& report) {
 // Explains a program that is running, named by its run directory.
 Result<ExplainReport> explain_live(Context& context, const ExplainCommand& options) {
   if (!options.paths.empty()) {
-    return fail(ErrorCode::invalid_argument, "--live and traces: one of them");
+    return fail(ErrorCode::invalid_argument, "give --live or traces, not both");
   }
   LiveQuestion question{.directory = options.live};
   question.steps = MFU_TRY(parse_whole_amount(options.steps, "--steps", 255));
@@ -64,11 +64,11 @@ Result<int> write_part(Context& context, const ExplainCommand& options) {
                !asked.model.empty() || !asked.tokens.empty();
   if (later || !options.page.empty() || options.markdown || options.csv || !options.live.empty()) {
     return fail(ErrorCode::invalid_argument,
-                "--partial: only --window and --formulas go with it; give the rest to the merge: "
-                "mfu explain *.mfu-part");
+                "--partial: only --window and --formulas go with it. Give other options to the "
+                "merge: mfu explain *.mfu-part");
   }
   if (!asked.name.empty() && options.paths.size() != 1) {
-    return fail(ErrorCode::invalid_argument, "--as names one trace, and several are given");
+    return fail(ErrorCode::invalid_argument, "--as gives a name to one trace. Name only one");
   }
   AttributionOptions question = MFU_TRY(asked.attribution(context));
   question.timeline = true;
@@ -94,7 +94,7 @@ Result<int> run(Context& context, const ExplainCommand& options) {
         "- reads standard input");
   }
   if (options.markdown && options.csv) {
-    return fail(ErrorCode::invalid_argument, "--markdown and --csv: one of them");
+    return fail(ErrorCode::invalid_argument, "give --markdown or --csv, not both");
   }
   if (!options.formulas.empty()) MFU_TRY(read_formulas(options.formulas));
   if (!options.partial.empty()) return write_part(context, options);
@@ -125,18 +125,17 @@ Command explain_command() {
   CommandText text{
       "explain",
       "Why is it low? Where each nanosecond of a profiler trace went",
-      "Reads traces of torch.profiler (Kineto, plain, gzip or zstd; a file a rank, or a folder) "
-      "and "
-      "gives MFU, a ledger whose lines add up to the window to the nanosecond, and what to change, "
-      "ranked by what it could win at most.\n\n"
+      "Reads traces of torch.profiler (Kineto, plain, gzip or zstd; one file per rank, or a "
+      "folder) and gives MFU, a ledger whose lines add up to the window to the nanosecond, and "
+      "what to change, ranked by what it could win at most.\n\n"
       "The device's peak is looked up by the name in the trace; record_shapes=True is needed for "
       "FLOPs, with_stack=True for lines of code. A trace without device events is explained with "
       "the CPU as the device. docs/ledger.md has the rules.",
       {{"mfu explain trace.json.gz", "MFU, where the time went, what to change"},
        {"mfu explain trace.json.gz --html report.html", "the same as a page, with a timeline"},
        {"mfu explain traces/", "all ranks of a job together: who waits for whom"},
-       {"mfu explain traces/ --partial node0.mfu-part", "what one machine contributes, on each"},
-       {"mfu explain *.mfu-part", "all machines together, as if their traces were here"},
+       {"mfu explain traces/ --partial node0.mfu-part", "on each machine: its part of the job"},
+       {"mfu explain *.mfu-part", "all parts together, as if the traces were here"},
        {"mfu explain s3://bucket/run/ --engine ray", "a thousand ranks, read by Ray's workers"},
        {"mfu explain --live mfu-runs/train-1", "a program that runs now, under mfu run"},
        {"mfu explain trace.json --window all --json", "everything, for a script"},
@@ -147,22 +146,22 @@ Command explain_command() {
               "Trace files, parts, or folders of them; -: standard input");
     options->explain.add_to(app);
     add_value(app, "--live", "RUN", options->live,
-              "Run directory of a program that runs: it is asked for a few steps now");
-    add_value(app, "--steps", "N", options->steps, "With --live: how many (default 3)");
+              "Explain a program that runs now: its run directory");
+    add_value(app, "--steps", "N", options->steps, "With --live: steps to profile (default 3)");
     add_value(app, "--timeout", "TIME", options->timeout,
-              "With --live: how long to wait (default 60s)");
+              "With --live: how long to wait for them (default 60s)");
     add_value(app, "--formulas", "FILE", options->formulas,
               "YAML with FLOP formulas for operators (docs/coverage.md)");
     add_value(app, "--partial", "OUT", options->partial,
-              "Write what these traces contribute to a job, for a merge elsewhere");
+              "Write a small part for these traces, to merge with those of other machines");
     add_value(app, "--as", "NAME", options->explain.name,
-              "With --partial and one trace: what it is called in reports");
+              "With --partial and one trace: its name in reports");
     add_value(app, "--engine", "ENGINE", options->explain.engine,
-              "Where traces are read: ray or ray=ADDRESS, by Ray's workers where the files are; "
-              "local (default). s3://… and other addresses are read through fsspec");
+              "Who reads the traces: local (default), or ray or ray=ADDRESS: Ray's workers, where "
+              "the files are. s3://… and other addresses are read through fsspec");
     add_value(app, "--html", "PATH", options->page, "Also write one page that works offline");
-    app.add_flag("--markdown", options->markdown, "Markdown, for an issue or a chat");
-    app.add_flag("--csv", options->csv, "Ledger, operators and kernels as one table");
+    app.add_flag("--markdown", options->markdown, "Print Markdown, for an issue or a chat");
+    app.add_flag("--csv", options->csv, "Print ledger, operators and kernels as one CSV table");
   };
   return {std::move(text), add, [options](Context& context) { return run(context, *options); }};
 }

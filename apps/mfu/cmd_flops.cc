@@ -205,7 +205,7 @@ Result<int> run(Context& context, const NeedOptions& options) {
   std::vector<std::string> paths = options.model.paths;
   if (!paths.empty() && options.model.by_shape()) {
     return fail(ErrorCode::invalid_argument,
-                "a config and a shape: which of the two? --set KEY=VALUE changes a config's field");
+                "give a config or a shape, not both. --set KEY=VALUE changes a field of a config");
   }
   if (paths.empty() && options.model.by_shape()) paths.emplace_back();
   if (paths.empty()) {
@@ -214,7 +214,7 @@ Result<int> run(Context& context, const NeedOptions& options) {
   }
   if (!options.step_seconds.empty() && !options.tokens_per_second.empty()) {
     return fail(ErrorCode::invalid_argument,
-                "--step-seconds and --tokens-per-second say the same thing: give one");
+                "--step-seconds and --tokens-per-second say the same thing. Give only one");
   }
   if (options.sweep.given()) {
     if (paths.size() > 1) return fail(ErrorCode::invalid_argument, "--sweep takes one model");

@@ -89,7 +89,8 @@ Result<AttributionOptions> ExplainOptions::attribution(Context& context) const {
     question.work.sequence = sequence;
     NeedReport need = MFU_TRY(report_need(spec, question));
     if (!need.flop_per_token) {
-      return fail(ErrorCode::unsupported, fmt::format("{}: has no FLOPs a token", model));
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{}: its FLOPs per token are not defined. Leave --model out", model));
     }
     options.model_flop_per_rank =
         FlopCount::from_wide(static_cast<Uint128>(std::round(*need.flop_per_token * count)));

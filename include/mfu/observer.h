@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
-#define MFU_OBSERVER_ABI 6
+#define MFU_OBSERVER_ABI 7
 // The MFU_OBSERVER_ABI that the library was built with. A caller checks that it equals its own.
 int mfu_observer_abi(void);
 // The version of torch that it was built for, such as "2.13.0".
@@ -114,9 +114,8 @@ void mfu_observer_calls(int (*same)(void));
 // its parameters are frozen, 4 if it had the number before, 8 if it is a table (ask again later).
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
 // `owns` is called when a pass has made its logits and something else runs. It answers whether the
-// outermost module that runs in this thread is that model, or owns the embedding table whose
-// storage (c10::StorageImpl) this is. With 0xFFFF it is called where a pass begins with a batched
-// product, and answers only whether that module owns the storage.
+// outermost module that runs in this thread is that model (2), or only owns its embedding table, a
+// storage (1). With 0xFFFF, where a pass begins with a batched product, it answers only the latter.
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table));
 // Says that two numbers belong to one module, such as an encoder and its decoder. Passes without
 // grad are then booked under the other number.
@@ -141,14 +140,15 @@ void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardwar
 // Waits up to a second for lengths of packed sequences that are on their way from a device. Calls
 // whose lengths have arrived are counted, the others are listed as uncounted.
 void mfu_observer_settle_lengths(void);
-// Whether the calling thread may record and query events of a device (type << 8 | index) now: 0
-// while a graph is captured.
+// May the calling thread use events of a device (type << 8 | index) now? Not in a graph's capture.
 int mfu_observer_may_ask(int64_t device);
 // Whether the calling thread is recomputing now.
 int mfu_observer_runs_again(void);
-// Who wrote a tensor's memory (src/torch/writes.h). 0: did an operator read what nobody wrote?
+// Who wrote a tensor's memory (src/torch/writes.h; 0: was any read that nobody wrote?), and whether
+// somebody other than torch allocated it.
 void mfu_observer_watch_writes(int change);
 int mfu_observer_writer_of(uint64_t storage);
+int mfu_observer_is_outside(uint64_t storage);
 // A compiled graph counts by its description: nothing counts while it runs, and leave_graph() adds
 // its rows. With `opens`, operators that it calls by name count themselves: open_operator() returns
 // 0 if it cannot see the calls of one ("ns::name.overload").

@@ -1,4 +1,4 @@
-"""`with mfu.count() as counted:` — what a piece of a program really ran."""
+"""`with mfu.count() as counted:` counts what a piece of a program really runs."""
 
 import importlib
 import os
@@ -29,9 +29,9 @@ def _tracker_of(glue: Any) -> _modules.Tracker:
 
 
 class Counted:
-    """What ran between entering and leaving; while inside, what ran so far.
+    """What ran inside the block. While the block runs: what ran so far.
 
-    model_flop       what was needed: recomputation left out
+    model_flop       what was needed, without recomputation
     hardware_flop    what was executed; get_total_flops() is the same number
     recomputed_flop  what activation checkpointing ran again
     by_operator      {"aten::addmm": FLOP, …}; by_dtype {"fp32": FLOP, …}; by_module {"Global": FLOP, "Net": FLOP,
@@ -39,9 +39,9 @@ class Counted:
     uncounted        operators whose FLOPs are not known, with calls and reason
     tokens, samples, steps, calls, seconds
 
-    All threads of the process are in it. Where nothing could be counted every number is None and `problem` says why:
-    a program that counts never fails because of it. Use again after leaving to count anew; open as many as you like,
-    within each other or side by side.
+    All threads of the process are counted. If nothing could be counted, every number is None and `problem` says why;
+    the program never fails because of it. An object can be used again after its block: it then counts from zero.
+    Several may be open at once, nested or side by side.
     """
 
     def __init__(self, modules: bool = True, depth: Optional[int] = 2, display: bool = False) -> None:
@@ -57,7 +57,7 @@ class Counted:
 
     def __enter__(self) -> "Counted":
         if self._glue is not None:
-            raise RuntimeError("this count is open already: make another with mfu.count()")
+            raise RuntimeError("this count is open already: make another one with mfu.count()")
         self._after = self._module_after = None
         self.problem = ""
         try:
@@ -73,7 +73,7 @@ class Counted:
                 self._tracker = _tracker_of(glue)
                 self._tracker.enter()
                 self._module_before = dict(self._tracker.read_counts())
-            except Exception as error:  # the rest is counted all the same
+            except Exception as error:  # everything else is still counted
                 self._tracker = None
                 warnings.warn(f"mfu.count: nothing by module: {error}", RuntimeWarning, stacklevel=2)
         glue.settle_lengths()
@@ -210,13 +210,13 @@ class Counted:
             raise NotFound(f"{device or 'this device'} has no known peak for what ran: give device= or peak=")
         return UtilizationAnswer(found)
 
-    # As torch.utils.flop_counter.FlopCounterMode has them.
+    # The same methods as torch.utils.flop_counter.FlopCounterMode has.
     def get_total_flops(self) -> Optional[int]:
         return self.hardware_flop
 
     def get_flop_counts(self) -> Dict[str, Dict[str, int]]:
-        """{"Global": {"aten::mm": FLOP, …}, "Net": {"aten::mm": FLOP, …}, "Net.fc1": …}: by module, with all inside
-        it, and operator."""
+        """FLOPs by module (with everything inside it) and operator: {"Global": {"aten::mm": FLOP, …}, "Net":
+        {"aten::mm": FLOP, …}, "Net.fc1": …}."""
         return {
             _modules.GLOBAL: {name: flop for name, flop in self.by_operator.items() if flop},
             **{name: dict(by) for name, by in self._module_counts().items()},
@@ -245,8 +245,8 @@ class Counted:
 
 
 def work_by_type(totals: Any) -> List[Tuple[str, bool, int, int]]:
-    """The counted FLOPs in the form that _core.Peaks.utilization takes: type, whether in convolutions, model and
-    hardware FLOPs."""
+    """The counted FLOPs in the form that _core.Peaks.utilization takes: type, whether they are of convolutions, model
+    FLOPs, hardware FLOPs."""
     work: Dict[Tuple[str, bool], List[int]] = {}
     for (operator, dtype, reason), row in (totals.rows if totals is not None else {}).items():
         if not reason:
@@ -271,7 +271,7 @@ def peaks_of_this_rank(
         device = seen["name"]
         said = {"architecture": seen["architecture"] or "", "units": seen["units"], "memory": seen["memory"]}
     matmul, convolution = traits.tf32_allowed()
-    # The processor is one device, whoever shares it.
+    # Ranks that share a processor share its one peak.
     sharers = max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1") or 1))
     return _core.Peaks(device, dtype, peak, catalog, bool(matmul), bool(convolution), sharers, **said)
 
@@ -283,8 +283,8 @@ def count(mods: Any = None, depth: Optional[int] = 2, display: bool = False, *, 
             model(batch).loss.backward()
         counted.model_flop, counted.by_operator, counted.by_module
 
-    Stands where FlopCounterMode stands (`mods` is taken and not needed, as there), but sees every thread,
-    torch.compile, fused attention on CPUs and LSTMs, and prints only when `display` is asked for. `modules=False`
-    leaves the hooks on modules out: then nothing at all happens in Python while the block runs.
+    It can replace FlopCounterMode (`mods` is accepted and ignored, as there). It also sees other threads,
+    torch.compile, fused attention on CPUs and LSTMs, and prints only with `display=True`. `modules=False` leaves out
+    the hooks on modules: then no Python of ours runs while the block runs.
     """
     return Counted(modules=modules, depth=depth, display=display)

@@ -30,7 +30,7 @@ class Later:
         self._read, self._device = read, tensor.device.type
         tensor = tensor.detach()
         if self._capturing():
-            raise ValueError("a CUDA graph is being captured, whose numbers are there when it is replayed")
+            raise ValueError("a CUDA graph is being captured: its numbers exist only when it is replayed")
         events = getattr(getattr(torch, self._device, None), "Event", None)
         self._event: Optional[Any] = events() if events is not None else None
         if self._event is None:

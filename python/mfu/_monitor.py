@@ -19,9 +19,9 @@ from ._settings import Config, is_set, model_json
 from ._step import Step
 
 _CLOSE_SECONDS = 10.0  # close() returns after this, whatever hangs
-_DEVICE_SECONDS = 3.0  # of these, for what a device still has
-_ARGUMENTS: Dict[str, str] = dict(_core.step_arguments())  # log_step's, each with its kind
-# of the kinds that are cleaned: whole numbers are below 2^bits
+_DEVICE_SECONDS = 3.0  # of these, to wait for numbers that are still on a device
+_ARGUMENTS: Dict[str, str] = dict(_core.step_arguments())  # log_step's arguments, each with its kind
+# Kinds of arguments that are checked here. Whole numbers must be below 2^bits.
 _BITS = {"number": 0, "rows": 31, "count": 63, "flop": 128}
 _POSITIONAL = list(_ARGUMENTS)[: list(_ARGUMENTS).index("skip_wandb") + 1]
 
@@ -31,32 +31,32 @@ class Monitor:
 
         with mfu.Monitor(model=model, device="auto", dtype="bf16", output_dir="outputs") as monitor:
             for step, batch in enumerate(loader):
-                with monitor.step(step, attention_mask=batch["attention_mask"]) as at:   # counts operators where that
-                is due
+                with monitor.step(step, attention_mask=batch["attention_mask"]) as at:   # counts operators when due
                     loss = train(batch)
                     at.loss = loss
-        # or, where nothing is to be counted:
+        # or, if nothing is to be counted:
                 monitor.log_step(step, loss=loss, batch=8, seq=4096)
 
-    config          a YAML file, or a dict of the same keys (docs/monitor.md); what is wrong in it is a warning, the
-                    rest is used
-    model           a transformers model or config, a path or a dict, for estimates; or flop_per_token for generation
-                    alone
+    config          a YAML file, or a dict of the same keys (docs/monitor.md). A wrong setting gives a warning; the
+                    others are used
+    model           for estimates: a transformers model or config, a path or a dict. For generation, flop_per_token
+                    is enough
     mode            estimate, profiler, smart (default) or hybrid
-    device, dtype, peak, devices   what MFU is a fraction of; device="auto" asks the machine
-    output_dir      the log, and mfu-run: the run directory, from which mfu export writes every step, also after kill -9
-    run_dir         another place for that; False: none
-    tensorboard, csv, jsonl, prometheus, console   where steps go beside
-    wandb           None: into the run of this process, where there is one; True or a project's name: a run of its own;
-                    False: not
-    lora, frozen    what is trained, as mfu.flops takes it: a rank or (rank, targets), patterns of weight names; also
-    of a model that the config names
-    batch, seq      of every step, where log_step is not told
-    rank            of this process; asked of torch.distributed, else of RANK
+    device, dtype, peak, devices   the peak that MFU is a fraction of; device="auto" asks the machine
+    output_dir      folder for the log and for mfu-run, the run directory. mfu export writes every step from it, even
+                    after kill -9
+    run_dir         another place for the run directory; False: none
+    tensorboard, csv, jsonl, prometheus, console   other places that steps are written to
+    wandb           None: log into this process's W&B run, if it has one. True or a project's name: open a new run.
+                    False: do not log
+    lora, frozen    what is trained, as in mfu.flops: a rank or (rank, targets), and patterns of weight names. They
+                    also apply to a model that the config names
+    batch, seq      of a step for which log_step gets none
+    rank            of this process (default: what torch.distributed says, else RANK)
 
-    Every other keyword is a setting by its last name: mfu_calculation_freq=5, unmeasured="zero". Nothing here raises
-    into the loop, blocks it or waits for a device: what is wrong is warned of once, the number left out. Ctrl-C and
-    what the program's signal handlers raise reach the program. docs/reliability.md says what is promised.
+    Every other keyword is a setting by the last part of its name: mfu_calculation_freq=5, unmeasured="zero". Nothing
+    here raises into the loop, blocks it or waits for a device. A wrong value is left out, with one warning. Ctrl-C, and
+    exceptions of the program's own signal handlers, reach the program. docs/reliability.md has all promises.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class Monitor:
     ) -> None:
         self._said: Set[str] = set()
         self._own: List[str] = []
-        self._unread: Deque[_masks.Later] = collections.deque()  # of devices that cannot be asked: for the background
+        self._unread: Deque[_masks.Later] = collections.deque()  # on devices that cannot be asked: waited for later
         self._closed, self._pid = False, os.getpid()
         self._background: Optional[Background] = None
-        self._step_ended: Optional[float] = None  # the last block of step()
+        self._step_ended: Optional[float] = None  # end of the last block of step()
         keywords: Dict[str, Any] = {
             "mfu_calculation_mode": mode,
             "device": device,
@@ -126,7 +126,7 @@ class Monitor:
         self.settings: Dict[str, str] = self._core.settings
         self._shape = [batch, batch * seq, batch * seq * seq, 0, 0]
         self._weakly = weakref.ref(self)
-        # Native code, before the methods of the class, which are for readers and type checkers.
+        # Native functions hide the methods of the class, which are there for readers and type checkers.
         native = self._core.log_step_function(self._core, self._weakly, self._shape)
         self.log_step = native  # type: ignore[method-assign]
         self.count_tokens = self._core.count_tokens_function(self._core, self._weakly)  # type: ignore[method-assign]
@@ -160,12 +160,12 @@ class Monitor:
     ) -> None:
         """Logs a step that has just ended. Everything except its number may be left out.
 
-        loss, grad_norm   numbers or tensors; one on a device is read by a later call, once it is there
-        attention_mask    one row a sequence: each row's own length counts; summed where it lies
+        loss, grad_norm   numbers or tensors. A later call reads a tensor on a device, once its value has arrived
+        attention_mask    one row per sequence. The length of each row counts; the mask is summed on its device
         batch and seq, lengths=[…], or tokens (with squares, the sum of squared lengths) instead of a mask
-        padded_to         length the rows were padded to, where there is no mask
-        duration_s        time of the step; else what went by since the last call. step_seconds is the same
-        counted_flop      FLOPs of this step, where somebody counted them (see also step())
+        padded_to         length that the rows were padded to, if there is no mask
+        duration_s        time of the step (default: the time since the last call). step_seconds means the same
+        counted_flop      FLOPs of this step, if you counted them (see also step())
         """
 
     def count_tokens(self, tokens: int) -> None:
@@ -319,11 +319,11 @@ class Monitor:
     def __repr__(self) -> str:
         return f"mfu.Monitor({self.settings}, logged={self.status()['logged']})"
 
-    # What is no plain number.
+    # Arguments that are not plain numbers.
 
     def _made_plain(self, *positional: Any, **named: Any) -> Optional[Dict[str, Any]]:
-        """log_step's arguments as plain numbers, `sums` of a mask among them, and _masks.Later where a device still
-        has one. None: not to be logged."""
+        """log_step's arguments as plain numbers, with the `sums` of a mask. A number that is still on a device is a
+        _masks.Later. None if the step cannot be logged."""
         try:
             return self._cleaned(_bound(positional, named, self._warn))
         except Exception as error:
@@ -396,7 +396,7 @@ class Monitor:
             return None
 
     def _arrived(self, late: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-        """The numbers of a step that a device had, as far as it gave them; None while it has not."""
+        """The numbers of a step that have arrived from a device, without those that failed. None if they have not."""
         arrived: Dict[str, Any] = {}
         for name, value in late.items():
             try:
@@ -415,7 +415,7 @@ class Monitor:
         while self._unread:
             self._unread.popleft().read()
 
-    # What the background has to say.
+    # Warnings.
 
     def _left_out(self, error: Exception, message: str, kind: str) -> None:
         let_through(error)
@@ -468,9 +468,9 @@ def _bound(positional: Tuple[Any, ...], named: Dict[str, Any], warn: Callable[[s
     for name, value in named.items():
         kind = _ARGUMENTS.get(name)
         if kind is None:
-            warn(f"log_step has no argument {short(name)}: {', '.join(sorted(_ARGUMENTS))} are there; it is left out")
+            warn(f"log_step has no argument {short(name)}, so it is left out. It has {', '.join(sorted(_ARGUMENTS))}")
             continue
-        name = kind if kind in _ARGUMENTS and kind != "step" else name  # an older spelling
+        name = kind if kind in _ARGUMENTS and kind != "step" else name  # step_seconds is an older name of duration_s
         if name in given:
             raise TypeError(f"{name} is given twice")
         given[name] = value

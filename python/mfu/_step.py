@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 
 class Step:
-    """A block of monitor.step(): attributes loss, grad_norm, learning_rate, epoch, attention_mask, … are what
-    log_step takes."""
+    """The object of a monitor.step() block. Its attributes loss, grad_norm, learning_rate, epoch, attention_mask, … are
+    passed to log_step."""
 
     _monitor: "Monitor"
     _step: int
@@ -50,7 +50,8 @@ class Step:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         now = time.perf_counter()
-        # From the end of the step before: what the block took may be the launches of a device's work.
+        # The step is timed from the end of the one before. The block itself may only take as long as it takes to launch
+        # the work of a device.
         before = self._monitor._step_ended
         seconds = now - (self._started if before is None else before)
         self._monitor._step_ended = now if kind is None else None
@@ -72,8 +73,8 @@ class Step:
         flop = counted.model_flop
         if not flop:
             self._monitor._warn(
-                f"step {self._step} was counted as 0 FLOP: the model did not run inside step(), or on a device nobody"
-                " counts",
+                f"step {self._step} was counted as 0 FLOP: the model did not run inside step(), or on a device that"
+                " is not counted",
                 "zero",
             )
             return

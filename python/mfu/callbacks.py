@@ -10,15 +10,15 @@ Accelerate:       meter = mfu.callbacks.AcceleratorMeter(accelerator)
                   for batch in loader:
                       …; optimizer.step(); meter.step()
 
-In a log whose steps generated (GRPO and its like) there are the phases too, apart: mfu/prefill/tokens, …/flop, …/time,
-…/mfu_percentage, …/mbu_percentage, and the same of decode, train, forward and validation (docs/generation.md).
+Each log gets, over the steps since the last log: perf/mfu (a fraction of the peak of this rank's device),
+perf/mfu_percent, perf/hfu, perf/step_time, perf/steps_per_second, perf/tokens_per_second and perf/flop_per_s. From the
+first one on whose steps generated (as in GRPO), it also gets each phase: mfu/prefill/tokens, …/flop, …/time,
+…/mfu_percentage, …/mbu_percentage, and the same for decode, train, forward and validation (docs/generation.md).
 
-Logged: perf/mfu (a fraction of the peak, of this rank's device), perf/mfu_percent, perf/hfu, perf/step_time,
-perf/steps_per_second, perf/tokens_per_second, perf/flop_per_s, over the steps since the last log. The peaks are those
-of the device torch runs on, by its name, each type against its own; `device=`, `dtype=` (hold all against that
-type's) or `peak=` say otherwise; where one is not known there is no MFU, and one warning says what to give. A log
-whose steps were profiled (`explain=3`, `mfu run --explain`) has none of these, nor has the next. Nothing here raises
-into training.
+Each data type is compared with its own peak on the device that torch runs on. `device=` names another device, `dtype=`
+compares everything with the peak of one type, and `peak=` gives a rate. If a peak is not known there is no MFU, and one
+warning says what to give. A log whose steps were profiled (`explain=3`, `mfu run --explain`) has none of these numbers,
+nor has the next one. Nothing here raises into training.
 """
 
 import logging
@@ -45,6 +45,7 @@ class Meter:
         self._open = False
         self._held_up = False
         self._phases: Optional[Phases] = None
+        self._generates = False
 
     def start(self) -> None:
         if not self._open:
@@ -71,7 +72,7 @@ class Meter:
         return reading
 
     def window(self, steps: Optional[int] = None) -> Dict[str, float]:
-        """Metrics since the last call; empty where nothing was counted."""
+        """Metrics since the last call. Empty if nothing was counted."""
         try:
             return self._window(steps)
         except Exception as error:
@@ -84,7 +85,7 @@ class Meter:
         self._last = now
         if before is None or not self._open or self._counted.problem or now["time"] <= before["time"]:
             return {}
-        # Steps that were profiled are in no rate, nor is the one after them, which pays for the profiler's end.
+        # No rate includes profiled steps, nor the step after them, during which the profiler ends.
         turned, held_up = now["profiled"] != before["profiled"], self._held_up
         self._held_up = turned
         if turned or held_up or now["profiled"] % 2:
@@ -117,13 +118,14 @@ class Meter:
         return metrics
 
     def _by_phase(self, totals: Any) -> Dict[str, float]:
-        """Of a program that generates; else the numbers above say it all."""
+        """Metrics of the phases, if the program generates. Otherwise the other metrics are enough."""
         if self._phases is None:
             return {}
         work = sorted((flop, dtype, convolution) for dtype, convolution, flop, _ in work_by_type(totals))
         peak = self._peaks.choose(*work[-1][1:])[0] if work and self._peaks is not None else None
         metrics = self._phases.take(peak, self._peaks.bandwidth if self._peaks is not None else None)
-        return metrics if {"mfu/prefill/tokens", "mfu/decode/tokens"} & set(metrics) else {}
+        self._generates = self._generates or bool({"mfu/prefill/tokens", "mfu/decode/tokens"} & set(metrics))
+        return metrics if self._generates else {}
 
     def _warn(self, text: str) -> None:
         if not self._warned:
@@ -155,7 +157,7 @@ def _trainer_callback(base: type) -> type:
         def on_log(
             self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **kwargs: Any
         ) -> None:
-            if logs is None or "loss" not in logs:  # an evaluation's, or the summary at the end
+            if logs is None or "loss" not in logs:  # the log of an evaluation, or the summary at the end
                 return
             metrics = self.meter.window(state.global_step - self._step)
             self._step = state.global_step
@@ -212,8 +214,8 @@ def _lightning_callback(base: type) -> type:
 
 
 def _explained(steps: int, device: Optional[str], peak: Optional[float]) -> Any:
-    """With `explain=3` a callback has three steps explained: `callback.explained.findings` after training, the first
-    one on the log."""
+    """With `explain=3`, three steps are explained. After training, `callback.explained.findings` has the findings, and
+    the first one is logged."""
     from ._explain_steps import explain_steps
 
     return explain_steps(steps, device=device or "", peak=peak) if steps else None
@@ -275,8 +277,8 @@ def attach(
     peak: Optional[float] = None,
     explain: int = 0,
 ) -> Any:
-    """The metrics in a transformers Trainer's logs, before W&B, TensorBoard and the rest get them. Returns the
-    callback."""
+    """Puts the metrics into the logs of a transformers Trainer before W&B, TensorBoard and the others get them. Returns
+    the callback."""
     callback = __getattr__("TrainerCallback")(device, dtype, peak, explain)
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback
@@ -286,7 +288,8 @@ _made: Dict[str, type] = {}
 
 
 def __getattr__(name: str) -> Any:
-    """The callbacks' base classes belong to frameworks that are imported only where they are used."""
+    """Makes the callback classes at their first use, because not every program has the frameworks of their base
+    classes."""
     if name in _made:
         return _made[name]
     if name == "TrainerCallback":

@@ -1,9 +1,9 @@
-"""The names that scripts know from the documents, with the documented arguments and results (docs/compat.md):
+"""The functions and classes that scripts know from the documents, with the same arguments and results (docs/compat.md):
 
     from mfu.compat import *        # as training/utils/monitor.py, for instance
 
-Where the documented result is worse than what mfu knows (0 on unmeasured steps, clamped at 1, forward pass only, 7b and an A100 where nothing
-is known) it is kept, and one warning says the better value. Nothing here raises into a training loop.
+Some documented results are worse than what mfu knows: 0 on unmeasured steps, values clamped at 1, the forward pass only,
+7b or an A100 if nothing is known. They are kept, with one warning of the better value. Nothing raises into a loop.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 _A100_FLOP_PER_S = 312e12  # dense bf16, the documents' assumption
-_VISUAL_TOKENS = 576  # of a picture nobody describes: 24 x 24 patches
+_VISUAL_TOKENS = 576  # of a picture without image_grid_thw: 24 x 24 patches
 _said: Set[str] = set()
 
 
@@ -52,24 +52,24 @@ class MfuArgs:
     """How often to calculate MFU (in training steps)"""
 
 
-mfu_tokens_generated: List[int] = []  # the documented shared list: threads append, TokenTracker.take() empties it
+mfu_tokens_generated: List[int] = []  # the documented shared list: threads append to it, TokenTracker.take() empties it
 
 
 class TokenTracker:
-    """Tokens that generation threads made in a period: add(n), or append to `mfu_tokens_generated`, from any thread; take() ends the period."""
+    """Counts generated tokens: any thread calls add(n) or appends to `mfu_tokens_generated`. take() ends a period."""
 
     def __init__(self, shared: Optional[List[int]] = None) -> None:
         self.mfu_tokens_generated: List[int] = [] if shared is None else shared
         self._lock, self._since, self._phases = threading.Lock(), time.perf_counter(), _phases.Phases()
 
     def add(self, tokens: int) -> None:
-        self.mfu_tokens_generated.append(tokens)  # one bytecode: no token falls between threads
+        self.mfu_tokens_generated.append(tokens)  # one bytecode, so that no token is lost between threads
 
     def take(self, flops_per_token: float = 0.0, model_name: str = "") -> Answer:
-        """The metrics of the period (mfu/decode/… too where a process is observed). The next period begins."""
+        """The metrics of the period, with mfu/decode/… if the process is observed. The next period begins."""
         with self._lock:
             taken = self.mfu_tokens_generated[:]
-            del self.mfu_tokens_generated[:len(taken)]  # what was appended meanwhile stays
+            del self.mfu_tokens_generated[:len(taken)]  # tokens that were appended meanwhile stay
             now = time.perf_counter()
             elapsed, self._since = now - self._since, now
         tokens = sum(taken)
@@ -81,17 +81,17 @@ class TokenTracker:
 
 
 def calculate_model_flops_per_token(model: Any, tokenizer: Any = None) -> float:
-    """FLOPs of a forward pass of one token, by counting the operators that run. 0.0, and why, where nothing can be counted."""
+    """FLOPs of a forward pass of one token, by counting its operators. If that fails: 0.0, with a warning that says why."""
     print("Calculating FLOPs per token for MFU tracking...")
     flop = _counted(model, 1, 1, "MFU calculation will be disabled")
     print(f"FLOPs per token: {flop}")
     if flop == 0:
-        _once("zero", "0 FLOPs per token: the model is not loaded, lies on the meta device, or takes no input_ids; MFU is 0 until that is mended")
+        _once("zero", "0 FLOPs per token: the model is not loaded, is on the meta device, or takes no input_ids; MFU is 0 until that is corrected")
     return flop
 
 
 def _size_in(name: str) -> Optional[float]:
-    """Parameters, by a name: "Llama-2-7b", "Qwen2.5-0.5B", "SmolLM-135M", "Mixtral-8x7B"."""
+    """The number of parameters in a name: "Llama-2-7b", "Qwen2.5-0.5B", "SmolLM-135M", "Mixtral-8x7B"."""
     found = re.search(r"(?<![0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])", name.lower())
     if found is None:
         found = re.search(r"(?<![0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?!it|[0-9])", name.lower())
@@ -111,7 +111,7 @@ def _generation_mfu(flops_per_token: float, tokens_per_second: float, model_name
 
 
 def calculate_mfu(*given: Any, **named: Any) -> float:
-    """Two documents' forms, told apart by their arguments:
+    """The forms of two documents, told apart by their arguments:
 
     calculate_mfu(flops_per_token, tokens_per_second, model_name)   percent
     calculate_mfu(flops, compute_time, gpu_peak_flops)              a fraction
@@ -129,14 +129,14 @@ def calculate_mfu(*given: Any, **named: Any) -> float:
             flop, seconds, peak = float(values.pop("flops_per_token") or 0), float(values.pop("tokens_per_second")), 0.0
             name = str(values.pop("model_name"))
     except (KeyError, TypeError, ValueError) as error:
-        _once("calculate_mfu", f"calculate_mfu: {type(error).__name__}: {said(error)}; 0 is given back")
+        _once("calculate_mfu", f"calculate_mfu: {type(error).__name__}: {said(error)}; 0 is returned")
         return 0.0
     if values:
         raise TypeError(f"calculate_mfu has no argument {', '.join(values)}: ({', '.join(generation)}) or ({', '.join(step)})")
     if not is_step:
         return _generation_mfu(flop, seconds, name)
     if not (seconds > 0 and peak > 0 and math.isfinite(flop)):
-        _once("step", f"calculate_mfu: {flop:g} FLOP in {seconds:g} s of {peak:g} FLOP/s: both must be above 0; 0 is given back")
+        _once("step", f"calculate_mfu: {flop:g} FLOP in {seconds:g} s of {peak:g} FLOP/s: both must be above 0; 0 is returned")
         return 0.0
     return _core.of_peak(flop / seconds, peak)
 
@@ -145,7 +145,7 @@ _peak: Optional[float] = None
 
 
 def get_gpu_peak_flops() -> float:
-    """Dense bf16 FLOP/s of the GPU torch runs on; an A100's, with a warning, where none is known."""
+    """Dense bf16 FLOP/s of the GPU that torch runs on. If it is not known: an A100's, with a warning."""
     global _peak
     if _peak is None:
         _peak = _find_peak()
@@ -193,7 +193,7 @@ def _run(model: Any, batch_size: int, seq_length: int) -> Any:
 
 
 def _counted(model: Any, batch_size: int, seq_length: int, otherwise: str, backward: bool = False) -> float:
-    """FLOPs of one pass, the model's mode, gradients and random numbers left as they were."""
+    """FLOPs of one pass. It leaves the model's mode, gradients and random numbers as they were."""
     try:
         import torch
 
@@ -242,49 +242,49 @@ _forwards: "weakref.WeakKeyDictionary[Any, Dict[Tuple[int, int, bool], float]]" 
 
 
 def _counted_once(model: Any, batch_size: int, seq_length: int, backward: bool = False) -> float:
-    """The same shape of the same model runs the same operators: counted once."""
+    """Like _counted(), but each shape of a model is counted only once, because it runs the same operators each time."""
     known = _forwards.setdefault(model, {})
     shape = (batch_size, seq_length, backward)
     if shape not in known:
-        known[shape] = _counted(model, batch_size, seq_length, "0 is given back", backward)
+        known[shape] = _counted(model, batch_size, seq_length, "0 is returned", backward)
     return known[shape]
 
 
 def _measure_flops_with_profiler(model: Any, batch_size: int, seq_length: int) -> float:
-    """FLOPs of a forward pass, as the document measures them; by counted operators, once a shape."""
+    """FLOPs of a forward pass, as the document measures them. The operators are counted once per shape."""
     try:
         return _counted_once(model, batch_size, seq_length)
     except Exception as error:
         let_through(error)
-        _once("measure", f"nothing was counted: {said(error)}; 0 is given back")
+        _once("measure", f"nothing was counted: {said(error)}; 0 is returned")
         return 0.0
 
 
 def calculate_mfu_with_profiler(model: Any, batch_size: int, seq_length: int, step_time: float) -> float:
-    """Counted FLOPs of a forward pass over the time of a step and get_gpu_peak_flops(), 0 to 1. Not measurable: 0."""
+    """Counted FLOPs of a forward pass / time of a step / get_gpu_peak_flops(), from 0 to 1. 0 if nothing is counted."""
     try:
         flop = _measure_flops_with_profiler(model, batch_size, seq_length)
         if flop <= 0:
-            _once("unmeasured", "calculate_mfu_with_profiler: no FLOPs could be counted, 0 is given back")
+            _once("unmeasured", "calculate_mfu_with_profiler: no FLOPs could be counted, 0 is returned")
             return 0.0
         if not (step_time > 0 and math.isfinite(step_time)):
-            _once("time", f"calculate_mfu_with_profiler: a step of {short(step_time)} s: give its seconds, above 0; 0 is given back")
+            _once("time", f"calculate_mfu_with_profiler: a step of {short(step_time)} s: give its seconds, above 0; 0 is returned")
             return 0.0
         used = _core.of_peak(flop / step_time, get_gpu_peak_flops())
         _once("forward", f"calculate_mfu_with_profiler counts a forward pass only and ends at 1, as documented: {used:.4g} here. A training step needs about three "
                          f"times that ({3 * used:.4g}); mfu.Monitor counts what really ran")
-        if used > 1:  # said each time: a number that is not the real one never stands alone
+        if used > 1:  # said each time, because the returned number is not the real one
             tell(f"mfu.compat: calculate_mfu_with_profiler gives 1 where {used:.4g} was computed: {flop:.4g} FLOP in {short(step_time)} s of "
                  f"{get_gpu_peak_flops():.4g} FLOP/s; the peak or the time of the step is suspect")
         return min(used, 1.0)
     except Exception as error:
         let_through(error)
-        _once("profiler", f"calculate_mfu_with_profiler: {type(error).__name__}: {said(error)}; 0 is given back")
+        _once("profiler", f"calculate_mfu_with_profiler: {type(error).__name__}: {said(error)}; 0 is returned")
         return 0.0
 
 
 def _estimated(model: Any, batch_size: int, seq_length: int) -> float:
-    """Of a training step: exactly where the model has a config we know, else 6 x parameters x tokens."""
+    """FLOPs of a training step: exact if we know the model's config, else 6 x parameters x tokens."""
     from ._errors import Error
     from ._need import flops
 
@@ -319,7 +319,7 @@ def _smart_flop(model: Any, batch_size: int, seq_length: int) -> float:
 
 def calculate_precise_mfu(model: Any, batch_size: int, seq_length: int, step_time: float, measurement_mode: str = "smart",
                           actual_flops: Optional[float] = None) -> float:
-    """MFU of a training step, a fraction: by `actual_flops` where given, else by mode: smart, profiler, estimate or hybrid."""
+    """MFU of a training step as a fraction: by `actual_flops`, else by mode (smart, profiler, estimate, hybrid)."""
     try:
         if actual_flops is not None:
             flop = float(actual_flops)
@@ -336,7 +336,7 @@ def calculate_precise_mfu(model: Any, batch_size: int, seq_length: int, step_tim
         return calculate_mfu(flops=flop, compute_time=step_time, gpu_peak_flops=get_gpu_peak_flops())
     except Exception as error:
         let_through(error)
-        _once("precise", f"calculate_precise_mfu: {type(error).__name__}: {said(error)}; 0 is given back")
+        _once("precise", f"calculate_precise_mfu: {type(error).__name__}: {said(error)}; 0 is returned")
         return 0.0
 
 
@@ -347,7 +347,7 @@ def _parameters(model: Any) -> int:
 
 
 def _get_visual_tokens(batch_example: Mapping[str, Any]) -> int:
-    """Of the pictures in a batch, a row: by image_grid_thw (patches, merged 2 x 2), else 576; 0 where there are none."""
+    """Visual tokens per row of a batch: by image_grid_thw (patches, merged 2 x 2), else 576. 0 if it has no pictures."""
     grid = batch_example.get("image_grid_thw")
     if grid is not None:
         rows = grid.tolist() if hasattr(grid, "tolist") else list(grid)
@@ -363,7 +363,7 @@ def _batch_size(batch_example: Mapping[str, Any]) -> int:
 
 
 def _get_actual_sequence_length(batch_example: Mapping[str, Any]) -> float:
-    """Mean length of the rows: by attention_mask, which holds visual tokens too; else the width of input_ids; else visual tokens alone."""
+    """Mean length of the rows: by attention_mask (with visual tokens), else by input_ids, else visual tokens alone."""
     mask = batch_example.get("attention_mask")
     if mask is not None:
         if _masks.on_device(mask):
@@ -374,7 +374,7 @@ def _get_actual_sequence_length(batch_example: Mapping[str, Any]) -> float:
     if ids is None:
         return float(visual)
     width = int(ids.shape[1]) if hasattr(ids, "shape") else max(len(row) for row in ids)
-    return float(width if width > visual else width + visual)  # a wider row has the pictures' placeholders in it
+    return float(width if width > visual else width + visual)  # a row that is wider includes the placeholders of its pictures
 
 
 def _estimate_forward_flops(model: Any, batch_example: Mapping[str, Any], coefficient: float = 2.5) -> float:
@@ -383,17 +383,17 @@ def _estimate_forward_flops(model: Any, batch_example: Mapping[str, Any], coeffi
 
 
 def _estimate_flops_fallback(model: Any, batch_example: Mapping[str, Any], coefficient: float = 2.5) -> float:
-    """Forward, and backward as twice that. 0.0, and a line that says what failed, where even this cannot be."""
+    """FLOPs of forward, plus twice that for backward. If even this fails: 0.0, with a warning that says why."""
     try:
         return 3 * _estimate_forward_flops(model, batch_example, coefficient)
     except Exception as error:
         let_through(error)
-        _once("estimate", f"no FLOPs can be estimated: {type(error).__name__}: {said(error)}; 0 is given back")
+        _once("estimate", f"no FLOPs can be estimated: {type(error).__name__}: {said(error)}; 0 is returned")
         return 0.0
 
 
 def profile_model_flops(model: Any, batch_example: Dict[str, Any]) -> float:
-    """FLOPs of forward and backward by the documented formula, 2.5 x parameters x tokens forward; mfu.flops() has them exactly."""
+    """FLOPs by the documented formula (forward: 2.5 x parameters x tokens, then backward). mfu.flops() is exact."""
     flop = _estimate_flops_fallback(model, batch_example)
     if flop and "exact" not in _said:
         try:
@@ -407,22 +407,22 @@ def profile_model_flops(model: Any, batch_example: Dict[str, Any]) -> float:
 # The monitor.
 
 class TrainingMonitor:
-    """The documented monitor: JSON Lines in output_dir/log_file, perf/… to Weights & Biases where the process has a run.
+    """The documented monitor: JSON Lines in output_dir/log_file, and perf/… in Weights & Biases if the process has a run.
 
-    On steps that are a multiple of flops_profile_freq MFU is calculate_mfu_with_profiler's, on others 0 (config: monitoring.unmeasured:
-    absent leaves it out). Everything else is mfu.Monitor's, which is at `monitor`; `mfu.Monitor` itself counts what really ran.
+    On every flops_profile_freq-th step, MFU is calculate_mfu_with_profiler's. On others it is 0, or left out if the config
+    says `monitoring.unmeasured: absent`. `monitor` is the mfu.Monitor behind it; used alone, that counts what really ran.
     """
 
     def __init__(self, output_dir: "Union[str, os.PathLike[str]]", config: Config = None, log_file: str = "training_log.json", flops_profile_freq: int = 500) -> None:
         self.output_dir, self.config, self.log_file = output_dir, config, log_file
         self.model_ref: Any = None
         self.batch_size: Optional[int] = None
-        self.seq_length: Optional[int] = None  # for steps without a mask
+        self.seq_length: Optional[int] = None  # of steps without a mask
         self.step_start_time: Optional[float] = time.perf_counter()
         settings = _core.read_settings(config)
         chosen = settings.get("performance_monitoring.measure_flops_frequency") or settings.get("flops_profile_freq") or settings.get("freq.flops_profile_freq")
         self.flops_profile_freq = int(chosen) if chosen is not None and flops_profile_freq == 500 else flops_profile_freq
-        self._mode = settings.get("mfu_calculation_mode")  # None: as the document measures
+        self._mode = settings.get("mfu_calculation_mode")  # None: measure as the document does
         self._own: Dict[str, Any] = {"mode": self._mode or "profiler", "output_dir": output_dir, "log_file": log_file, "flops_profile_freq": self.flops_profile_freq,
                                      "unmeasured": settings.get("unmeasured", "zero")}
         if "peak" not in settings and "device" not in settings:
@@ -431,7 +431,7 @@ class TrainingMonitor:
 
     @property
     def monitor(self) -> Monitor:
-        """Opened with the first step, when the model is known."""
+        """The mfu.Monitor. It is opened at the first step, when the model is known."""
         if self._monitor is None:
             model = self.model_ref if getattr(self.model_ref, "config", None) is not None else None
             self._monitor = Monitor(self.config, model=model, **self._own)
@@ -469,7 +469,7 @@ class TrainingMonitor:
         return self.batch_size or (len(mask) if mask is not None else 0), length
 
     def _count(self, mask: Any) -> int:
-        """Forward and backward, for the modes that calibrate by it: over the padded rows, as the model runs."""
+        """FLOPs of forward and backward for the modes that calibrate with them. It counts padded rows, as they run."""
         if self.model_ref is None:
             _once("model", "TrainingMonitor has no model: call set_model_ref(model); MFU is estimated where a config names one")
             return 0

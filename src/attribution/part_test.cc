@@ -74,7 +74,7 @@ TEST(Part, packed_and_unpacked_it_gives_the_same_with_any_peak) {
   EXPECT_GT(seen, 200);
 }
 
-TEST(Part, any_number_of_threads_makes_the_same) {
+TEST(Part, any_number_of_threads_gives_the_same_result) {
   std::mt19937 dice(3);
   int seen = 0;
   for (int i = 0; i < 200; ++i) {

@@ -96,8 +96,9 @@ Result<void> AppendFile::append(std::string_view bytes) {
       int number = errno;
       bool taken_back =
           rest.size() == bytes.size() || (regular && ::ftruncate(file_, before.st_size) == 0);
-      return fail(ErrorCode::io, fmt::format("cannot write {}: {}{}", path_, reason(number),
-                                             taken_back ? "" : ", and half a record stands there"));
+      return fail(ErrorCode::io,
+                  fmt::format("cannot write {}: {}{}", path_, reason(number),
+                              taken_back ? "" : ", and half a record is left in it"));
     }
     rest.remove_prefix(static_cast<std::size_t>(written));
   }

@@ -150,7 +150,7 @@ Measured search_shapes(const Plan& plan, const CpuShare& share, double seconds) 
   Measured result;
   result.precision = plan.precision;
   Result<std::unique_ptr<Gemm>> gemm = plan.open(plan.precision, 1);
-  result.method = gemm.has_value() ? gemm.value()->method() + ", one a core" : "matrix multiply";
+  result.method = gemm.has_value() ? gemm.value()->method() + ", one per core" : "matrix multiply";
   std::vector<Tried> tried;
   auto better = [&](const Tried& a, const Tried& b) {
     return machine_rate(a.runs.best, share) > machine_rate(b.runs.best, share);

@@ -110,7 +110,7 @@ Result<FlopRate> tensor_rate(const TensorLook& look, const GpuRating& rating) {
   }
   if (!(look.clock_hz > 0 && look.clock_hz < 1e11) || !(rating.clock_hz > 0)) {
     return fail(ErrorCode::unsupported,
-                fmt::format("an SM clock of {} Hz beside {} Hz behind the peak says nothing",
+                fmt::format("an SM clock of {} Hz does not fit the {} Hz of the peak",
                             look.clock_hz, rating.clock_hz));
   }
   return FlopRate{look.active_fraction * (look.clock_hz / rating.clock_hz) * rating.peak.per_s *

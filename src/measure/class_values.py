@@ -6,8 +6,8 @@ values are known has a twin in memory. An operator whose inputs are all known ru
 in
 place need nothing more, since twins lie in memory as their tensors would."""
 
-MOST_KNOWN = 1 << 24  # values of one tensor
-MOST_KNOWN_BYTES = 1 << 30  # of all tensors
+MOST_KNOWN = 1 << 24  # most values of one tensor
+MOST_KNOWN_BYTES = 1 << 30  # most bytes of all tensors together
 
 RANDOM = ("rand", "bernoulli", "dropout", "multinomial", "normal", "uniform", "exponential", "poisson")
 PICKED = ("topk", "argmax", "argmin", "max", "min", "sort", "argsort")
@@ -27,7 +27,7 @@ class Values:
         from torch.multiprocessing.reductions import StorageWeakRef
 
         self.torch, self.twins, self.held, self.assumed, self.weak = torch, {}, 0, assumed, StorageWeakRef
-        self.picked = False  # something was, by activations
+        self.picked = False  # whether something was picked by activations
 
     def known(self, tensor):
         return (
@@ -35,7 +35,7 @@ class Values:
         )
 
     def of(self, tensor):
-        """A tensor in memory with the values of this one; none where they are not known."""
+        """A tensor in memory with the values of this one. None if they are not known."""
         if tensor.device.type != "meta":
             return tensor.detach()
         twin = self.twins.get(tensor.untyped_storage()._cdata, (None, None))[1]
@@ -45,7 +45,7 @@ class Values:
         return made.set_(twin, tensor.storage_offset(), tensor.size(), tensor.stride())
 
     def keep(self, tensor, twin):
-        """The tensor has these values. Who knows of a storage keeps its place, so that no other gets it."""
+        """Remembers that the tensor has these values. The storage is kept, so that no other one gets its address."""
         storage = tensor.untyped_storage()
         if self.held + storage.nbytes() > MOST_KNOWN_BYTES:
             for place in [each for each, (kept, _) in self.twins.items() if kept.expired()]:
@@ -128,7 +128,8 @@ class Values:
                 self.keep(meta, real)
 
     def pick(self, short, args, kwargs, fresh):
-        """Places that are picked by activations: each in turn, so that as many are picked as would be."""
+        """Positions that activations would pick, such as experts. They are picked in turn, so that their number is
+        right."""
         torch, places = self.torch, fresh[-1]
         axis = kwargs.get("dim", args[2 if short == "topk" else 1] if len(args) > (2 if short == "topk" else 1) else -1)
         if places.dtype != torch.long or not isinstance(axis, int) or args[0].dim() == 0:
@@ -145,7 +146,7 @@ class Values:
         self.picked = True
 
     def rescue(self, func, name, args, kwargs, problem):
-        """An operator whose result's size depends on values: by the values, where they are known."""
+        """Runs an operator whose result's size depends on values with these values, if they are known."""
         torch = self.torch
         given = list(tensors_of(torch, args)) + list(tensors_of(torch, kwargs.values()))
         if given and all(self.known(each) for each in given):
@@ -177,7 +178,7 @@ class Values:
             word in name for word in ("nonzero", "masked_select", "unique", "index", "bincount", "repeat_interleave")
         ):
             raise Refused(
-                f"it picks rows by the values of its activations ({name}): without weights nobody knows how many"
+                f"it picks rows by the values of its activations ({name}): without weights their number is not known"
             ) from None
         raise problem
 

@@ -56,13 +56,12 @@ Failure unknown_type(const Fields& config, const std::string& type) {
     if (!config.has(field)) missing.emplace_back(field);
   }
   std::vector<std::string> near = closest(type, known_model_types(), 3);
-  std::string lacks = missing.empty()
-                          ? "its sizes are there, but not how its layers are made of them"
-                          : fmt::format("it lacks {}", fmt::join(missing, ", "));
+  std::string lacks = missing.empty() ? "its sizes are there, but not how its layers use them"
+                                      : fmt::format("it lacks {}", fmt::join(missing, ", "));
   return fail(ErrorCode::unsupported,
               fmt::format("{}: model type \"{}\" is not known, and {}; give the shape (layers, "
                           "hidden, heads, ffn, vocab), a safetensors file, or --assume TYPE if it "
-                          "is made as a known one{}{}",
+                          "is built like a known one{}{}",
                           config.file(), printable(type), lacks,
                           near.empty() ? "" : "; near: ", fmt::join(near, ", ")));
 }
@@ -94,8 +93,8 @@ std::string other_family(std::string_view architecture, const Family& family) {
   return std::string(nearest);
 }
 
-// Heads that no family here describes: what they cost is for the class to say. An empty type means
-// any.
+// Heads that no family here describes, so that the class has to be asked for their cost. An empty
+// type means any type.
 bool left_to_class(std::string_view type, std::string_view architecture) {
   struct Left {
     std::string_view type, ending;
@@ -122,7 +121,7 @@ bool left_to_class(std::string_view type, std::string_view architecture) {
   });
 }
 
-// The class that counts: the one asked for, or else the first that the config names.
+// The class to count: the one that was asked for, or else the first one in the config.
 std::string class_of(const Fields& config, const ConfigOptions& options) {
   std::vector<std::string> named = config.texts({"architectures"});
   if (!options.architecture.empty()) return options.architecture;
@@ -167,11 +166,12 @@ ReadType read_type(const Fields& config, const ConfigOptions& options) {
   return {type, {{"type_by_class", {{"type", type}, {"class", printable(architectures[0], 80)}}}}};
 }
 
-// What an original params.json may have that makes it more than a Llama or a Mistral.
+// Fields with which an original params.json is more than a Llama or a Mistral.
 constexpr std::string_view kOfOthers[] = {"moe_args",          "vision_args", "vision_encoder",
                                           "vision_chunk_size", "q_lora_rank", "kv_lora_rank"};
 
-// The width of a Llama's MLP is a rule (llama/model.py, FeedForward); Mistral's is a field.
+// The width of the MLP. In a Llama it follows from a rule (llama/model.py, FeedForward). In a
+// Mistral it is a field.
 Result<std::uint64_t> width_of_params(const Fields& params, std::uint64_t hidden,
                                       std::string_view name) {
   if (params.has("hidden_dim")) return params.size({"hidden_dim"}, 0);
@@ -232,7 +232,7 @@ bool is_params(const Fields& config) {
          config.has("n_heads");
 }
 
-// Mistral's state-space models name the type of a library, and none of its fields.
+// Mistral's state-space models have a model_type of transformers but none of its fields.
 bool is_other_params(const Fields& config) {
   return config.text({"model_type"}, "") == "mamba" && config.has("dim") &&
          !config.has("hidden_size") && !config.has("d_model");
@@ -249,7 +249,7 @@ bool set_mtp_layers(ModelSpec& model, std::uint64_t layers) {
   return false;
 }
 
-// A config without prediction layers, read as if it had those that were asked for. Fails where its
+// Reads a config without prediction layers as if it had as many as were asked for. Fails if its
 // family has no such layers.
 Result<ModelSpec> parse_with_mtp(std::string_view json, std::string_view name,
                                  const ConfigOptions& options) {
@@ -396,7 +396,7 @@ Result<ModelSpec> parse_model(std::string_view json, std::string_view name,
     std::string architecture = printable(model.architecture, 80);
     if (!options.architecture.empty()) {
       return fail(ErrorCode::invalid_argument,
-                  fmt::format("{}: {} is a class of {}, and this config one of {}", name,
+                  fmt::format("{}: {} is a class of {}, but this config is one of {}", name,
                               architecture, other, model.type));
     }
     model.notes.push_back(

@@ -198,7 +198,7 @@ Result<TrainingPlan> plan_training(const ModelSpec& model, const TrainingOptions
     for (const LayerKind& kind : stage.kinds) {
       if (kind.components.size() <= 64) continue;  // what is trained is marked in bits of a word
       return fail(ErrorCode::unsupported,
-                  fmt::format("{}: a layer of {} parts, and what is trained can be told of 64",
+                  fmt::format("{}: a layer has {} parts, but training can be set for 64 at most",
                               stage.prefix, kind.components.size()));
     }
   }

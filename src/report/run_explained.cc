@@ -1,6 +1,7 @@
 #include "report/run_explained.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "attribution/findings.h"
 #include "mfu/report.h"
@@ -19,8 +20,8 @@ bool has_cause(const std::vector<Finding>& findings, Cause cause) {
                      [&](const Finding& each) { return each.cause == cause; });
 }
 
-// Whether a slow rank is what the others wait for in collectives, rather than the network: where it
-// explains half of the time.
+// Whether the others wait in collectives for a slow rank, and not for the network. A slow rank is
+// the reason if it explains half of the time.
 bool is_for_slow_rank(const Finding& waits, const std::vector<Finding>& findings) {
   if (waits.cause != Cause::communication) return false;
   return std::any_of(findings.begin(), findings.end(), [&](const Finding& each) {
@@ -98,6 +99,26 @@ Finding of_run(const Finding& found, const ShareOfRun& share_of, const RunReport
   return finding;
 }
 
+// Workers that compute take cores from the threads that train. That time is added to the loader's.
+void add_crowd_to_loader(const RunReport& report, std::vector<Finding>& findings) {
+  auto loader = std::find_if(findings.begin(), findings.end(), [](const Finding& each) {
+    return each.code == "preprocessing" &&
+           each.fixes == std::vector<std::string>{"preprocess_once"};
+  });
+  auto crowd = std::find_if(findings.begin(), findings.end(),
+                            [](const Finding& each) { return each.code == "host_crowded"; });
+  if (loader == findings.end() || crowd == findings.end()) return;
+  loader->gain_ceiling_ns += crowd->gain_ceiling_ns;
+  if (report.mfu) {
+    loader->gain_ceiling_mfu =
+        mfu_gain(report.mfu->value, report.step_time.count(), loader->gain_ceiling_ns);
+  }
+  std::move(crowd->evidence.begin(), crowd->evidence.end(), std::back_inserter(loader->evidence));
+  loader->evidence.push_back({"cores_waited_for", crowd->values});
+  loader->fixes.emplace_back("fewer_at_once");
+  findings.erase(crowd);
+}
+
 }  // namespace
 
 void add_profiled(const RunRecord& record, RunReport& report) {
@@ -137,7 +158,7 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
   }
   ShareOfRun share_of(explained, report);
   std::vector<Finding> merged;
-  // The compiler works in processes of its own, and the thread waits for them.
+  // The compiler works in its own processes, and the thread waits for them.
   if (has_code(explained.findings, "compiles_again")) {
     std::erase_if(report.findings, [](const Finding& each) {
       return each.code == "host_sleeps" || each.code == "host_waits";
@@ -162,6 +183,7 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
     if (is_for_slow_rank(each, report.findings)) continue;
     if (!told) merged.push_back(each);
   }
+  add_crowd_to_loader(report, merged);
   rank_and_cut(merged);
   report.findings = std::move(merged);
   report.explain = std::move(files);

@@ -1,7 +1,11 @@
 #include "report/run_host_advice.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "attribution/findings.h"
 
@@ -10,8 +14,8 @@ namespace mfu {
 namespace {
 
 struct HostRule {
-  std::optional<HostPart> part;  // none: blocked, and neither by a timer nor by a file
-  double from;                   // share of step time from which it is worth a word
+  std::optional<HostPart> part;  // empty: blocked by something other than a timer or a file
+  double from;                   // share of step time from which it is reported
   const char* code;
   const char* fix;
 };
@@ -32,10 +36,59 @@ double share_of_rule(const RunReport& report, const RunRecord& record, const Hos
       std::any_of(record.processes.begin(), record.processes.end(),
                   [](const ProcessRecord& each) { return each.fact("main_thread") != nullptr; });
   if (!seen) return 0;
-  // Waiting for other ranks has a line of its own.
+  // Waiting for other ranks is reported separately.
   const auto& ranks = report.phase[static_cast<std::size_t>(StepPhase::communication)];
   double idle = report.host_idle ? report.host_idle->value : 0;
   return idle - (ranks ? ranks->value : 0);
+}
+
+// How many cores the processes of the run use on one machine.
+struct CoresOfRun {
+  double own = 0, children = 0;  // of the ranks, and of processes that they started
+  std::size_t cores = 0;
+  double used_fraction() const {
+    return cores == 0 ? 0 : (own + children) / static_cast<double>(cores);
+  }
+};
+
+// The use of the machine that the run fills most. The observer reports "own children" for each
+// rank.
+CoresOfRun cores_of(const RunRecord& record) {
+  std::map<std::string, CoresOfRun> hosts;
+  for (const ProcessRecord& each : record.processes) {
+    const std::string* told = each.fact("cores_used");
+    double own = 0, children = 0;
+    if (told == nullptr || std::sscanf(told->c_str(), "%lf %lf", &own, &children) != 2) continue;
+    if (!(own >= 0) || !(children >= 0)) continue;
+    CoresOfRun& host = hosts[each.host];
+    host.own += own;
+    host.children += children;
+    host.cores = std::max(host.cores, each.affinity.size());
+  }
+  CoresOfRun fullest;
+  for (const auto& [name, host] : hosts) {
+    if (host.used_fraction() > fullest.used_fraction()) fullest = host;
+  }
+  return fullest;
+}
+
+constexpr double kFull = 0.85;  // from here on, other processes cannot have taken much
+
+double tenths(double value) {
+  return std::round(10 * value) / 10;
+}
+
+// Decides whether the cores that a rank waited for were taken by other programs or by the run
+// itself.
+void tell_who_has_the_cores(const RunRecord& record, Finding& finding) {
+  CoresOfRun used = cores_of(record);
+  if (used.used_fraction() < kFull) return;
+  finding.code = "host_crowded";
+  finding.fixes = {"fewer_at_once"};
+  finding.evidence.push_back({"cores_of_the_run",
+                              {{"own", tenths(used.own)},
+                               {"children", tenths(used.children)},
+                               {"cores", static_cast<std::int64_t>(used.cores)}}});
 }
 
 }  // namespace
@@ -52,6 +105,7 @@ void add_host_findings(const RunRecord& record, std::chrono::nanoseconds step_ti
     finding.cause = Cause::host;
     finding.values = {{"of", "step_time"}, {"fraction", share}};
     finding.fixes = {rule.fix};
+    if (rule.part == HostPart::preempted) tell_who_has_the_cores(record, finding);
     finding.gain_ceiling_ns =
         static_cast<std::int64_t>(share * static_cast<double>(step_time.count()));
     std::optional<double> mfu = report.mfu ? std::optional(report.mfu->value) : std::nullopt;

@@ -100,6 +100,11 @@ std::map<std::uint32_t, std::string> model_names(const ProcessRecord& process) {
   return names;
 }
 
+bool only_launched(const RunReport& report, RunPhase phase) {
+  return report.device_timed &&
+         (phase == RunPhase::train || phase == RunPhase::validation || phase == RunPhase::forward);
+}
+
 PhaseUse use_of(const RunReport& report, const PhaseSum& sum) {
   CountedFlop all;
   all.model_flop = sum.report.model_flop;
@@ -211,6 +216,7 @@ void finish(PhaseSum& sum, const RunReport& report) {
   if (!sum.batches.empty()) phase.median_batch = value_at(sum.batches, 0.5);
   double all = static_cast<double>(phase.time.count()) / 1e9;
   if (phase.tokens && all > 0) phase.tokens_per_s = static_cast<double>(*phase.tokens) / all;
+  if (only_launched(report, phase.phase)) return;
   PhaseUse use = use_of(report, sum);
   phase.mfu = use.mfu;
   phase.mbu = use.mbu;

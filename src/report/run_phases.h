@@ -35,6 +35,9 @@ struct PhaseUse {
   std::optional<Fraction> mfu, hfu, mbu;
 };
 PhaseUse use_of(const RunReport& report, const PhaseSum& sum);
+// Whether the time of such passes is that of their launches, while the device's own clock timed the
+// steps: then it is part of no rate. Who generates reads each token, so that the host has waited.
+bool only_launched(const RunReport& report, RunPhase phase);
 
 // Fills `shares`, `windows` and `idle`. For a run without steps it also fills the totals, over the
 // time of its passes.

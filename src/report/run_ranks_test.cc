@@ -88,7 +88,7 @@ TEST(AddRanks, says_which_launcher_has_not_ended_and_how_many_never_came) {
                                              "launchers_missing"}));
 }
 
-// Ten steps of 100 s each, of which the rank waits so long in collectives and for a core.
+// Ten steps of 100 s each, in which the rank waits so long in collectives and for a core.
 ProcessRecord rank_that_waits(std::uint32_t rank, int for_ranks_s, int for_core_s = 0) {
   ProcessRecord process = process_at(rank, 0, 1000);
   process.steps.clear();
@@ -116,6 +116,29 @@ TEST(SlowRank, is_not_the_one_from_which_other_processes_took_the_cores) {
   EXPECT_FALSE(report.slowest_rank.has_value());
 }
 
+bool has_code(const RunReport& report, const char* code) {
+  return std::any_of(report.findings.begin(), report.findings.end(),
+                     [&](const Finding& each) { return each.code == code; });
+}
+
+// The ranks wait for cores. Other programs have them, unless the run itself fills its four cores.
+TEST(HostPreempted, is_called_crowded_where_the_run_itself_has_the_cores) {
+  std::vector<ProcessRecord> ranks = {rank_that_waits(0, 0, 40), rank_that_waits(1, 0, 40)};
+  EXPECT_TRUE(has_code(report_of(ranks), "host_preempted"));
+  for (ProcessRecord& rank : ranks) rank.affinity = {0, 1, 2, 3};
+  ranks[0].facts = {{"cores_used", "0.50 0.30"}};
+  ranks[1].facts = {{"cores_used", "0.50 1.40"}};  // 2.7 of 4
+  EXPECT_TRUE(has_code(report_of(ranks), "host_preempted"));
+  ranks[0].facts.push_back({"cores_used", "0.90 0.90"});  // 3.7 of 4
+  RunReport report = report_of(ranks);
+  EXPECT_TRUE(has_code(report, "host_crowded"));
+  EXPECT_FALSE(has_code(report, "host_preempted"));
+  ranks[0].host = "another";  // two machines, neither of them full
+  EXPECT_TRUE(has_code(report_of(ranks), "host_preempted"));
+  ranks[0].facts = {{"cores_used", "nan x"}};
+  EXPECT_TRUE(has_code(report_of(ranks), "host_preempted"));
+}
+
 TEST(SlowRank, is_named_where_its_host_is_not_the_others) {
   std::vector<ProcessRecord> ranks = {rank_that_waits(0, 60), rank_that_waits(1, 20, 40)};
   ranks[0].host = "a";
@@ -123,21 +146,17 @@ TEST(SlowRank, is_named_where_its_host_is_not_the_others) {
   EXPECT_EQ(report_of(ranks).slowest_rank, 1u);
 }
 
-// It takes 20 s of 100, the other 16: nobody waits long for it.
+// It works 20 s of 100, the other rank 16, so nobody waits long for it.
 TEST(SlowRank, is_not_named_where_little_can_be_won) {
   RunReport report = report_of({rank_that_waits(0, 84), rank_that_waits(1, 80)});
   EXPECT_FALSE(report.slowest_rank.has_value());
 }
 
-// 10 s of the 75 that ranks wait are for the slow one: the network is worth a word too.
+// Of the 75 s that ranks wait, 10 are for the slow one, so the network is reported too.
 TEST(SlowRank, does_not_explain_all_waiting) {
   RunReport report = report_of({rank_that_waits(0, 80), rank_that_waits(1, 70)});
   EXPECT_EQ(report.slowest_rank, 1u);
-  auto has = [&](const char* code) {
-    return std::any_of(report.findings.begin(), report.findings.end(),
-                       [&](const Finding& each) { return each.code == code; });
-  };
-  EXPECT_TRUE(has("straggler") && has("communication"));
+  EXPECT_TRUE(has_code(report, "straggler") && has_code(report, "communication"));
   report = report_of({rank_that_waits(0, 80), rank_that_waits(1, 10)});
   EXPECT_TRUE(std::none_of(report.findings.begin(), report.findings.end(),
                            [](const Finding& each) { return each.code == "communication"; }));

@@ -1,5 +1,6 @@
 // Says what the time of the passes went to, and makes windows in place of steps.
 #include <algorithm>
+#include <set>
 
 #include "mfu/utilization.h"
 #include "report/run_phases.h"
@@ -43,16 +44,18 @@ void add_sum(PhaseSum& to, const PhaseSum& more) {
 
 void add_shares(const PhaseSums& sums, RunReport& report) {
   std::map<RunShare::Part, PhaseSum> parts;
+  std::set<RunShare::Part> launched;
   nanoseconds all{};
   for (const auto& [key, sum] : sums) {
     if (sum.report.kept_time.count() <= 0) continue;
+    if (only_launched(report, std::get<0>(key))) launched.insert(part_of(std::get<0>(key)));
     add_sum(parts[part_of(std::get<0>(key))], sum);
     all += sum.report.kept_time;
   }
   bool only_training = parts.size() == 1 && parts.begin()->first == RunShare::Part::training;
   if (all.count() <= 0 || only_training) return;
   for (const auto& [part, sum] : parts) {
-    PhaseUse use = use_of(report, sum);
+    PhaseUse use = launched.contains(part) ? PhaseUse{} : use_of(report, sum);
     double share =
         static_cast<double>(sum.report.kept_time.count()) / static_cast<double>(all.count());
     report.shares.push_back({part, sum.report.kept_time, Fraction{share}, use.mfu, use.mbu});

@@ -84,7 +84,7 @@ std::string sweep_text(const std::vector<NeedReport>& reports, const TextStyle& 
   } else if (best > 0) {
     text += "memory binds at every batch up to 1,048,576\n";
   } else if (!reports.empty() && !reports[0].serving) {
-    text += "what moves, and the roof, are of --phase prefill and --phase decode\n";
+    text += "bytes and the roof are known for --phase prefill and --phase decode\n";
   } else {
     text += "tokens/s at the roof need a device whose peak and bandwidth are known: --device\n";
   }

@@ -86,7 +86,7 @@ std::string parts_table(const NeedReport& report, const TextStyle& style, Room r
   }
   table.add({"total", count(report.parameters.total), count_text(total), "", ""});
   if (std::uint64_t beside = report.parameters.by_part[Part::mtp]; beside > 0) {
-    table.add({"beside it: mtp", count(beside), "", "", ""});
+    table.add({"not in total: mtp", count(beside), "", "", ""});
   }
   return table.text(style);
 }

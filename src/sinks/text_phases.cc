@@ -46,7 +46,9 @@ std::string shares_text(const RunReport& report) {
   for (const RunShare& each : report.shares) all += each.time;
   for (const RunShare& each : report.shares) {
     constexpr const char* kNames[] = {"generation", "training", "validation", "forward", "other"};
-    const char* of = parts.empty() ? " of the time" : "";
+    const char* of = !parts.empty()        ? ""
+                     : report.asynchronous ? " of the host's time"
+                                           : " of the time";
     if (each.part != RunShare::Part::forward) {
       if (each.of_time.value < 0.0005) continue;
       parts.push_back(kNames[static_cast<std::size_t>(each.part)] + std::string(" ") +

@@ -34,6 +34,11 @@ Ink ink_of(double mfu) {
   return rating == Rating::good ? Ink::green : rating == Rating::fair ? Ink::yellow : Ink::red;
 }
 
+// The device ran behind the host, and nobody asked when it ended a step: these are launch times.
+bool only_launches(const RunReport& report) {
+  return report.asynchronous && !report.device_timed && report.steps != 0;
+}
+
 std::string headline(const RunReport& report, const TextStyle& style) {
   if (!report.mfu) {
     std::string text = inked("MFU unknown", Ink::bold, style);
@@ -42,9 +47,14 @@ std::string headline(const RunReport& report, const TextStyle& style) {
     return text + "\n";
   }
   bool complete = report.complete.value_or(false);
-  std::string text = inked((complete ? "MFU " : "MFU at least ") + run_percent(report.mfu->value),
-                           Ink::bold, style);
-  if (report.contradictions.empty() && (complete || rating_of(*report.mfu) == Rating::good)) {
+  bool launches = only_launches(report);  // the device may have taken longer, and MFU be less
+  std::string text =
+      inked((complete || launches ? "MFU " : "MFU at least ") + run_percent(report.mfu->value),
+            Ink::bold, style);
+  if (launches) {
+    text += " by the host's clock";
+  } else if (report.contradictions.empty() &&
+             (complete || rating_of(*report.mfu) == Rating::good)) {
     text += "  " + inked(name_of(rating_of(*report.mfu)), ink_of(report.mfu->value), style);
   }
   if (report.hfu) text += "   HFU " + run_percent(report.hfu->value);
@@ -71,9 +81,10 @@ std::string steps_text(const RunReport& report) {
   }
   if (report.hosts > 1) text += fmt::format(" of {} hosts", report.hosts);
   if (report.step) {
-    text += fmt::format(", {} each (p10 {}, p90 {}, p99 {})", time_shown(report.step->median),
-                        time_shown(report.step->p10), time_shown(report.step->p90),
-                        time_shown(report.step->p99));
+    text += fmt::format(", {}{} each (p10 {}, p90 {}, p99 {})",
+                        only_launches(report) ? "launched in " : "",
+                        time_shown(report.step->median), time_shown(report.step->p10),
+                        time_shown(report.step->p90), time_shown(report.step->p99));
   }
   if (report.tokens_per_s) {
     text += fmt::format(", {} tokens/s",
@@ -98,7 +109,7 @@ std::string time_text(const RunReport& report) {
     text += fmt::format("{} {}, ", kNames[i], run_percent(report.phase[i]->value));
   }
   if (!all_known) {
-    return text.empty() ? text : text + "the rest is not told apart (by the device's clock)";
+    return text.empty() ? text : text + "the rest is not split (by the device's clock)";
   }
   return text + fmt::format("forward, backward and the rest {}", run_percent(std::max(rest, 0.0)));
 }

@@ -181,10 +181,10 @@ constinit std::atomic<bool> update_held{false};  // seen, and not yet a step
 void end_updated() {
   static std::atomic<bool> said{false};
   if (!said.exchange(true)) {
-    Recorder::process().fact(
-        "note",
-        "no optimizer of torch.optim stepped: steps are told by what happens to parameters after a "
-        "backward (changed in place, or their gradients set to none)");
+    Recorder::process().fact("note",
+                             "no optimizer of torch.optim stepped: steps are recognised by what "
+                             "happens to parameters after a backward (changed in place, or their "
+                             "gradients set to none)");
   }
   end_step({});
 }
@@ -211,13 +211,13 @@ void optimizer_stepped(bool leads) noexcept {
   if (again && trains) return;
   if (!trains && passes_begun() == 1) return;  // nothing was computed yet: it makes its state
   end_step({});
-  if (optimizer_start_ns != 0) optimizer_start_ns = now_ns();  // what ends a step is not its work
+  if (optimizer_start_ns != 0) optimizer_start_ns = now_ns();  // the step's end is not its work
 }
 
 void update_seen() noexcept {
   if (has_glue.load(std::memory_order_relaxed) || !marker().empty()) return;
-  // An optimizer of torch.optim that has not stepped yet may be about to: SAM moves the weights and
-  // looks again before it does. So the first update waits for another one, or for the end.
+  // An optimizer of torch.optim may not have stepped yet: SAM moves the weights and computes again
+  // before it steps. So the first update counts only once another one follows, or the program ends.
   static std::atomic<bool> first{true};
   if (first.exchange(false) && has_optimizer()) {
     update_held.store(true);

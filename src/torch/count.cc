@@ -51,8 +51,14 @@ void change_pass(Thread& thread, Pass pass, int task, const Call& given) noexcep
     bool from_forward = thread.pass == Pass::recorded || thread.pass == Pass::plain;
     if (!from_forward) book_training(thread);
     if (same_epoch && thread.pass == pass && call.weight != thread.open.first_weight) {
-      if (!leaves_model(thread, call)) return;  // a head was seen, so another model may have begun
-      begin_pass(thread, pass, call, true);
+      // a head was seen, so another model may have begun
+      Follows follows = leaves_model(thread, call);
+      if (follows == Follows::same) return;
+      if (follows == Follows::call) {
+        begin_lead(thread, pass);
+      } else {
+        begin_pass(thread, pass, call, true);
+      }
     } else if (same_epoch && thread.pass == pass) {  // the first weight again
       // A custom Function is one node and one pass, however often it calls the model.
       if (call.offset != thread.open.first_offset || thread.recorded != 0) return;

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,11 +19,13 @@
 namespace mfu::observer {
 namespace {
 
-constexpr std::size_t kHelpers = 16;  // threads other than the loop's that are looked at
-constexpr std::uint64_t kLongStepNs = 4'000'000;     // steps from this length on look at them
-constexpr std::uint64_t kLookAgainNs = 500'000'000;  // for threads that came since
-constexpr std::uint64_t kWaitsNs = 50'000'000, kWaitsPart = 10;  // so long, one part in so many
-constexpr std::uint64_t kMuchLeft = 64;                          // one part in so many of a step
+constexpr std::size_t kHelpers = 16;  // most threads besides the loop's that are checked
+constexpr std::uint64_t kLongStepNs = 4'000'000;     // shorter steps do not check them
+constexpr std::uint64_t kLookAgainNs = 500'000'000;  // how often new threads are looked for
+// Waiting is reported from this time on, if it is at least one part in so many of all time.
+constexpr std::uint64_t kWaitsNs = 50'000'000, kWaitsPart = 10;
+constexpr std::uint64_t kMuchLeft = 64;  // less than one part in so many of a step is not looked at
+constexpr std::uint64_t kTellCoresNs = 100'000'000;  // first report; then at twice the time
 
 // The scheduler's account of one thread.
 struct Account {
@@ -31,15 +34,20 @@ struct Account {
   std::uint64_t waited_ns = 0;  // ready to run, not running
 };
 
-// The loop's own account of itself.
+// How the loop's thread spent some time.
 struct Use {
   std::uint64_t wall_ns = 0, waited_ns = 0, cpu_ns = 0;
 };
 
-// What the loop does that has a name, such as waiting for a batch or saving.
+// Something with a name that the loop does, such as waiting for a batch or saving.
 struct Stretch {
   Use begun, sum;
   std::uint32_t depth = 0;
+};
+
+// Processor time of this process, and of those that it started.
+struct CoresUsed {
+  std::uint64_t at_ns = 0, own_ns = 0, children_ns = 0;
 };
 
 struct Host {
@@ -48,18 +56,20 @@ struct Host {
   std::size_t helper_count = 0;
   std::uint64_t looked_ns = 0;
   std::uint64_t thread_ns = 0;               // processor time at the last step's end
-  std::uint64_t process_ns = 0, own_ns = 0;  // of all threads when last asked; its own since then
-  // More than the last steps had room for: what came between two clocks that were read one after
-  // the other. It is of the next one.
+  std::uint64_t process_ns = 0, own_ns = 0;  // of all threads when last asked; its own since
+  // Time that did not fit into the last steps, because two clocks are read one after the other. It
+  // counts for the next step.
   std::uint64_t waited_over_ns = 0, own_over_ns = 0;
   Stretch loading, saving;
   long loop_thread = 0;
   Blocked seen;                    // when blocked time was booked last
-  std::uint64_t blocked_ns = 0;    // that was not, since nobody has looked yet
+  std::uint64_t blocked_ns = 0;    // not booked yet, because its reason is not known yet
   std::uint64_t watched_ns = 0;    // when the watch began
-  std::uint64_t elsewhere_ns = 0;  // blocked, and neither by a timer nor by a file
+  std::uint64_t elsewhere_ns = 0;  // blocked by something other than a timer or a file
   bool waits_told = false;
-  std::uint64_t blocked_known_ns = 0;  // for threads and ranks
+  std::uint64_t blocked_known_ns = 0;  // blocked by the loop's own threads or by other ranks
+  CoresUsed cores_before;              // when it was first read
+  std::uint64_t tell_cores_ns = 0;     // when to report the use since then
 };
 
 Host host;
@@ -93,7 +103,7 @@ std::uint64_t waited(const Account& account) {
   return std::strtoull(end, nullptr, 10);
 }
 
-// Threads of the observer itself: nothing waits for them.
+// Whether this is a thread of the observer itself, for which nothing waits.
 bool is_ours(long thread) {
   char path[64], name[16] = {};
   std::snprintf(path, sizeof path, "/proc/self/task/%ld/comm", thread);
@@ -140,7 +150,7 @@ std::uint64_t take(std::uint64_t& left, std::uint64_t wanted) {
   return taken;
 }
 
-// What the file of another process says, at most `size` bytes. False if that process is gone.
+// Reads a file of another process in /proc, at most `size` bytes. False if that process is gone.
 bool read_of(long pid, const char* name, char* text, std::size_t size) {
   char path[64];
   std::snprintf(path, sizeof path, "/proc/%ld/%s", pid, name);
@@ -156,7 +166,7 @@ bool read_of(long pid, const char* name, char* text, std::size_t size) {
 std::uint64_t process_cpu_ns(long pid) {
   char text[512];
   if (!read_of(pid, "stat", text, sizeof text)) return 0;
-  const char* at = std::strrchr(text, ')');  // its name may hold blanks
+  const char* at = std::strrchr(text, ')');  // its name may have spaces
   if (at == nullptr) return 0;
   unsigned long long user = 0, system = 0;
   if (std::sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
@@ -167,9 +177,9 @@ std::uint64_t process_cpu_ns(long pid) {
   return (user + system) * (1'000'000'000u / std::max<std::uint64_t>(ticks, 1));
 }
 
-// How long a process was on a core or waited for one. Where other processes have the cores, its
-// processor time alone would look like waiting for a disk. The scheduler counts its first thread
-// only, the ticks count all of them.
+// How long a process was on a core or waited for one. If other processes had the cores, its
+// processor time alone would look like waiting for a disk. The scheduler counts only its first
+// thread; the ticks count all threads.
 std::uint64_t process_ready_ns(long pid) {
   char text[128];
   unsigned long long ran = 0, waited = 0;
@@ -177,8 +187,10 @@ std::uint64_t process_ready_ns(long pid) {
   return std::max<std::uint64_t>(ran, process_cpu_ns(pid)) + waited;
 }
 
-// Loader workers are children of the thread that made them.
-void add_children(HostUse& use) {
+// Calls `visit` with the number of each child. Loader workers are children of the thread that made
+// them.
+template <typename Visit>
+void for_children(Visit visit) {
   DIR* folder = opendir("/proc/self/task");
   if (folder == nullptr) return;
   while (dirent* entry = readdir(folder)) {
@@ -192,14 +204,35 @@ void add_children(HostUse& use) {
     text[std::max<ssize_t>(size, 0)] = 0;
     char* end = text;
     for (long pid = std::strtol(end, &end, 10); pid > 0; pid = std::strtol(end, &end, 10)) {
-      std::uint64_t ready_ns = process_ready_ns(pid);
-      if (use.children < use.first_children.size())
-        use.first_children[use.children] = {pid, ready_ns};
-      use.children_ready_ns += ready_ns;
-      ++use.children;
+      visit(pid);
     }
   }
   closedir(folder);
+}
+
+void add_children(HostUse& use) {
+  for_children([&](long pid) {
+    std::uint64_t ready_ns = process_ready_ns(pid);
+    if (use.children < use.first_children.size()) {
+      use.first_children[use.children] = {pid, ready_ns};
+    }
+    use.children_ready_ns += ready_ns;
+    ++use.children;
+  });
+}
+
+std::uint64_t nanoseconds(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(time.tv_usec) * 1000u;
+}
+
+CoresUsed cores_used(std::uint64_t now_ns) {
+  rusage ended{};
+  getrusage(RUSAGE_CHILDREN, &ended);
+  CoresUsed used{now_ns, clock_of(CLOCK_PROCESS_CPUTIME_ID),
+                 nanoseconds(ended.ru_utime) + nanoseconds(ended.ru_stime)};
+  for_children([&](long pid) { used.children_ns += process_cpu_ns(pid); });
+  return used;
 }
 
 bool is_loop() {
@@ -216,7 +249,7 @@ void begin_stretch(Stretch& stretch) {
   stretch.begun = use_now();
 }
 
-// What it came to.
+// Returns how long the stretch took.
 Use end_stretch(Stretch& stretch) {
   if (!is_loop() || stretch.depth == 0 || --stretch.depth != 0) return {};
   look_again();
@@ -233,7 +266,7 @@ std::uint64_t less(std::uint64_t a, std::uint64_t b) {
   return a > b ? a - b : 0;
 }
 
-// What is not booked is not known, unless it was seen: then a note says that it is waiting.
+// If the thread was seen to wait for something else, a note says so. That time is not booked.
 void tell_waits(std::uint64_t waited_ns) {
   host.elsewhere_ns += waited_ns;
   if (host.waits_told || host.elsewhere_ns < kWaitsNs) return;
@@ -242,8 +275,28 @@ void tell_waits(std::uint64_t waited_ns) {
   Recorder::process().fact("main_thread", "waits");
 }
 
-// Blocked time goes to what the thread was seen to be blocked in. What nobody knows is booked to
-// nothing.
+// Tells how many cores the program's own processes use. The report, which knows all ranks, decides
+// whether they or other programs fill the cores. Reading this takes a few hundred microseconds, so
+// it is done ever more rarely.
+void tell_cores(std::uint64_t now_ns) {
+  if (now_ns < host.tell_cores_ns) return;
+  CoresUsed now = cores_used(now_ns), &before = host.cores_before;
+  if (before.at_ns == 0) {
+    before = now;
+    host.tell_cores_ns = now_ns + kTellCoresNs;
+    return;
+  }
+  std::uint64_t passed = now_ns - before.at_ns;
+  host.tell_cores_ns = now_ns + passed;
+  char text[64];
+  std::snprintf(
+      text, sizeof text, "%.2f %.2f",
+      static_cast<double>(less(now.own_ns, before.own_ns)) / static_cast<double>(passed),
+      static_cast<double>(less(now.children_ns, before.children_ns)) / static_cast<double>(passed));
+  Recorder::process().fact("cores_used", text);
+}
+
+// Books blocked time to what the thread was seen to be blocked in. The rest is not booked.
 void book_blocked(std::uint64_t blocked_ns, std::uint64_t known_ns, bool on_device) {
   Recorder& recorder = Recorder::process();
   host.blocked_ns += blocked_ns;
@@ -290,7 +343,7 @@ void begin_loading() noexcept {
 
 void end_loading() noexcept {
   Use use = end_stretch(host.loading);
-  all_loading_ns += less(use.wall_ns, use.waited_ns);  // other processes had the cores
+  all_loading_ns += less(use.wall_ns, use.waited_ns);  // not while others had the cores
   all_loading_cpu_ns += use.cpu_ns;
 }
 
@@ -318,7 +371,7 @@ void book_host(const StepHost& step) noexcept {
   host.own_ns += own;
   std::uint64_t loaded = take(left, less(loading.wall_ns, loading.waited_ns));
   std::uint64_t saved = take(left, less(saving.wall_ns, saving.waited_ns));
-  // Where nothing is left there is nothing to ask for. What was not asked for is there next time.
+  // If little is left, the scheduler is not asked. A later question includes that time.
   std::uint64_t preempted = 0;
   if (left > step.step_ns / kMuchLeft) {
     std::uint64_t now_waited = waited(host.loop);
@@ -327,7 +380,7 @@ void book_host(const StepHost& step) noexcept {
     host.waited_over_ns = waited_ns - preempted;
     host.loop.waited_ns = now_waited;
   }
-  // For other ranks: `communication` says how long.
+  // Waiting for other ranks is known: `communication` has it.
   std::uint64_t known = take(left, step.communication_ns);
   if (step.step_ns >= kLongStepNs) {
     // The loop waits for its own threads. They compute for it, or other processes keep them from
@@ -341,6 +394,7 @@ void book_host(const StepHost& step) noexcept {
     preempted += kept;
     known += others + kept;
     std::uint64_t now = clock_of(CLOCK_MONOTONIC);
+    tell_cores(now);
     if (now - host.looked_ns > kLookAgainNs) {
       host.looked_ns = now;
       look_for_helpers();

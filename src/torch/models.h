@@ -22,7 +22,7 @@ struct FirstWeight {
   const at::Tensor* parameter = nullptr;  // itself or a view of it; null if it is not available
 };
 
-// The parameter that autocast made this weight from; undefined where it did not.
+// The parameter from which autocast made this weight. Undefined if autocast did not make it.
 at::Tensor cast_from(const at::Tensor& weight);
 
 // A parameter of a model that is watched, to see whether a step changed it.
@@ -62,8 +62,9 @@ struct Model {
   // How often its name is asked for again, because only its table was looked up so far.
   std::uint8_t unsure = 0;
   // What its previous pass brought and met.
-  std::uint64_t before_id = 0, before_each = 0, before_samples = 0;
+  std::uint64_t before_id = 0, before_each = 0, before_samples = 0, before_epoch = 0;
   PassPhase before = PassPhase::other;
+  bool before_cached = false;      // it met a cache
   bool before_chunk = false;       // it brought several tokens to what an earlier pass had cached
   bool before_all_logits = false;  // it made logits for each of its tokens
   // another number of the same module; kOtherModel if there is none
@@ -71,6 +72,10 @@ struct Model {
   // Weights that it uses after its logits (a value head). Once this is full, nobody is asked any
   // more.
   std::array<const void*, 4> tails{};
+  // Weights that it uses before its table, in each call: they fit what an encoder made to a decoder
+  // of another width.
+  std::array<const void*, 4> leads{};
+  std::uint8_t calls_remembered = 0;  // passes whose module call was remembered (OpenPass::asks)
 };
 
 struct Found {

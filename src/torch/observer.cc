@@ -371,6 +371,10 @@ int mfu_observer_writer_of(uint64_t storage) {
   return storage == 0 ? int{read_unwritten()} : static_cast<int>(writer_of(storage));
 }
 
+int mfu_observer_is_outside(uint64_t storage) {
+  return is_outside(storage) ? 1 : 0;
+}
+
 uint32_t mfu_observer_operator_id(const char* name) {
   return operator_id(name);
 }

@@ -12,26 +12,36 @@ constinit std::atomic<SameCall> same_call{nullptr};
 
 }  // namespace
 
-bool leaves_model(Thread& thread, const Call& call) noexcept {
+Follows leaves_model(Thread& thread, const Call& call) noexcept {
   OpenPass& open = thread.open;
   OwnerAsked asked = nullptr;
+  auto has = [&](const auto& weights) {
+    return std::find(weights.begin(), weights.end(), call.weight) != weights.end();
+  };
   {
     Lock lock;
-    auto& tails = passes().models[open.model].tails;
-    if (std::find(tails.begin(), tails.end(), call.weight) != tails.end()) return false;
-    asked = tails.back() == nullptr ? passes().owner_asked : nullptr;
+    const Model& model = passes().models[open.model];
+    if (has(model.tails)) return Follows::same;
+    if (has(model.leads)) return Follows::call;
+    asked = model.tails.back() == nullptr ? passes().owner_asked : nullptr;
   }
   if (asked == nullptr) {
     open.headed = false;
     open.head_columns = 0;
-    return false;
+    return Follows::same;
   }
-  if (asked(open.model, reinterpret_cast<std::uint64_t>(open.lookups[0].table)) == 0) return true;
+  int owner = asked(open.model, reinterpret_cast<std::uint64_t>(open.lookups[0].table));
+  if (owner == 0) return Follows::model;
+  SameCall same = same_call.load(std::memory_order_relaxed);
+  bool next = owner == 2 && open.asks && same != nullptr && same() == 0;
   Lock lock;
-  auto& tails = passes().models[open.model].tails;
-  auto place = std::find(tails.begin(), tails.end(), nullptr);
-  if (place != tails.end()) *place = call.weight;
-  return false;
+  if (next && passes().models.knows(call.weight)) return Follows::model;  // a part with a pass
+  Model& model = passes().models[open.model];
+  next = next && model.leads.back() == nullptr;
+  auto& weights = next ? model.leads : model.tails;
+  auto place = std::find(weights.begin(), weights.end(), nullptr);
+  if (place != weights.end()) *place = call.weight;
+  return next ? Follows::call : Follows::same;
 }
 
 void set_model_seen(ModelSeen seen) noexcept {
@@ -119,7 +129,7 @@ void set_model_mode(std::uint32_t number, const ModelMode& told) noexcept {
     model.named = model.named || told.named;
     model.trained = model.trained || (told.same && model.was_trained);
   }
-  // Between train() and eval() no pass goes on.
+  // train() and eval() end the pass.
   if (turns && this_thread.open.id != 0 && this_thread.open.model == number) end_pass(this_thread);
 }
 

@@ -13,7 +13,7 @@
 namespace mfu::observer {
 namespace {
 
-constexpr std::uint64_t kMostSpeculated = kMostDrafted;  // tokens one verification brings at most
+constexpr std::uint64_t kMostSpeculated = kMostDrafted;  // most tokens in one verification
 constexpr std::uint64_t kLateness = 4;  // after so many passes nothing more is learned about one
 
 Recorder& table_recorder() {
@@ -170,7 +170,7 @@ void book(Entry& entry, PassPhase phase) {
   entry = {};
 }
 
-// A backward alone trains nothing: saliency and attacks want the gradient of the input.
+// A backward alone is no training: saliency and attacks need the gradient of the input.
 static bool is_trained(const Model& model) {
   return model.trained && passes().steps != 0;
 }
@@ -190,9 +190,11 @@ static bool ends_validation(const Entry& entry) {
   });
 }
 
-// Logits of the last token of each sequence alone: a prompt, though no token followed it.
+// Whether it is a prompt after which no token followed: only the last token of each sequence got
+// logits.
 static bool is_prompt(const Entry& entry) {
-  return entry.tokens.each > 1 && entry.head_rows == entry.tokens.samples;
+  std::uint64_t packed = entry.packed.sequences;
+  return entry.tokens.each > 1 && entry.head_rows == (packed != 0 ? packed : entry.tokens.samples);
 }
 
 PassPhase phase_of(const Entry& entry) {
@@ -255,21 +257,23 @@ static void tell_encoder(const Entry& prompt) {
   for (;;) {
     Entry* encoder = nullptr;
     for (Entry& other : entries_used()) {
-      bool before = other.id != 0 && other.id < next && other.thread == prompt.thread;
+      bool before =
+          other.id > prompt.told_before && other.id < next && other.thread == prompt.thread;
       if (before && (encoder == nullptr || other.id > encoder->id)) encoder = &other;
     }
     if (encoder == nullptr || encoder->known != PassPhase::other || encoder->recorded) return;
-    bool trial = prompt.packed.cached && encoder->looked;  // an engine's, before it serves
+    bool trial = prompt.packed.cached && encoder->looked;  // of an engine, before it serves
     bool inside = encoder->model == prompt.model && encoder->tokens.rows == 0 && !trial;
     if (!across && !inside) return;
-    across = false;
+    // The first token may have been tried before (MusicGen): that pass attends to the same encoder.
+    across = across && encoder->cross_keys != 0 && encoder->model == prompt.model;
     encoder->known = PassPhase::prefill;
     encoder->bytes.cache_written = 0;  // nobody uses its keys and values again
     next = encoder->id;
   }
 }
 
-// More rows of logits than sequences: those with a few tokens verify drafted ones.
+// If there are more rows of logits than sequences, sequences with a few tokens verify drafted ones.
 static void take_drafted(Entry& entry) {
   Packed& packed = entry.packed;
   if (entry.head_rows <= packed.sequences) return;
@@ -288,7 +292,10 @@ void tell_generation(Entry& entry) {
   std::uint64_t each = entry.tokens.each, keys = entry.keys;
   bool follows = model.before_id != 0 && model.before_samples == entry.tokens.samples;
   bool cached = keys > each && each != 0 && entry.queries == each;
-  // What meets labels is no generation, though learned keys (prefix tuning) look like a cache.
+  // A reward model sees longer sequences by chance, but a step or a batch later.
+  bool grows = follows && model.before_each != 0 && each == model.before_each + 1 &&
+               !model.before_cached && model.before_epoch == entry.epoch;
+  // A pass with a loss is no generation, even if learned keys (prefix tuning) look like a cache.
   if (entry.tokens.rows == 0 || entry.met_loss) return;
   if (entry.packed.cached) take_drafted(entry);
   bool packed = entry.packed.sequences != 0;
@@ -302,8 +309,7 @@ void tell_generation(Entry& entry) {
     entry.known = PassPhase::prefill;
   } else if (keys == 0 && each == 1 && follows) {
     entry.known = PassPhase::decode;  // it has a state instead of a cache
-  } else if (follows && model.before_each != 0 && each == model.before_each + 1 &&
-             (each > 2 || keys == each)) {
+  } else if (grows && (each > 2 || keys == each)) {
     entry.known = PassPhase::decode;  // without a cache it brings the whole sequence again
     entry.bytes.cache_written = 0;
   }
@@ -311,7 +317,7 @@ void tell_generation(Entry& entry) {
   watch_idle();
   // The pass before it was the prompt, or its first part.
   Entry* prompt = find_entry(model.before_id);
-  // An engine tells its prompts itself. What it ran before them was a trial.
+  // An engine's prompts are known from its attention. What it ran before them was a trial.
   bool met = !entry.packed.cached && (entry.known == PassPhase::decode || follows);
   if (!met || prompt == nullptr || prompt->known != PassPhase::other) {
     prompt = entry.known == PassPhase::prefill ? &entry : nullptr;
@@ -327,17 +333,20 @@ void remember(const Entry& entry) {
   Model& model = passes().models[entry.model];
   model.before_id = entry.id;
   model.before_each = entry.tokens.each;
+  model.before_epoch = entry.epoch;
   model.before_samples = entry.tokens.samples;
   model.before = entry.known;
   model.before_all_logits = entry.head_rows == entry.tokens.tokens;
+  model.before_cached = entry.keys > entry.tokens.each;
   model.before_chunk = entry.known == PassPhase::prefill && entry.keys > entry.tokens.each;
 }
 
 void settle_plain(std::uint64_t newest, bool everything) {
   for (Entry& each : entries_used()) {
-    if (each.id == 0 || each.open || each.recorded || each.id >= newest) continue;
+    if (each.id == 0 || each.open || each.recorded) continue;
     // An encoder is recognised by the prompt after it, and the prompt by what follows it.
-    bool late = newest - each.id > kLateness;
+    if (each.id >= newest && each.known == PassPhase::other) continue;
+    bool late = each.id < newest && newest - each.id > kLateness;
     bool trained = is_trained(passes().models[each.model]) && late;
     if (each.known != PassPhase::other || trained || everything) {
       book(each, phase_of(each));
@@ -345,11 +354,13 @@ void settle_plain(std::uint64_t newest, bool everything) {
   }
 }
 
-// What is known of the pass under way.
+// Fills in what is known of the open pass.
 void fill_entry(const Thread& thread, Entry& entry) {
   const OpenPass& open = thread.open;
   entry.id = open.id;
-  entry.thread = at::RecordFunction::currentThreadId();
+  entry.thread = thread.number;
+  entry.told_before = thread.told;
+  entry.epoch = thread.epoch_seen;
   entry.first_node = open.first_node;
   entry.step = passes().steps;
   std::uint64_t now = now_ns();
@@ -357,7 +368,7 @@ void fill_entry(const Thread& thread, Entry& entry) {
   entry.duration_ns += now - open.start_ns - idle;
   entry.tokens = tokens_of(open, thread.columns);
   entry.queries = open.queries;
-  entry.keys = open.used_keys != 0 ? open.used_keys : open.keys;  // of a static cache what it holds
+  entry.keys = open.used_keys != 0 ? open.used_keys : open.keys;  // the used part of a static cache
   entry.cross_keys = open.cross_keys;
   entry.model = open.model;
   entry.met_loss = open.met_loss;
@@ -380,7 +391,7 @@ static std::vector<EarlyPass>::iterator find_early(std::uint64_t id) {
                       [&](const EarlyPass& each) { return each.id == id; });
 }
 
-// Whether the pass under way was booked by book_resting(). What was counted since is added to it.
+// Whether book_resting() booked the open pass. What was counted since then is added to it.
 bool close_early(Thread& thread) {
   std::vector<EarlyPass>& early = passes().early;
   auto found = find_early(thread.open.id);
@@ -413,6 +424,16 @@ static std::optional<Entry> copy_resting(const Thread& thread) {
   return entry;
 }
 
+// A server answers with one token and waits: nothing follows the prompt. How much of a cache of
+// latents it wrote is known only if something follows.
+static void tell_lone_prompt(Entry& entry) {
+  const Model& model = passes().models[entry.model];
+  bool lone = entry.known == PassPhase::other && !model.trained && is_prompt(entry);
+  if (!lone || entry.met_loss || entry.bytes.latent_written != 0) return;
+  entry.known = PassPhase::prefill;
+  tell_encoder(entry);
+}
+
 void book_resting(bool all) noexcept {
   Lock lock;
   for (Thread* each : passes().threads) {
@@ -422,14 +443,17 @@ void book_resting(bool all) noexcept {
     std::optional<Entry> entry = copy_resting(*each);
     if (!entry) continue;
     tell_generation(*entry);
-    bool told = entry->packed.cached || entry->known == PassPhase::decode;
-    if (!all && !told) continue;  // what follows it tells what it was for
+    tell_lone_prompt(*entry);
+    bool told = entry->packed.cached || entry->known != PassPhase::other;
+    if (!all && !told) continue;  // only what follows tells what it was for
     take_sums(*each, *entry);
     remember(*entry);
+    if (entry->known != PassPhase::other) each->told = id;
     PassPhase phase = phase_of(*entry);
     passes().early.push_back({id, phase});
     book(*entry, phase);
   }
+  settle_plain(0, false);
 }
 
 }  // namespace mfu::observer

@@ -37,6 +37,8 @@ struct Entry {
   std::uint64_t id = 0;                                         // 0 if this entry is free
   std::uint64_t thread = 0, first_node = 0, last_node = ~0ull;  // autograd nodes [first, last)
   std::uint64_t step = 0;                                       // the step in which it closed
+  std::uint64_t epoch = 0;                                      // in which it ran (count.h)
+  std::uint64_t told_before = 0;  // the thread's last pass that was told to be generation
   std::uint64_t passes = 1, duration_ns = 0;
   std::uint64_t queries = 0, keys = 0, cross_keys = 0;
   Tokens tokens;
@@ -54,7 +56,7 @@ struct Entry {
   std::uint64_t head_flop = 0, head_rows = 0;
 };
 
-// A pass that is still open, but was booked because nothing ran any more.
+// A pass that is still open, but was already booked because nothing ran any more.
 struct EarlyPass {
   std::uint64_t id = 0;
   PassPhase phase = PassPhase::other;
@@ -62,7 +64,7 @@ struct EarlyPass {
 
 struct Passes {
   std::array<Entry, kWaiting> entries;
-  std::size_t used = 0;  // those behind are free: as a rule one or two wait
+  std::size_t used = 0;  // entries after these are free; usually one or two are in use
   Models models;
   std::uint64_t next_id = 1, steps = 0;
   std::uint32_t trained_model = 0;  // the model whose pass a backward last used
@@ -103,8 +105,9 @@ PassPhase phase_of(const Entry& entry);
 // token to a cache. The prompt before it is then recognised too.
 void tell_generation(Entry& entry);
 void remember(const Entry& entry);
-// Books what can be decided by now. Passes of a model that was never trained may still turn out to
-// be validation, so they wait.
+// Books what can be decided by now: prefill and decode at once, because a process may be killed at
+// any time. Passes of a model that was never trained may still turn out to be validation, so they
+// wait.
 void settle_plain(std::uint64_t newest, bool everything);
 
 }  // namespace mfu::observer

@@ -6,11 +6,19 @@
 namespace mfu::observer {
 namespace {
 
+// One index for each picture: its form, or how it is tiled (Mllama). Such tables are small, and no
+// logits are made for them.
+bool tells_form(const Lookup& each, std::uint64_t last_columns) {
+  constexpr std::uint64_t kForms = 32;
+  return each.sizes[1] == 1 && each.rows <= kForms && each.rows != last_columns;
+}
+
 // The indices that fill the rows of the first product with a weight: one position per row. Class
 // labels and time steps have one dimension; positions alone are fewer than the rows.
-const Lookup* by_rows(const OpenPass& pass) {
+const Lookup* by_rows(const OpenPass& pass, std::uint64_t last_columns) {
   for (std::uint32_t i = 0; i < pass.lookup_count; ++i) {
     const Lookup& each = pass.lookups[i];
+    if (tells_form(each, last_columns)) continue;
     if (each.sizes[1] != 0 && each.tokens == pass.rows) return &each;
   }
   return nullptr;
@@ -25,8 +33,8 @@ const Lookup* by_head(const OpenPass& pass, std::uint64_t last_columns) {
   return nullptr;
 }
 
-// Attention over pages of a cache tells how many tokens there are. More are looked up if a graph of
-// a fixed size is filled up.
+// Attention over pages of a cache tells how many tokens there are. The lookup may have more,
+// because a graph of a fixed size is padded.
 const Lookup* by_pages(const OpenPass& pass) {
   if (pass.packed.sequences == 0) return nullptr;
   const Lookup* found = nullptr;
@@ -40,13 +48,13 @@ const Lookup* by_pages(const OpenPass& pass) {
 
 // A recurrent layer or a convolution comes first. Then it is the only lookup with two dimensions,
 // or several that agree.
-const Lookup* by_shape(const OpenPass& pass) {
+const Lookup* by_shape(const OpenPass& pass, std::uint64_t last_columns) {
   // these are positions in what a product or kernel made
   if (pass.first_weight != nullptr) return nullptr;
   const Lookup* found = nullptr;
   for (std::uint32_t i = 0; i < pass.lookup_count; ++i) {
     const Lookup& each = pass.lookups[i];
-    if (each.sizes[1] == 0) continue;
+    if (each.sizes[1] == 0 || tells_form(each, last_columns)) continue;
     if (found != nullptr && found->tokens != each.tokens) return nullptr;
     if (found == nullptr || each.rows > found->rows) found = &each;
   }
@@ -93,10 +101,10 @@ void add_padding(const Padding& padding, Tokens& tokens) {
 }  // namespace
 
 Tokens tokens_of(const OpenPass& pass, std::uint64_t last_columns) {
-  const Lookup* lookup = by_rows(pass);
+  const Lookup* lookup = by_rows(pass, last_columns);
   if (lookup == nullptr) lookup = by_head(pass, last_columns);
   if (lookup == nullptr) lookup = by_pages(pass);
-  if (lookup == nullptr) lookup = by_shape(pass);
+  if (lookup == nullptr) lookup = by_shape(pass, last_columns);
   if (lookup == nullptr) return {.samples = pass.batch != 0 ? pass.batch : pass.leading};
   Tokens tokens{.rows = lookup->rows, .tokens = lookup->tokens};
   if (brings_last_only(pass, *lookup)) tokens.tokens = pass.rows;

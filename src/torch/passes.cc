@@ -41,25 +41,30 @@ void close_locked(Thread& thread, Pass next = Pass::none) {
   entry.last_node = next == Pass::recorded && node != 0 ? node - 1 : node;
   take_sums(thread, entry);
   entry.open = false;
-  Entry* lender = find_entry(open.lent_by);  // it only looked up what this one computed with
+  Entry* lender = find_entry(open.lent_by);  // that pass only made the lookups of this one
   if (lender != nullptr && !lender->consumed && lender->lines == 0) {
     if (lender->recorded) waiting_passes.fetch_sub(1, std::memory_order_relaxed);
     *lender = {};
   }
   open.id = 0;
   open.watching = false;
-  // Grad mode was on, but autograd had nothing to keep: no backward can use it.
-  if (entry.recorded && !entry.consumed && entry.last_node <= entry.first_node + 1) {
+  // Grad mode was on, but autograd had nothing to keep: no backward can use it. A custom Function
+  // is one node, whatever it computes, and so is a compiled graph.
+  bool kept = open.in_function || entry.last_node > entry.first_node + 1;
+  if (entry.recorded && !entry.consumed && !kept) {
     waiting_passes.fetch_sub(1, std::memory_order_relaxed);
     entry.recorded = false;
   }
   if (entry.consumed) return book(entry, PassPhase::train);
   tell_generation(entry);
   remember(entry);
-  // The pass before it stays, because it may be the encoder of a prompt.
-  settle_plain(entry.id - 1, false);
-  // Nothing more is learned about an engine's pass. Its process may be killed at any time.
+  if (entry.known != PassPhase::other) thread.told = entry.id;
+  std::uint64_t before = entry.id - 1;
+  // A pass of an engine is booked at once: nothing that follows tells more about it, and its
+  // process may be killed at any time.
   if (entry.packed.cached && !entry.recorded) book(entry, phase_of(entry));
+  // The pass before it stays, because it may be the encoder of a prompt.
+  settle_plain(before, false);
 }
 
 void open_locked(Thread& thread, Pass pass, bool marked) {
@@ -81,10 +86,11 @@ void open_locked(Thread& thread, Pass pass, bool marked) {
   // The node of the current operator already exists.
   std::uint64_t node = node_number();
   open.first_node = node == 0 ? 0 : node - 1;
+  open.in_function = thread.recorded != 0;
   if (pass != Pass::recorded) return;
   Entry& entry = free_entry();
   entry.id = open.id;
-  entry.thread = at::RecordFunction::currentThreadId();
+  entry.thread = thread.number;
   entry.first_node = open.first_node;
   entry.open = entry.recorded = true;
   waiting_passes.fetch_add(1, std::memory_order_relaxed);
@@ -175,12 +181,13 @@ void register_thread(Thread& thread) noexcept {
   static thread_local ThreadEnd end;
   end.hold();
   Lock lock;
+  thread.number = at::RecordFunction::currentThreadId();
   passes().threads.push_back(&thread);
 }
 
 void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexcept {
   FirstWeight weight{call.weight, call.offset, call.parameter};
-  // Whether a pass runs under autocast or not, its model is known by the same parameter.
+  // Under autocast, too, a model is identified by its parameter.
   at::Tensor parameter;
   bool may_be_cast = pass == Pass::recorded && call.parameter != nullptr;
   if (may_be_cast && call.parameter->defined()) parameter = cast_from(*call.parameter);
@@ -198,12 +205,19 @@ void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexce
   if (thread.open.loops) remember_call();
 }
 
+void begin_lead(Thread& thread, Pass pass) noexcept {
+  std::uint32_t model = thread.open.model;
+  begin_unnamed(thread, pass, true);
+  thread.open.model = model;
+  thread.open.leads = true;
+}
+
 void suspend_pass(Thread& thread, const Call& call) noexcept {
   OpenPass suspended = thread.open;
   bool looked = suspended.lookup_count != 0 && thread.calls == suspended.start_calls;
   begin_pass(thread, Pass::plain, call, false);
   thread.open.amid = call.weight != nullptr;
-  // A prompt that comes as embeddings: its lookup ran before, with grad.
+  // A prompt that comes as embeddings. Its lookup ran earlier, with grad.
   if (looked && call.weight != nullptr && !call.batched) {
     thread.open.lookups = suspended.lookups;
     thread.open.lookup_count = suspended.lookup_count;
@@ -255,6 +269,12 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
   auto end = open.lookups.begin() + open.lookup_count;
   auto there = std::find_if(open.lookups.begin(), end,
                             [&](const Lookup& each) { return each.table == lookup.table; });
+  if (open.leads) {  // what came so far is part of it, but tells nothing about its tokens
+    open.leads = false;
+    open.start_calls = thread.calls;
+    open.leading = open.rows = open.next_rows = 0;
+    open.watching = true;
+  }
   bool computes = thread.calls != open.start_calls;
   // Indices with one dimension are tokens only if a pass begins with them. Otherwise they are
   // labels.
@@ -288,8 +308,15 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
     }
     name_pass(open, weight, pass);
     open.marked = true;
-    bool asks = pass == Pass::plain && passes().models[open.model].tails.back() == nullptr;
-    if (asks && is_storage(lookup.table)) open.head_columns = lookup.rows;
+    constexpr std::uint8_t kRemembered = 4;  // one would do, if each had logits and one followed
+    Model& model = passes().models[open.model];
+    bool asks = pass == Pass::plain && model.tails.back() == nullptr && is_storage(lookup.table);
+    if (asks) open.head_columns = lookup.rows;
+    open.asks = asks && model.calls_remembered < kRemembered;
+    if (open.asks) {
+      ++model.calls_remembered;
+      remember_call();
+    }
   }
   if (there != end) {
     there->tokens += lookup.tokens;

@@ -21,15 +21,19 @@ void begin_pass(Thread& thread, Pass pass, const Call& call, bool marked) noexce
 void suspend_pass(Thread& thread, const Call& call) noexcept;
 bool resume_pass(Thread& thread, const Call& call) noexcept;
 void close_pass(Thread& thread) noexcept;
-// Nothing runs any more. Other threads' last passes are booked now, if they decode: a server ends
-// with its threads open, an engine kills its workers. `all`: also those that decode nothing.
+// Called when nothing runs any more. Books the last passes of other threads if they decode, because
+// a server ends while its threads still live, and an engine kills its workers. `all`: also passes
+// that decode nothing.
 void book_resting(bool all) noexcept;
 // A table is looked up. This begins a pass or belongs to the current one.
 void add_lookup(Thread& thread, const Lookup& lookup) noexcept;
 
-// After a pass has made logits: whether the next operator belongs to another model. The glue is
-// asked once for each weight.
-bool leaves_model(Thread& thread, const Call& call) noexcept;
+// After a pass has made logits: does the next operator belong to another model, or to the next call
+// of this one? The glue is asked once for each weight.
+enum class Follows : std::uint8_t { same, model, call };
+Follows leaves_model(Thread& thread, const Call& call) noexcept;
+// A pass begins with what its model does before it looks up its table.
+void begin_lead(Thread& thread, Pass pass) noexcept;
 
 // A backward operator runs, so the pass whose node runs is training.
 void find_consumed(Thread& thread) noexcept;
@@ -57,8 +61,8 @@ using ModelSeen = void (*)(std::uint32_t model);
 // Asks about a pass that has no weight: whether a module runs it.
 inline constexpr std::uint32_t kThisPass = 0xFFFF;
 void set_model_seen(ModelSeen seen) noexcept;
-// Whether the outermost module that runs in this thread is that model, or owns its table (a
-// storage).
+// Whether the outermost module that runs in this thread is that model (2), or only owns its table
+// (1), which is a storage.
 using OwnerAsked = int (*)(std::uint32_t model, std::uint64_t table);
 void set_owner_asked(OwnerAsked asked) noexcept;
 // Two numbers belong to one module. If no backward uses a pass, it is booked under the other
@@ -79,8 +83,8 @@ struct ModelMode {
   bool training = false;
   bool frozen = false;  // none of its parameters is trained
   bool named = false;   // a module's forward runs
-  bool same = false;    // that had this number before
-  bool unsure = false;  // only a table: the module that it is part of may come
+  bool same = false;    // it is the module that had this number before
+  bool unsure = false;  // only a table was seen; the module that it is part of may follow
 };
 void set_model_mode(std::uint32_t number, const ModelMode& told) noexcept;
 // The first product of a pass that began with a table.

@@ -57,7 +57,7 @@ struct OpenPass {
   std::int64_t first_offset = 0;
   std::array<Lookup, kLookups> lookups{};
   std::uint32_t lookup_count = 0;
-  std::uint64_t lent_by = 0;      // the pass that made these lookups, if it was another one
+  std::uint64_t lent_by = 0;      // the pass that made these lookups, if another pass did
   std::uint64_t start_calls = 0;  // calls of the thread so far; if there are more, it computes
   std::uint64_t leading = 0;      // of the first counted operator
   std::uint64_t rows = 0, next_rows = 0;  // of the first two products with a weight
@@ -72,13 +72,14 @@ struct OpenPass {
   std::uint64_t inner = 0, outer = 0;  // of the batched product before
   std::uint32_t model = 0;
   bool met_loss = false, fetched = false, evaluates = false;
-  bool first = false;   // the first since a batch, backward or step: its samples are new
-  bool marked = false;  // something else than a change of grad mode began it
-  // How many columns a head has that makes logits. 0: nobody asks what follows a head.
-  std::uint64_t head_columns = 0;
-  bool headed = false;  // logits were made, so another model may follow
-  bool loops = false;   // calls of its model use its first weight again
-  bool amid = false;    // inside a recorded pass, or between backward and step
+  bool first = false;              // the first since a batch, backward or step: its samples are new
+  bool marked = false;             // something else than a change of grad mode began it
+  std::uint64_t head_columns = 0;  // of a head that makes logits; 0: nobody asks what follows it
+  bool headed = false;             // logits were made, so another model may follow
+  bool asks = false, leads = false;  // its call is remembered; only leads so far (models.h)
+  bool loops = false;                // calls of its model use its first weight again
+  bool amid = false;                 // inside a recorded pass, or between backward and step
+  bool in_function = false;          // it began inside a custom Function that autograd keeps
   Padding padding;
   std::uint64_t attention_calls = 0;  // calls of the thread after its last attention; 0 if none
   std::uint64_t idle_ns = 0;          // idle time of the process when the pass began (idle_watch.h)
@@ -87,19 +88,17 @@ struct OpenPass {
 };
 
 struct Thread {
-  // looked up once per thread: each lookup is a call into another library
-  const c10::AutogradState* autograd = nullptr;
-  Recorder* recorder = nullptr;  // null until the thread is bound
+  const c10::AutogradState* autograd = nullptr;  // each lookup is a call into another library
+  Recorder* recorder = nullptr;                  // null until the thread is bound
   RegionBlock* const* block = nullptr;
-  std::uint32_t quiet = 0;        // inside a counted operator or a compiler: nothing counts
-  bool opened = false;            // but what this compiled graph calls by name does (Opening)
+  std::uint32_t quiet = 0;        // inside a counted operator or a compiler, where nothing counts
+  bool opened = false;            // except operators that a compiled graph calls by name (Opening)
   std::uint32_t recomputing = 0;  // checkpointing runs a forward again
   std::uint32_t recorded = 0;     // inside a custom Function that autograd keeps
   std::uint32_t unrecorded = 0;   // inside one that autograd does not keep
   std::uint32_t optimizing = 0;   // inside Optimizer.step
   bool closure = false;           // the step ran a pass itself, so its time is not the optimizer's
-  // Where a call goes: to the counters, only to the thread's sums (the self-check), or to the graph
-  // that is being captured.
+  // A call goes to the counters, to the thread's sums only (self-check), or to a captured graph.
   enum class Aside : std::uint8_t { no, checking, capturing };
   Aside aside = Aside::no;
   int graph_task = -1;  // of the last counted operator
@@ -110,12 +109,13 @@ struct Thread {
   std::uint64_t epoch_seen = 0;  // the epoch in which this thread's forward began
   std::uint64_t columns = 0;     // of the last matrix product
   std::uint64_t product_rows = 0, product_inner = 0;  // of the same
-  std::uint32_t passes_of_epoch = 0;    // passes that began because the first weight came again
-  std::uint32_t lookups_missed = 0;     // backward operators that belonged to no waiting pass
-  std::uint64_t training_start_ns = 0;  // of a backward and what follows it; 0 if none runs
-  std::uint64_t gap_start_ns = 0;       // since when nothing was computed; 0 if something is
-  std::uint64_t calls = 0;
-  std::array<Sums, kRegionTypes> sums{};    // of this thread
+  std::uint32_t passes_of_epoch = 0;      // passes that began because the first weight came again
+  std::uint32_t lookups_missed = 0;       // backward operators that belonged to no waiting pass
+  std::uint64_t training_start_ns = 0;    // of a backward and what follows it; 0 if none runs
+  std::uint64_t gap_start_ns = 0;         // since when nothing was computed; 0 if something is
+  std::uint64_t number = 0;               // as autograd's nodes have it
+  std::uint64_t calls = 0, told = 0;      // told: its last pass that generated, 0 if there is none
+  std::array<Sums, kRegionTypes> sums{};  // of this thread
   std::array<Sums, kRegionTypes> booked{};  // the part that passes already have
   OpenPass open;
   OpenPass suspended;  // a recorded pass, interrupted by one without grad

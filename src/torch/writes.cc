@@ -2,6 +2,7 @@
 
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
+#include <c10/core/StorageImpl.h>
 
 #include <memory>
 #include <optional>
@@ -11,7 +12,7 @@
 namespace mfu::observer {
 namespace {
 
-// A watch that nobody ended must not take memory without end.
+// Limits the memory of a watch that was never ended.
 constexpr std::size_t kMostWriters = 1 << 16;
 
 struct WatchedWrites {
@@ -22,7 +23,8 @@ struct WatchedWrites {
 };
 thread_local constinit WatchedWrites* watched_writes = nullptr;
 
-// Makes memory, and writes at most a constant. Of a filling operator the argument is meant.
+// Whether the operator allocates memory and writes at most a constant. For a filling operator, this
+// is about its argument.
 std::optional<Writer> allocates(std::string_view name) {
   constexpr std::string_view kEmpty[] = {"aten::empty", "aten::new_empty", "aten::resize_"};
   constexpr std::string_view kConstant[] = {"aten::zeros",    "aten::new_zeros", "aten::ones",
@@ -66,7 +68,7 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& f
   std::optional<c10::FunctionSchema> schema = function.operator_schema();
   if (!schema) return {};
   std::optional<Writer> allocated = allocates(schema->name());
-  // Operators of others may write to arguments without saying so in their schema.
+  // Operators outside of aten may write to arguments without saying so in their schema.
   bool foreign = !schema->name().starts_with("aten::");
   bool reads =
       !allocated && !foreign && !schema->name().ends_with("_like") && !makes_views(*schema);
@@ -97,7 +99,7 @@ void operator_ends(const at::RecordFunction& function, at::ObserverContext*) {
   std::size_t place = 0;
   for (const c10::IValue& value : function.outputs()) {
     if (place >= schema->returns().size()) break;
-    if (schema->returns()[place++].alias_info() != nullptr) continue;  // of an argument
+    if (schema->returns()[place++].alias_info() != nullptr) continue;  // it is an argument
     each_storage(value, [&](std::uint64_t storage) { watched->writers[storage] = writer; });
   }
 }
@@ -120,7 +122,7 @@ void watch_writes(int change) noexcept {
     } else if (change < 0 && watched.depth == 0) {
       at::removeCallback(watched.handle);
     }
-  } catch (...) {  // then nothing is known of the memory
+  } catch (...) {  // then nothing is known about the memory
   }
 }
 
@@ -128,6 +130,12 @@ Writer writer_of(std::uint64_t storage) noexcept {
   if (watched_writes == nullptr) return Writer::not_seen;
   auto found = watched_writes->writers.find(storage);
   return found == watched_writes->writers.end() ? Writer::not_seen : found->second;
+}
+
+bool is_outside(std::uint64_t storage) noexcept {
+  auto* found = reinterpret_cast<c10::StorageImpl*>(storage);
+  return found != nullptr && found->allocator() == nullptr && !found->resizable() &&
+         !found->received_cuda();
 }
 
 bool read_unwritten() noexcept {

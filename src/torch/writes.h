@@ -1,6 +1,6 @@
-// Who wrote a tensor's memory: an operator of the dispatcher, or somebody past it. A function that
-// returns memory which no operator wrote had it computed elsewhere. Watched on one thread, for as
-// long as one function runs; it costs nothing else.
+// Finds out whether operators of the dispatcher wrote a tensor's memory. If a function returns
+// memory that no operator wrote, it was computed past the dispatcher. Writes are watched on one
+// thread while one function runs. At other times this costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace mfu::observer {
 // `change` is +1 where a function begins and -1 where it ends; nested functions are part of it.
 void watch_writes(int change) noexcept;
 
-// Of a storage (c10::StorageImpl), in the watched time of this thread.
+// What wrote a storage (c10::StorageImpl) while this thread was watched.
 enum class Writer : int {
   not_seen = 0,   // no operator made it
   an_operator,    // at least one operator wrote to it
@@ -20,5 +20,8 @@ enum class Writer : int {
 Writer writer_of(std::uint64_t storage) noexcept;
 // Whether an operator read memory that nobody had written.
 bool read_unwritten() noexcept;
+// Whether somebody other than torch allocated it: numpy, or who gave it through DLPack. A tensor
+// whose memory numpy() shares is torch's own.
+bool is_outside(std::uint64_t storage) noexcept;
 
 }  // namespace mfu::observer

@@ -8,9 +8,9 @@
 namespace mfu {
 namespace {
 
-// Ids close together, in groups far apart, and anywhere: each is found, the first of two stays, and
-// what is not there is not found.
-TEST(IdIndex, finds_each_id_however_they_lie) {
+// With ids close together, in groups far apart, and anywhere, each id is found. Of two equal ids
+// the first one is found. An id that is not there is not found.
+TEST(IdIndex, finds_each_id_in_dense_grouped_and_scattered_columns) {
   std::mt19937_64 random(1);
   for (std::int64_t group : {0, 1, 4, 40, 4000}) {
     Column<std::int64_t> ids;

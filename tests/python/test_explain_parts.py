@@ -175,7 +175,7 @@ def test_no_change_of_a_byte_is_believed(ranks, tmp_path):
         assert found["ranks"] == json.loads(expected)["ranks"]
 
 
-def test_trace_that_holds_nothing_is_named_and_the_rest_explained(ranks, tmp_path):
+def test_an_empty_trace_is_named_and_the_rest_is_explained(ranks, tmp_path):
     empty = tmp_path / "killed.json"
     rest = json.loads(mfu(*ranks[1:], "--json").stdout)
     for content in ("", "{}", '{"traceEvents": []}'):
@@ -187,15 +187,15 @@ def test_trace_that_holds_nothing_is_named_and_the_rest_explained(ranks, tmp_pat
         assert "killed.json" in mfu(empty, status=2).stderr
 
 
-def test_rank_that_stands_in_two_files_is_said(ranks, tmp_path):
+def test_a_rank_in_two_files_is_noted(ranks, tmp_path):
     mfu(ranks[0], "--partial", tmp_path / "0.mfu-part")
     found = json.loads(mfu(*ranks, tmp_path / "0.mfu-part", "--json").stdout)
-    said = [note for note in found["notes"] if "rank 0 stands in more than one file" in note]
+    said = [note for note in found["notes"] if "rank 0 is in more than one file" in note]
     assert len(said) == 1 and "(1 files too many in all)" in said[0] and len(found["ranks"]) == 13
     assert "more than one file" not in mfu(*ranks, "--json").stdout
 
 
-def test_text_of_many_ranks_is_short(tmp_path):
+def test_the_text_about_many_ranks_is_short(tmp_path):
     """Of 80 ranks the text shows the slowest and those next to it, and one note of each kind; JSON has all."""
     script = ROOT / "bench" / "make_ranks.py"
     subprocess.run([sys.executable, script, tmp_path, "--ranks", "80", "--layers", "2", "--steps", "1"], check=True)

@@ -147,7 +147,7 @@ def test_masks_of_chunks_and_experts_in_a_loop_are_counted_as_the_family_counts_
         assert ("runs every expert" in said) == (config is chunked) and ("in turn" in said) == (config is looped), said
 
 
-def test_a_head_that_the_class_ties_whatever_the_config_says_is_told_of(tmp_path, forked):
+def test_a_note_says_if_the_class_ties_its_head_against_the_config(tmp_path, forked):
     """T5 v1.1: its checkpoints have their own output head, but the class of transformers 5 does not."""
     config = {
         "model_type": "t5",
@@ -198,7 +198,7 @@ def test_the_type_wins_over_a_class_that_does_not_take_it(tmp_path, forked):
     assert any("takes no config of the type llama" in note for note in found["notes"]), found["notes"]
 
 
-def test_a_config_that_is_not_there_is_told_of_once(tmp_path):
+def test_a_missing_config_is_reported_once(tmp_path):
     run = subprocess.run([MFU, "flops", str(tmp_path / "none.json"), "--by-class"], capture_output=True, text=True)
     assert run.returncode == 2 and run.stderr.count("cannot open") == 1, run.stderr
 

@@ -1,4 +1,4 @@
-"""Configs as they are found, and bad ones, through a model's class (src/measure/class_need.cc)."""
+"""Real configs and bad ones, counted by a model's class (src/measure/class_need.cc)."""
 
 import sys
 
@@ -63,7 +63,7 @@ def test_a_bad_config_is_refused_with_a_reason(tmp_path, forked, config, said):
     assert not (tmp_path / "evil").exists() and not list((tmp_path / "cache").glob("classes/*"))
 
 
-def test_configs_as_they_are_found(tmp_path):
+def test_configs_without_a_type_and_original_params_are_read(tmp_path):
     plain = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], **SMALL}
     _, known = flops(tmp_path, plain, "--seq", "16")
     _, unnamed = flops(tmp_path, {key: value for key, value in plain.items() if key != "model_type"}, "--seq", "16")
@@ -173,8 +173,8 @@ def test_a_params_json_that_is_not_read_is_not_taken_for_another_model(tmp_path)
     assert status == 2 and "give the model's config.json" in found["message"]
 
 
-def test_a_width_of_its_own_wins_over_an_expansion(tmp_path):
-    """Falcon-Mamba 7B says expand 16, and is 8192 wide: 7,272,665,088 parameters are published."""
+def test_an_explicit_width_wins_over_an_expansion(tmp_path):
+    """Falcon-Mamba 7B says expand 16, but is 8192 wide. Its published number of parameters is 7,272,665,088."""
     config = {
         "model_type": "falcon_mamba",
         "architectures": ["FalconMambaForCausalLM"],
@@ -190,8 +190,9 @@ def test_a_width_of_its_own_wins_over_an_expansion(tmp_path):
     assert flops(tmp_path, config, "--seq", "16")[1]["model"]["parameters_total"] == 7_272_665_088
 
 
-def test_sounds_and_series_as_they_are_found(tmp_path, forked):
-    """Padding from numbers that a class keeps in tensors; features that a config asks for; tokens of four codebooks."""
+def test_sound_series_and_codebook_models_are_counted(tmp_path, forked):
+    """Three classes: one keeps numbers for its padding in tensors, one needs features that its config names, and one
+    has tokens of four codebooks."""
     sound = {
         "model_type": "encodec",
         "architectures": ["EncodecModel"],

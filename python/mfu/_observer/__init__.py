@@ -1,4 +1,4 @@
-"""The part of mfu that lives inside an observed process, beside libmfu_torch.so.
+"""The part of mfu that runs inside an observed process, together with libmfu_torch.so.
 
     from mfu import _observer
     _observer.start()                 # whole process: region in MFU_REGION_DIR, or private memory
@@ -6,10 +6,9 @@
     ...
     _observer.totals() - before
 
-The library counts; Python only tells it what torch knows in Python alone: checkpoints (checkpoint.py), custom Functions
-and models (passes.py), compiled graphs (compiled.py), optimizer steps,
-skipped steps and saving (boundaries.py). Nothing here raises into the program: what cannot be watched is noted and left
-alone.
+The library counts. Python only tells it what only Python can see: checkpoints (checkpoint.py), custom Functions and
+models (passes.py), compiled graphs (compiled.py), optimizer steps, skipped steps and saving (boundaries.py). Nothing
+here raises into the program: if something cannot be watched, a note says so.
 """
 
 import os
@@ -24,7 +23,7 @@ _glue = False
 
 
 def library(torch=None, may_build=True):
-    """The loaded library, loading it at the first call. Raises LibraryError with a sentence for the user."""
+    """The library, which the first call loads. Raises LibraryError with a sentence for the user."""
     global _library
     with _lock:
         if _library is None:
@@ -35,9 +34,9 @@ def library(torch=None, may_build=True):
 
 
 def start(region_folder=None, step_marker=None, may_build=True, run_folder=None, explain=None):
-    """Counts from now on, in all threads; nests with stop(). Raises LibraryError where it cannot.
+    """Counts from now on, in all threads. Each start() needs its stop(). Raises LibraryError if it cannot count.
 
-    `explain`: what is asked of steps (mfu_observer_explain), with traces in `run_folder`."""
+    `explain`: which steps to explain (mfu_observer_explain). Their traces go to `run_folder`."""
     import torch
 
     loaded = library(torch, may_build)
@@ -60,10 +59,11 @@ def stop():
 
 
 def _install(torch, loaded):
-    """What torch only says in Python, once a process."""
+    """Watches what only Python can see. It does this once per process."""
     global _glue
     with _lock:
-        # The mark on torch: a process may have this package twice, by the injection's name and by its own.
+        # torch itself is marked, because a process may have this package twice: under the name that the injection
+        # uses and under its own.
         if _glue or getattr(torch, "_mfu_glue", False):
             return
         _glue = torch._mfu_glue = True
@@ -79,6 +79,7 @@ def _install(torch, loaded):
     devices.install(torch, loaded)
     for name, install in (
         ("multiprocessing.util", boundaries.install_goodbye),
+        ("signal", boundaries.install_signal),
         ("torch.utils.checkpoint", checkpoint.install),
         ("torch.autograd.function", passes.install_functions),
         ("torch.nn.modules.module", passes.install_modules),
@@ -90,7 +91,7 @@ def _install(torch, loaded):
         ("torch.distributed.checkpoint.state_dict_saver", boundaries.install_shard_save),
         ("torch._inductor.compile_fx", _later("compiled", "install_compiler")),
         ("torch._inductor.output_code", _later("compiled", "install_graphs")),
-        ("torch._inductor.codecache", _later("compiled", "install_graphs")),
+        ("torch._inductor.codecache", _later("compiled", "install_caches")),
         ("torch._inductor.package", _later("packages", "install")),
         ("torch.distributed.distributed_c10d", boundaries.install_ranks),
         ("torch.autograd.profiler", windows.install),
@@ -111,7 +112,7 @@ def _install(torch, loaded):
 
 
 def _watch_definitions(module, loaded):
-    """torch.library: an operator is watched from its first call on, whoever defines it."""
+    """torch.library: watches operators that anybody defines, from their first call on."""
     import functools
 
     from . import imports
@@ -129,7 +130,7 @@ def _watch_definitions(module, loaded):
 
 
 def _libraries(loaded):
-    """Those that compute past the dispatcher are watched once they are imported."""
+    """Libraries that compute past the dispatcher are watched once they are imported."""
     from . import libraries
 
     try:
@@ -139,7 +140,7 @@ def _libraries(loaded):
 
 
 def _later(part, function):
-    """Inductor is imported by few programs: its glue comes when it does."""
+    """Few programs import Inductor, so our part for it is loaded only when they do."""
 
     def install(module, loaded):
         from importlib import import_module
@@ -160,7 +161,7 @@ def _guarded(name, install, loaded):
 
 
 class Totals:
-    """Counts of the process so far; subtract two for what lies between."""
+    """Counts of the process so far. The difference of two is what was counted between them."""
 
     FIELDS = "hardware_flop model_flop recomputed_flop calls uncounted_calls tokens token_rows samples steps".split()
 
@@ -200,7 +201,7 @@ class Totals:
 
 
 def settle_lengths():
-    """Packed attention whose lengths are on their way from a device is counted now. Waits for them up to a second."""
+    """Counts packed attention whose lengths have not arrived from a device yet. Waits for them up to a second."""
     library().settle_lengths()
     late = sys.modules.get(f"{__package__}.libraries.lengths")
     if late is not None:
@@ -239,15 +240,15 @@ def totals():
 
 
 def phases_at():
-    """Where mfu_observer_read_phases is, for native code; 0 while nothing is loaded."""
+    """The address of mfu_observer_read_phases, for native code. 0 if the library is not loaded."""
     import ctypes
 
     return 0 if _library is None else ctypes.cast(_library.read_phases, ctypes.c_void_p).value or 0
 
 
 def phases(settle=False):
-    """What passes were for, by (phase, number of the model); settle: those that wait for what follows them are decided
-    as if nothing followed."""
+    """Sums over passes by (phase, number of the model). Some passes are only known from what follows them: with
+    `settle` they are decided as if nothing followed."""
     from . import binding as types
 
     loaded = library()

@@ -1,6 +1,6 @@
-"""libmfu_torch.so through ctypes: found, checked against the torch of this process, and its functions typed.
+"""Finds libmfu_torch.so, checks that it fits the torch of this process, and declares its functions for ctypes.
 
-include/mfu/observer.h describes the functions. Quick ones keep the interpreter's lock (PyDLL), which is faster and
+include/mfu/observer.h describes the functions. The quick ones keep the interpreter's lock (PyDLL), which is faster and
 never waits.
 """
 
@@ -22,7 +22,7 @@ from ctypes import (
 )
 from pathlib import Path
 
-ABI = 6
+ABI = 7
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
 
@@ -77,7 +77,7 @@ class Cost(Structure):
     _fields_ = fields(c_uint64, "hardware_flop model_flop") + fields(c_char_p, "name type reason")
 
 
-# Called from inside an operator, with the interpreter's lock given back: it is taken again.
+# Called from inside an operator that has released the interpreter's lock. ctypes takes it again.
 MODEL_SEEN = ctypes.CFUNCTYPE(None, c_uint32)
 OWNER_ASKED = ctypes.CFUNCTYPE(c_int, c_uint32, c_uint64)
 SAME_CALL = ctypes.CFUNCTYPE(c_int)
@@ -122,6 +122,7 @@ SIGNATURES = {
     "runs_again": (c_int, []),
     "watch_writes": (None, [c_int]),
     "writer_of": (c_int, [c_uint64]),
+    "is_outside": (c_int, [c_uint64]),
     "capture_begin": (None, [c_int]),
     "capture_end": (c_size_t, [c_void_p, c_size_t]),
     "replay": (None, [c_void_p, c_size_t]),
@@ -148,7 +149,7 @@ SIGNATURES = {
     "stopping": (c_int, []),
     "cost_of": (c_int, [c_char_p, POINTER(Argument), c_size_t, POINTER(Cost)]),
 }
-# Those that may wait for a lock of torch's or run for long.
+# Functions that may wait for a lock of torch or run for long.
 PATIENT = {
     "start",
     "stop",
@@ -163,7 +164,7 @@ PATIENT = {
 
 
 class LibraryError(Exception):
-    """Why nothing is counted, and what to do."""
+    """Says why nothing is counted and what to do."""
 
 
 class Library:
@@ -181,17 +182,16 @@ class Library:
             raise LibraryError(f"{path} does not load into this torch ({torch_version}): {error}") from None
         if self.abi() != ABI:
             raise LibraryError(f"{path} has ABI {self.abi()}, this mfu needs {ABI}: remove it, it will be built again")
-        # What was compiled for this torch saw its headers, which say no more than 2.8.0 of 2.8.0a0+5228986c39.nv25.06.
-        # Whether it fits, the self-check says.
+        # A library that was compiled for this torch only knows what its headers say: 2.8.0 for
+        # 2.8.0a0+5228986c39.nv25.06. The self-check tells whether it fits.
         same = numbers if built_for_it else minor
         if same(self.torch().decode()) != same(str(torch_version)):
             raise LibraryError(f"{path} is for torch {self.torch().decode()}, this is {torch_version}")
         self._quick = quick
 
     def watch_shims(self, torch_folder):
-        """The functions of libtorch_cpu that generated C++ calls past the dispatcher. Global, so that they are found
-        before torch's own; alone in a library
-        of their own, so that nothing else of torch becomes global."""
+        """Watches functions of libtorch_cpu that generated C++ calls past the dispatcher. Ours are loaded globally, so
+        that they are found before torch's, and from a library of their own, so that nothing else becomes global."""
         torch_cpu = ctypes.CDLL(str(torch_folder / "lib" / "libtorch_cpu.so"))
         beside, shared = (
             self.path.with_name(SHIMS),
@@ -206,21 +206,21 @@ class Library:
 
 
 def minor(version):
-    """(2, 8) of 2.8.1+cu128; None of what is no version."""
+    """(2, 8) for 2.8.1+cu128. None if it is not a version."""
     found = re.match(r"(\d+)\.(\d+)", version)
     return found and (int(found.group(1)), int(found.group(2)))
 
 
 def numbers(version):
-    """(2, 8, 1) of 2.8.1+cu128 and of 2.8.1a0+gitabc; None of what is no version."""
+    """(2, 8, 1) for 2.8.1+cu128 and for 2.8.1a0+gitabc. None if it is not a version."""
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", version)
     return found and tuple(int(part or 0) for part in found.groups())
 
 
 def is_release(version):
-    """2.8.0, 2.8.1+cu128, 2.6.0+debian. Not a vendor's build (2.8.0a0+5228986c39.nv25.06), a nightly, a candidate,
-    conda's 2.8.0.post301 or a
-    build from source: they may differ from the release of that number, and are compiled for."""
+    """Whether it is a release: 2.8.0, 2.8.1+cu128, 2.6.0+debian. The others may differ from the release of that number,
+    so a library is compiled for them: a vendor's build (2.8.0a0+5228986c39.nv25.06), a nightly, a candidate, conda's
+    2.8.0.post301, a build from source."""
     return (
         re.fullmatch(
             r"\d+\.\d+(\.\d+)?(\+(cpu|cu\d+|rocm[\d.]+|xpu|debian)(\.cxx11\.abi|\.with\.pypi\.cudnn)?)?", version
@@ -230,9 +230,8 @@ def is_release(version):
 
 
 def serves(mark, version, abi):
-    """Whether a library marked `2.8.0 abi1` is for that torch. Releases of one minor version share their C++ ABI; of
-    anything else only the very same build
-    is known to fit."""
+    """Whether a library marked `2.8.0 abi1` is for that torch. Releases of one minor version share their C++ ABI. For
+    anything else, only a library of the very same build is known to fit."""
     built, _, built_abi = mark.strip().partition(" ")
     if built_abi != f"abi{abi}":
         return False
@@ -240,8 +239,8 @@ def serves(mark, version, abi):
 
 
 def prebuilt(version, abi):
-    """Libraries for that torch that came with the package or were built beside the checkout; each has a mark beside it
-    that says for which torch."""
+    """The libraries for that torch that came with the package or were built next to the checkout. A file next to each
+    says for which torch it is."""
     here = Path(__file__).resolve().parent
     for path in (*sorted(here.glob(f"lib/*/{NAME}")), here.parent.parent.parent / "build" / "release" / "torch" / NAME):
         mark = path.with_suffix(".torch")
@@ -257,7 +256,7 @@ def load(torch, may_build=True):
     for path in prebuilt(str(torch.__version__), int(torch._C._GLIBCXX_USE_CXX11_ABI)):
         try:
             return Library(path, torch.__version__)
-        except LibraryError:  # of another ABI: one is built that fits
+        except LibraryError:  # it has another ABI, so one that fits is built
             continue
     from . import build
 

@@ -1,4 +1,4 @@
-"""Where steps end, and time that only Python sees: optimizers, skipped steps, saving, ranks."""
+"""Tells where steps end, and what else only Python sees: optimizers, skipped steps, saving, ranks."""
 
 import functools
 import os
@@ -11,7 +11,8 @@ from . import imports, tripwire, windows
 
 
 class Leader:
-    """Which optimizer's step ends a step: the one that stepped first, until it is gone or others go on without it."""
+    """Chooses the optimizer whose step() ends a step: the one that stepped first, until it is gone or others go on
+    without it."""
 
     PATIENCE = 64  # steps of another optimizer in a row before it takes over
 
@@ -32,13 +33,13 @@ class Leader:
 
 
 _leader = Leader()
-_stepped = 0  # by the hook, so that a scaler can tell whether it skipped
+_stepped = 0  # steps that the hook saw, so that a scaler can tell whether it skipped one
 _facts_told = False
 _LENGTHS = f"{__package__}.libraries.lengths"
 
 
 def _tell_facts(library, optimizer):
-    """What is only known once training runs."""
+    """Tells the library what is only known once training runs."""
     global _facts_told
     _facts_told = True
     from . import traits
@@ -52,7 +53,7 @@ def _tell_facts(library, optimizer):
 
 
 def _tell_machine(library, optimizer):
-    """What advice is made of: threads, and how the optimizer walks over its parameters."""
+    """Tells the library what advice needs: the number of threads, and how the optimizer updates its parameters."""
     import torch
 
     library.fact(b"threads", str(torch.get_num_threads()).encode())
@@ -63,7 +64,7 @@ def _tell_machine(library, optimizer):
     def has(name):
         return any(group.get(name) for group in groups)
 
-    # torch takes foreach by itself, where nobody says otherwise, on accelerators only.
+    # By default torch uses foreach on accelerators only.
     by_itself = on_device and all(group.get("foreach", False) is None for group in groups)
     library.fact(b"optimizer", type(optimizer).__name__.encode())
     library.fact(b"optimizer_tensors", str(tensors).encode())
@@ -83,7 +84,7 @@ def _step(library, optimizer):
         late = sys.modules.get(_LENGTHS)
         if late is not None:
             late.settle()
-    except Exception:  # noqa: BLE001: an optimizer of another shape than torch's; its step counts all the same
+    except Exception:  # noqa: BLE001: an optimizer that is not built like torch's; its step still counts
         pass
     try:
         stops = library.optimizer_step(1 if _leader.leads(optimizer) else 0)
@@ -94,8 +95,8 @@ def _step(library, optimizer):
 
 
 def _inside_a_step(optimizer, caller):
-    """Whether this step() was called by another of the same optimizer: a class of the user's that calls its base's.
-    Torch's wrapper runs hooks for both."""
+    """Whether this step() was called by another step() of the same optimizer, as when a user's class calls the one of
+    its base class. Torch's wrapper runs hooks for both."""
     frame = caller.f_back
     for _ in range(8):
         if frame is None:
@@ -127,7 +128,7 @@ def install_optimizer(module, library):
 
 
 def install_scaler(module, library):
-    """A step that GradScaler skips, because gradients overflowed, counts."""
+    """Counts steps that GradScaler skips because gradients overflowed."""
     scaler = module.GradScaler
     maybe = scaler._maybe_opt_step
 
@@ -146,7 +147,7 @@ _saves = threading.local()
 
 
 def _saving(save, library):
-    """One way to save may call another: the outermost one is timed."""
+    """Times saving. One way to save may call another; only the outermost call is timed."""
 
     @functools.wraps(save)
     def watched(*args, **kwargs):
@@ -175,17 +176,17 @@ def install_save(module, library):
 
 
 def install_file_save(module, library):
-    """safetensors.torch, which transformers and diffusers save with."""
+    """Times safetensors.torch, with which transformers and diffusers save."""
     module.save_file = _saving(module.save_file, library)
 
 
 def install_shard_save(module, library):
-    """torch.distributed.checkpoint.state_dict_saver."""
+    """Times torch.distributed.checkpoint.state_dict_saver."""
     module.save = _saving(module.save, library)
 
 
 def install_ranks(module, library):
-    """Ranks as the launcher says; a program may also name them itself when it joins."""
+    """Tells the rank that the launcher gave, or the one that the program names when it joins its process group."""
 
     def told(names):
         values = [os.environ.get(name, "") for name in names]
@@ -213,7 +214,7 @@ def install_ranks(module, library):
 
 
 def skip_in_dynamo(function):
-    """The tracer leaves this function's own frame alone; asked of C, so that the tracer is not imported."""
+    """Makes the tracer skip this function's own frame. This goes through C, so that the tracer is not imported."""
     try:
         from torch._C._dynamo.eval_frame import skip_code
 
@@ -223,7 +224,7 @@ def skip_in_dynamo(function):
 
 
 class _Goodbye:
-    """What multiprocessing keeps by a weak reference."""
+    """An object for multiprocessing, which keeps only a weak reference to it."""
 
     def __init__(self, library):
         self.library = library
@@ -233,11 +234,30 @@ _goodbyes = []
 
 
 def install_goodbye(module, library):
-    """multiprocessing.util: a process made by fork leaves without atexit handlers. Its own list of last things begins
-    empty in the child, and is then filled."""
+    """multiprocessing.util: a process made by fork ends without running atexit handlers, but it runs multiprocessing's
+    own finalizers. That list is empty when the child starts, so it is filled then."""
 
     def begin(goodbye):
         module.Finalize(None, goodbye.library.goodbye, exitpriority=-1000)
 
     _goodbyes.append(_Goodbye(library))
     module.register_after_fork(_goodbyes[-1], begin)
+
+
+def install_signal(module, library):
+    """signal: a server that was asked to end closes its doors, gives the signal back its default meaning, and raises
+    it again (uvicorn). The process is dead then, without atexit handlers."""
+    raise_signal = module.raise_signal
+    deadly = {module.SIGTERM, module.SIGINT, module.SIGHUP, module.SIGQUIT}
+
+    @functools.wraps(raise_signal)
+    def told(number, /):
+        try:
+            if number in deadly and module.getsignal(number) is module.SIG_DFL:
+                library.last_step()
+                library.read_phases(1, None, 0)
+        except Exception:  # noqa: BLE001: the program's signal is raised all the same
+            pass
+        return raise_signal(number)
+
+    module.raise_signal = told

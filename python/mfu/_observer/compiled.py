@@ -1,9 +1,10 @@
-"""Compiled graphs. Their kernels pass the dispatcher in some modes and not in others (cpp_wrapper, templates, CUDA
-graphs), so a graph is described once, when inductor compiles it, and counted at each call from that description; the
-dispatcher is left out meanwhile.
+"""Counts compiled graphs. In some modes their kernels bypass the dispatcher (cpp_wrapper, templates, CUDA graphs). So a
+graph is described once, when inductor compiles it, and each call is counted by that description. What the dispatcher
+sees during the call is not counted.
 
-The description is plain data and travels with the compiled graph through inductor's own caches, so a warm cache in a
-second process has it too. Sizes may be expressions of symbols, whose values are read from the inputs of each call.
+The description is plain data and is stored with the compiled graph in inductor's own caches, so that a second process
+with a warm cache has it too. A graph that was compiled without mfu has no description; the key of the caches therefore
+includes mfu. Sizes may be expressions of symbols, whose values are read from the inputs of each call.
 """
 
 import ctypes
@@ -15,16 +16,17 @@ from .boundaries import skip_in_dynamo
 
 MARK = "_mfu_graph"
 VERSION = 3
-# Operators that hold a graph of their own.
+# Operators that contain a graph of their own.
 SUBGRAPHS = {"invoke_subgraph"}
-# An operator run with a random state of its own (where in its arguments the operator stands): saved in forward, given
-# back where it runs again.
+# These run another operator with its own random state, which is saved in the forward and restored for recomputation.
+# The number is the position of that operator in the arguments.
 SEEDED = {"run_and_save_rng_state": 0, "run_with_rng_state": 1, "graphsafe_run_with_rng_state": 0}
-# An operator that writes to its arguments, or that must run in its place: where in the arguments it stands.
+# These wrap an operator that writes to its arguments or whose order matters. The number is its position in the
+# arguments.
 WRAPPED = {"auto_functionalized": 0, "auto_functionalized_v2": 0, "with_effects": 1}
-# What inductor makes kernels of itself. Other operators it calls by their names.
+# Operators for which inductor generates kernels. It calls all others by their names.
 OWN = {"aten", "prims", "prim", "inductor", "rngprims", "quantized_decomposed", "_c10d_functional", "c10d"}
-# Work that only a kernel template or the user's own kernel knows.
+# Operators whose work is known only to a kernel template or to the user's own kernel.
 OPAQUE = {
     "flex_attention": "attention with a mask made of code",
     "flex_attention_backward": "attention with a mask made of code",
@@ -37,7 +39,7 @@ OPAQUE = {
 
 
 def _expression(value):
-    """An int, or the text of an expression of symbols."""
+    """An int, or an expression of symbols as text."""
     if isinstance(value, int):
         return value
     expression = value.node.expr
@@ -66,7 +68,7 @@ def _argument(value):
 
 
 def _arguments(target, args, kwargs):
-    """In the order of the schema, defaults filled in."""
+    """All arguments in the order of the schema, with defaults filled in."""
     result = []
     for index, argument in enumerate(target._schema.arguments):
         if index < len(args):
@@ -77,7 +79,7 @@ def _arguments(target, args, kwargs):
 
 
 def _runs_again(node, is_backward):
-    """A forward node that the partitioner put into the backward graph as well."""
+    """Whether this is a forward node that the partitioner also put into the backward graph."""
     if not is_backward:
         return False
     tag = node.meta.get("partitioner_tag")
@@ -87,8 +89,8 @@ def _runs_again(node, is_backward):
 
 
 def _flex_attention(node):
-    """The two products of a flex_attention whose mask is one block: the whole rectangle, as eager runs it. None where
-    blocks may be left out, which only values tell."""
+    """The two products of a flex_attention whose mask is one block: the whole rectangle, as in eager mode. None if it
+    may leave blocks out, because only values tell which."""
     if (
         getattr(node.target, "_name", "") != "flex_attention"
         or len(node.args) < 5
@@ -96,7 +98,7 @@ def _flex_attention(node):
     ):
         return None
     query, key, value = (_argument(each) for each in node.args[:3])
-    # indices: batch, heads, rows, blocks of a row
+    # shape of the indices: batch, heads, rows, blocks in a row
     blocks = [each for each in map(_argument, node.args[4]) if each[0] == "t" and len(each[2]) == 4]
     if (
         not blocks
@@ -145,7 +147,7 @@ def _full_name(target):
 def _record(target, args, kwargs, again, library, found):
     schema, full = target._schema, _full_name(target)
     if schema.name == "aten::embedding":
-        if not found["backward"]:  # there it runs again, for its gradient: no new tokens
+        if not found["backward"]:  # in a backward graph the lookup runs again for its gradient, without new tokens
             found["lookups"].append((*_arguments(target, args, kwargs)[:2], found["places"].get(args[0])))
     elif library.cost_of(full.encode(), None, 0, types.Cost()) != 1:
         found["nodes"].append((full, _arguments(target, args, kwargs), again))
@@ -160,13 +162,13 @@ def describe(module, is_backward, library):
         "nodes": [],
         "lookups": [],
         "unknown": [],
-        "opened": set(),  # operators that the graph calls by their names, and nobody knows what they call
+        "opened": set(),  # operators that the graph calls by name; what they call inside is unknown
         "symbols": {},
         "backward": is_backward,
         "device": None,
     }
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
-    found["masks"] = {}  # by the place of a node: how much of its attention's mask is attended
+    found["masks"] = {}  # by position of an attention's node: (attended, all) elements of its mask
     masks.begin(is_backward)
     found["places"] = {node: place for place, node in enumerate(inputs)}
     _walk(module, is_backward, library, found)
@@ -186,7 +188,7 @@ def describe(module, is_backward, library):
     return found
 
 
-# What sympy's expressions of sizes are made of, beside operators.
+# The functions in sympy's expressions of sizes.
 FUNCTIONS = {
     "Max": max,
     "Min": min,
@@ -209,7 +211,7 @@ class _Rows(ctypes.Structure):
 
 
 class Graph:
-    """A description made ready to count: one set of numbers for each set of symbol values."""
+    """A description that is ready to count. It keeps one set of numbers for each set of symbol values."""
 
     def __init__(self, description, library):
         self.description, self.library = description, library
@@ -231,7 +233,7 @@ class Graph:
         )
         found = self.known.get(key)
         if found is None:
-            if len(self.known) > 4096:  # shapes that never come again
+            if len(self.known) > 4096:  # drop shapes that may never come again
                 self.known.clear()
             found = self.known[key] = self._evaluate(dict(zip((name for name, _ in self.symbols), key)))
         return found
@@ -249,7 +251,7 @@ class Graph:
                 unknown.append((cost.name.decode(), cost.reason.decode()))
             if status != 0:
                 continue
-            left = arguments[_left(name)]  # of a product with a weight, its rows
+            left = arguments[_left(name)]  # the rows of a product with a weight
             if not leading and "bmm" not in name and left[0] == "t" and left[2]:
                 leading = _value(left[2][0], values)
             row = rows.setdefault((cost.name, cost.type), [0, 0, 0, 0])
@@ -287,25 +289,25 @@ class Graph:
 
 
 def _device_number(inputs, place):
-    """As the library takes it: c10's number of the type, and the index."""
+    """The device as the library expects it: c10's number of the type, and the index."""
     try:
         device = inputs[place].device
         kinds = {"cpu": 0, "cuda": 1, "xla": 9, "xpu": 12, "mps": 13, "hpu": 18, "privateuseone": 20}
         return kinds[device.type] << 8 | ((-1 if device.index is None else device.index) & 0xFF)
-    except Exception:  # noqa: BLE001: of the device that the operators before it ran on
+    except Exception:  # noqa: BLE001: then the device of the operators before it is used
         return -1
 
 
 def _storage(inputs, place):
-    """What the library knows a table by."""
+    """The key by which the library knows an embedding table."""
     try:
         return inputs[place].untyped_storage()._cdata
-    except Exception:  # noqa: BLE001: by its size
+    except Exception:  # noqa: BLE001: then the library goes by its size
         return 0
 
 
 def _left(name):
-    """Where an operator's input stands: sums of a product begin with what is added."""
+    """The position of an operator's input. Operators such as addmm have the summand first."""
     return 1 if name.split("::")[-1].startswith(("addmm", "baddbmm", "addmv", "_addmm")) else 0
 
 
@@ -314,12 +316,12 @@ def _value(size, values):
         return size
     return int(
         eval(size, {"__builtins__": {}}, {**FUNCTIONS, **values})
-    )  # noqa: S307: text that _expression made of sympy's own
+    )  # noqa: S307: the text comes from _expression
 
 
 def install_compiler(module, library):
-    """torch._inductor.compile_fx: describe what is compiled; what the compiler itself runs (tuning, folding) is not
-    the program's."""
+    """torch._inductor.compile_fx: describes what is compiled. What the compiler runs itself (tuning, folding) is not
+    counted as work of the program."""
     generate, compile_all = module.fx_codegen_and_compile, module.compile_fx
 
     @functools.wraps(generate)
@@ -352,9 +354,25 @@ def install_compiler(module, library):
     module.fx_codegen_and_compile, module.compile_fx = watched, quiet
 
 
+def install_caches(module, library):
+    """torch._inductor.codecache: a graph that was compiled without mfu is compiled again, once. Its kernels come from
+    their own caches."""
+    details = getattr(module, "FxGraphHashDetails", None)
+    if details is not None:
+        begin = details.__init__
+
+        @functools.wraps(begin)
+        def named(self, *args, **kwargs):
+            begin(self, *args, **kwargs)
+            self.mfu = VERSION
+
+        details.__init__ = named
+    install_graphs(module, library)
+
+
 def install_graphs(module, library):
-    """CompiledFxGraph, called once for each compiled forward and backward in every mode; in
-    torch._inductor.output_code, before 2.6 in codecache."""
+    """Counts calls of CompiledFxGraph. In every mode it is called once for each compiled forward and backward. It is in
+    torch._inductor.output_code, and before torch 2.6 in codecache."""
     graph = getattr(module, "CompiledFxGraph", None)
     if graph is None or getattr(graph, "_mfu_watched", False):
         return
@@ -385,7 +403,7 @@ def install_graphs(module, library):
             return call(self, inputs)
         try:
             numbers = numbers_of(self, inputs)
-        except Exception as error:  # noqa: BLE001: named, never raised
+        except Exception as error:  # noqa: BLE001: it is reported, never raised
             uncounted(b"torch.compile graph", f"its sizes were not understood: {type(error).__name__}".encode())
             numbers = None
         if numbers is None:
@@ -393,7 +411,7 @@ def install_graphs(module, library):
         rows, count, lookups, unknown, _, opens = numbers
         if unknown:
             return partly(self, inputs, numbers)
-        for place, *each in lookups:  # a pass begins with them
+        for place, *each in lookups:  # a pass begins with its embedding lookups
             lookup(_storage(inputs, place), *each)
         enter(rows, count, opens)
         try:
@@ -405,7 +423,8 @@ def install_graphs(module, library):
         return result
 
     def partly(self, inputs, numbers):
-        """Some work is unknown: the dispatcher counts, and what it did not see of the rest is added."""
+        """Counts a call of which some work is unknown: the dispatcher counts, and known work that it did not see is
+        added."""
         rows, count, lookups, unknown, hardware_flop, _ = numbers
         before, after = types.Thread(), types.Thread()
         for place, *each in lookups:
@@ -433,7 +452,7 @@ def install_graphs(module, library):
 
         @functools.wraps(serialise)
         def without_numbers(self, *args, **kwargs):
-            self.__dict__.pop("_mfu_ready", None)  # pointers of this process
+            self.__dict__.pop("_mfu_ready", None)  # it holds pointers of this process
             return serialise(self, *args, **kwargs)
 
         graph.prepare_for_serialization = without_numbers

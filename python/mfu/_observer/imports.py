@@ -1,4 +1,4 @@
-"""Calls a function once a module is imported: now if it is, else right after the module's own code has run.
+"""Calls a function when a module has been imported: at once if it already is, else right after the module's code ran.
 
     when_imported("torch.optim.optimizer", install)
     while_imported("torch._dynamo", pause)      # pause(+1) before its code runs, pause(-1) after
@@ -13,12 +13,12 @@ import sys
 _waiting = {}  # module's name -> callbacks
 _around = {}
 _at_imports = []  # called at each import that is looked up
-_found = set()  # in sys.modules, and not by an import
-_by_hand = {}  # of those waited for: how many names each had when it was seen in sys.modules without an import
+_found = set()  # modules that were in sys.modules without an import
+_by_hand = {}  # the same for awaited modules that may still be filled: how many names each had when it was last seen
 
 
 class _Loader:
-    """The module's own loader, which also calls those who wait for the module."""
+    """The module's own loader. After the module has run, it also calls the functions that wait for the module."""
 
     def __init__(self, loader, name):
         self._loader, self._name = loader, name
@@ -30,7 +30,7 @@ class _Loader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
-        try:  # the module looks as if nobody had touched it
+        try:  # the module gets its own loader back
             module.__spec__.loader = module.__loader__ = self._loader
         except AttributeError:
             pass
@@ -46,8 +46,26 @@ class _Loader:
         _imported(self._name, module)
 
 
+class _Begun(type(sys.__spec__)):
+    """The spec of a module whose import began before anybody waited for it: what imports torch, for one. The import
+    system says there that it has ended."""
+
+    @property
+    def _initializing(self):
+        return self.__dict__["_initializing"]
+
+    @_initializing.setter
+    def _initializing(self, value):
+        self.__dict__["_initializing"] = value
+        if not value:
+            self.__class__ = type(sys.__spec__)
+            module = sys.modules.get(self.name)
+            if getattr(module, "__spec__", None) is self:  # else it failed, and the next attempt is seen
+                _imported(self.name, module)
+
+
 class _Finder:
-    """Finds nothing itself: asks the finders after it, and wraps the loader of a module that somebody waits for."""
+    """Asks the finders after it, and wraps the loader of a module that is waited for."""
 
     def find_spec(self, name, path=None, target=None):
         for each in _at_imports:
@@ -86,6 +104,11 @@ def when_imported(name, callback):
         _found.add(name)
         callback(module)
         return
+    if module is not None and name not in _waiting and name not in _around:
+        try:
+            module.__spec__.__class__ = _Begun
+        except TypeError:  # no spec of Python's own: nobody says when it ends
+            pass
     _waiting.setdefault(name, []).append(callback)
     _wait()
 
@@ -95,22 +118,22 @@ def is_initializing(name):
 
 
 def when_present(name):
-    """Looks for a module that somebody puts into sys.modules himself, which no finder sees: whenever look() is called,
-    and at each import that finds something else."""
+    """Looks for a module that is put into sys.modules by hand, which no finder sees. It looks whenever look() is called
+    and at each other import."""
     if name in _waiting:
         _by_hand[name] = -1
 
 
 def look(whole=False):
-    """Modules that were put into sys.modules meanwhile. `whole`: whoever did it is done with them; else they may still
-    be filled, and one that grew since the last look waits for the next."""
+    """Looks for modules that were put into sys.modules by hand. `whole`: they are complete. Otherwise they may still be
+    filled, so a module that grew since the last look is left for the next one."""
     if not sys.modules.keys().isdisjoint(_by_hand.keys()):
         for name in [each for each in _by_hand if each in sys.modules]:
             look_for(name, whole)
 
 
 def look_for(name, whole=True, seen=False):
-    """`seen`: the import that brought it was seen."""
+    """Calls what waits for this module if it is there. `seen`: the import that brought it was seen."""
     module = sys.modules.get(name)
     if module is None or name not in _waiting or is_initializing(name):
         return
@@ -125,18 +148,18 @@ def look_for(name, whole=True, seen=False):
 
 
 def was_found(name):
-    """Whether it was found in sys.modules, and not seen while it was imported."""
+    """Whether the module was found in sys.modules and its import was not seen."""
     return name in _found
 
 
 def at_imports(function):
-    """Calls it whenever a module is looked up: what an import before it brought is there then. It must not raise."""
+    """Calls the function whenever a module is looked up. Earlier imports have ended by then. It must not raise."""
     _at_imports.append(function)
     _wait()
 
 
 def while_imported(name, change):
-    """change(+1) before the module's own code runs, change(-1) after it; nothing if it ran already."""
+    """Calls change(+1) before the module's own code runs and change(-1) after it. Nothing if it has run already."""
     if name not in sys.modules:
         _around[name] = change
         _wait()

@@ -1,32 +1,34 @@
-"""Functions that compute where the dispatcher does not see it: what they give shows it.
+"""Finds Functions that compute without the dispatcher, by the results that they return.
 
-In the first passes the forward of a Function is looked at (passes.py calls `begin`). Two things can be known:
+In the first passes the forward of a Function is checked (passes.py calls `begin`). There are two findings:
 
-    Each column of its result is a function of x · w alone, for its input x and a row w of a matrix it was given, and no
-    operator was counted meanwhile: the product was made here, whatever activation came after it. A contradiction.
+    A contradiction. No operator was counted in the Function, and each column of its result depends only on x · w, where
+    x is an input and w a row of a matrix that it was given. Then the product was computed here, whatever activation
+    followed.
 
-    Its result lies in memory that no operator of the dispatcher wrote (src/torch/writes.h), or that is not torch's
-    (numpy, DLPack), and it was given a trained matrix, or a query, keys and values: it may have multiplied, and nobody
-    can say how much. A doubt: the coverage is not known, and the Function is named.
+    A doubt. Its result is in memory that no operator of the dispatcher wrote (src/torch/writes.h) or that torch did not
+    allocate (numpy, DLPack), and it was given a trained matrix, or a query, keys and values. It may have multiplied,
+    and nobody knows how much. So the coverage is not known, and the summary names the Function.
 """
 
 import threading
 
 from . import binding as types
 
-MOST_LOOKS = 6  # of one Function
-MOST_ROWS, FEWEST_ROWS = 64, 24  # of a result that are compared
-FEWEST_INNER = 4  # with fewer, a distance is nearly a function of the product
-MOST_WAY = 2.0  # ranges that an activation goes up and down
+MOST_LOOKS = 6  # times that one Function is checked
+MOST_ROWS, FEWEST_ROWS = 64, 24  # rows of a result that are compared
+FEWEST_INNER = 4  # numbers in x and w. If there are fewer, even their distance is nearly a function of x · w
+MOST_WAY = 2.0  # how far an activation goes up and down in total, in ranges of its values
 
 _looks = {}
 _doubted = set()
-_watching = []  # whose writes are watched now
-wrapped_calls = [0]  # of libraries that are watched: such a call explains what was computed
+_watching = []  # each Seen that watches writes now
+wrapped_calls = [0]  # calls of watched libraries, which count what they compute
 
 
 class Seen:
-    """What was counted, named and written since it was made. All threads: another may do the work."""
+    """What was counted, named and written since this object was made, in all threads, because another thread may do the
+    work."""
 
     def __init__(self, library):
         self.library, self.open, self.thread = library, True, threading.get_ident()
@@ -44,7 +46,7 @@ class Seen:
         return totals.calls, totals.uncounted_calls, thread.calls, wrapped_calls[0], flop, thread.hardware_flop
 
     def known(self):
-        """Asked once, where the function ends."""
+        """Whether there are two counts to compare. Call it once, when the function has ended."""
         self.after = self._counts()
         return self.before is not None and self.after is not None
 
@@ -58,14 +60,16 @@ class Seen:
         return max(self.after[4] - self.before[4], self.after[5] - self.before[5])
 
     def is_hidden(self, tensor, given):
-        """Whether nobody that the dispatcher sees computed this result."""
+        """Whether this result was computed without the dispatcher."""
         storage = storage_of(tensor)
         if not storage or any(storage_of(each) == storage for each in given):
             return False
         writer = self.library.writer_of(storage)
-        if writer == 3:  # zeros, to which somebody added; on a device nobody waits to see
+        if writer == 3:  # made as zeros: was anything added? A device is not asked, because we would have to wait
             return tensor.device.type == "cpu" and bool((tensor != tensor.reshape(-1)[0]).any())
-        return writer == 2 or writer == 0 and is_outside(tensor) or writer == 1 and bool(self.library.writer_of(0))
+        if writer == 0:
+            return is_outside(tensor, self.library)
+        return writer == 2 or bool(self.library.writer_of(0))
 
     def leave(self):
         if self.open:
@@ -75,7 +79,8 @@ class Seen:
 
 
 def leave_abandoned():
-    """A backward that raised never came to its end. Called where another one begins; not inside of one."""
+    """Ends what was left open by a backward that raised. Called when a backward begins. Inside another backward it does
+    nothing."""
     if _watching and getattr(__import__("torch")._C, "_current_graph_task_id", lambda: -1)() == -1:
         for each in [each for each in _watching if each.thread == threading.get_ident()]:
             each.leave()
@@ -84,28 +89,27 @@ def leave_abandoned():
 def storage_of(tensor):
     try:
         return tensor.untyped_storage()._cdata
-    except Exception:  # noqa: BLE001: one without storage
+    except Exception:  # noqa: BLE001: a tensor without storage
         return 0
 
 
-def is_outside(tensor):
-    """Whether its memory was allocated by somebody else than torch."""
-    try:
-        storage = tensor.untyped_storage()
-        return not storage.resizable() and not storage.is_shared()
-    except Exception:  # noqa: BLE001
+def is_outside(tensor, library):
+    """Whether its memory was allocated by somebody else than torch. Memory that CPU processes share is torch's."""
+    storage = storage_of(tensor)
+    if not storage or not library.is_outside(storage):
         return False
+    return tensor.device.type != "cpu" or not tensor.is_shared()
 
 
 def begin(library):
-    """A Function begins; None: it is not looked at."""
+    """Called when a Function begins. Returns None if it is not checked."""
     from . import tripwire
 
     return Seen(library) if tripwire.function_begins() and library.counting() else None
 
 
 def end(seen, function, result, args):
-    """It gave this result."""
+    """Called with the result of the Function."""
     try:
         key = f"{function.__module__}.{function.__qualname__}"
         if seen.known() and seen.nothing() and _looks.get(key, 0) < MOST_LOOKS:
@@ -151,7 +155,7 @@ def _is_plain(tensor, torch):
 
 
 def fits_elementwise(tensor, out):
-    """Whether it can be spread over `out`."""
+    """Whether it can be broadcast to `out`."""
     sizes = zip(reversed(tensor.shape), reversed(out.shape))
     return tensor.dim() <= out.dim() and all(size in (1, other) for size, other in sizes)
 
@@ -162,7 +166,7 @@ def _may_multiply(given, out, torch):
     trained = [each for each in given if each.requires_grad or isinstance(each, torch.nn.Parameter)]
     if any(not fits_elementwise(each, out) for each in trained):
         return True
-    # A query, keys and values; what is spread over the result, as a rotation is, is none of them.
+    # Looks for a query, keys and values. Tensors that are broadcast to the result, such as a rotation, do not count.
     alike = [each for each in given if each.dim() == out.dim() >= 3 and each.shape[-1] == given[0].shape[-1]]
     alike = [each for each in alike if each.shape == out.shape or not fits_elementwise(each, out)]
     return len(alike) >= 3 and out.shape[:-1] == given[0].shape[:-1]
@@ -195,10 +199,10 @@ def _prove(names, out, given, library):
 
 
 def _apart(x, w, out):
-    """The share of columns of `out` that are no function of x · w alone; 9 where that cannot be said.
+    """The share of columns of `out` that depend on more than x · w. 9 if that cannot be determined.
 
-    Sorted by x · w, a function of it goes up and down only as often as it does itself; anything else jumps at random:
-    about a third of its range at each of the rows.
+    With the rows sorted by x · w, a function of x · w rises and falls only as often as its curve does. Anything else
+    jumps at random, by about a third of its range from one row to the next.
     """
     import torch
 
@@ -209,12 +213,12 @@ def _apart(x, w, out):
     z = (x @ w.t().to(x.dtype)).float()
     reach = out.amax(0) - out.amin(0)
     ways = _way(z, out) / reach.clamp_min(1e-30)
-    # A row of w with one large number picks a number of x: then nothing was multiplied.
+    # A row of w with only one large number just selects a number of x, which proves no multiplication.
     size = w.float().norm(dim=1).clamp_min(1e-30)
     live = (reach > 1e-6 * out.abs().amax()) & (w.float().abs().amax(1) / size < 0.95)
-    # A few numbers far from all others are passed once, in any order.
+    # A column in which only a few numbers differ from the others rises and falls little in any order.
     live &= ((out - out.median(0).values).abs() > 0.02 * reach).float().mean(0) > 0.2
-    if own is not None:  # as well a function of x itself
+    if own is not None:  # a column that is a function of x itself proves nothing either
         live &= _way(own, out) / reach.clamp_min(1e-30) > MOST_WAY
     share = ((ways > MOST_WAY) & live).sum() / live.sum().clamp_min(1)
     return torch.where(live.sum() >= 2, share, torch.full_like(share, 9.0))

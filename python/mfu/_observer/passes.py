@@ -1,5 +1,5 @@
-"""What the library cannot see of a pass: that a custom autograd Function runs it, which model it is of, and whether
-that is in training mode."""
+"""Tells the library what it cannot see of a pass: whether a custom autograd Function runs it, which model it belongs
+to, and whether that model is in training mode."""
 
 import functools
 import itertools
@@ -10,15 +10,14 @@ from . import binding as types
 from . import imports, opaque, tripwire
 from .boundaries import skip_in_dynamo
 
-_models = {}  # the library's number: a weak reference to the outermost module
-_names = {}  # the library's number: its class
-_THIS_PASS = 0xFFFF  # asked of a pass that no weight tells: whether a module runs it
-_kept = []  # callbacks live as long as the library may call them
+_models = {}  # by the library's number of a model: a weak reference to its outermost module
+_names = {}  # by the library's number of a model: its class
+_THIS_PASS = 0xFFFF  # instead of a model's number: whether a module runs this pass, which has used no known weight
+_kept = []  # callbacks, kept alive as long as the library may call them
 
 
 def install_functions(module, library):
-    """torch.autograd.function: the forward of a custom Function runs without grad, and is kept for the backward all the
-    same."""
+    """torch.autograd.function: the forward of a custom Function runs without grad, though its pass has a backward."""
     function = module.Function
     apply = function.__dict__["apply"].__func__
     enter = library.function
@@ -49,7 +48,7 @@ def install_functions(module, library):
 
 
 def _begin_look(library):
-    """(what is seen of a Function, whether what it keeps may be asked for)"""
+    """(the check of a Function that begins, or None; whether we may ask for the tensors that it keeps)"""
     try:
         return opaque.begin(library), tripwire.keeps_plainly()
     except Exception:  # noqa: BLE001: never into the program
@@ -57,7 +56,7 @@ def _begin_look(library):
 
 
 def _generating(kind, part):
-    """The module whose generate() runs a part of it by itself, as it does an encoder."""
+    """The module whose generate() runs a part of it, such as an encoder, on its own."""
     frame = sys._getframe(1)
     while frame is not None:
         module = frame.f_locals.get("self") if frame.f_code.co_name == "generate" else None
@@ -68,7 +67,7 @@ def _generating(kind, part):
 
 
 def _outermost(kind):
-    """The outermost module whose forward is running in this thread. What only wraps another one is looked through."""
+    """The outermost module whose forward is running in this thread. If it only wraps another module, that one."""
     found, frame = None, sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name in ("forward", "_call_impl", "__call__"):
@@ -89,10 +88,10 @@ def _outermost(kind):
 
 
 def _call_seen(codes):
-    """1 where the outermost call of a module that runs in this thread was seen before, 2 where no module runs; else it
-    is seen now.
+    """1 if the outermost running call of a module in this thread was seen before, 2 if no module runs. Otherwise it is
+    now marked as seen.
 
-    The mark is on the frame of torch's own function, which nobody else looks into, and goes with it."""
+    The mark is in the frame of torch's own function. Nobody else reads that frame, and the mark disappears with it."""
     found, frame = None, sys._getframe(1)
     while frame is not None:
         if frame.f_code in codes:
@@ -108,7 +107,7 @@ def _call_seen(codes):
 
 
 def _storages(module):
-    """Those of its parameters. Under vmap or grad a parameter is wrapped, once for each transform."""
+    """The storages of its parameters. Under vmap or grad a parameter is wrapped, once for each transform."""
     from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 
     found = set()
@@ -120,14 +119,14 @@ def _storages(module):
 
 
 def _mode(module):
-    """1 in training mode, and 2 more where it has parameters and none of them is trained."""
+    """1 in training mode, plus 2 if it has parameters and none of them is trained."""
     parameters = list(itertools.islice(module.parameters(), 1))
     frozen = bool(parameters) and not any(each.requires_grad for each in module.parameters())
     return int(module.training) + 2 * frozen
 
 
 def install_modules(module, library):
-    """torch.nn.modules.module: names of models, and their mode."""
+    """torch.nn.modules.module: tells the names of models and their mode."""
     kind = module.Module
     calls = (getattr(kind, name, None) for name in ("_wrapped_call_impl", "_call_impl"))
     codes = frozenset(call.__code__ for call in calls if hasattr(call, "__code__"))
@@ -142,7 +141,7 @@ def install_modules(module, library):
                 else:
                     _name(library, number, _generating(kind, found))
             _call_seen(codes)
-        except Exception:  # noqa: BLE001: a model without a name is counted all the same
+        except Exception:  # noqa: BLE001: a model without a name is still counted
             pass
 
     def owns(number, table):
@@ -151,8 +150,9 @@ def install_modules(module, library):
             if number == _THIS_PASS:
                 return int(found is not None and table in _storages(found))
             known = _models.get(number)
-            same = found is None or (known is not None and known() is found)
-            return int(same or any(each.untyped_storage()._cdata == table for each in found.parameters()))
+            if found is not None and known is not None and known() is found:
+                return 2
+            return int(found is None or any(each.untyped_storage()._cdata == table for each in found.parameters()))
         except Exception:  # noqa: BLE001: then nothing is told apart
             return 1
 
@@ -190,10 +190,10 @@ def install_modules(module, library):
 
 def _name(library, number, found):
     name, known = type(found).__name__, _models.get(number)
-    same = known is not None and known() is found  # its weight is another tensor now, as under autocast
-    if name == "Embedding":  # looked up by itself: the model that it is part of may come
+    same = known is not None and known() is found  # its weight is now another tensor, as under autocast
+    if name == "Embedding":  # called on its own: the model that it is part of may follow
         return library.name_model(number, name.encode(), _mode(found) | 8)
-    if _names.get(number, name) != name:  # in the place of a model of another class, which is gone
+    if _names.get(number, name) != name:  # its memory belonged to a model of another class, which is gone
         number = library.split_model(number)
     for other, reference in list(_models.items()):
         if other != number and reference() is found:

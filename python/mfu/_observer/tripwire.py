@@ -1,28 +1,27 @@
-"""Matrix products that nobody counted: a training step's own gradients prove them.
+"""Finds matrix products that nobody counted: a training step's own gradients prove them.
 
-A gradient can only pass a product that the dispatcher does not see through a Function of the program or of a library
-(torch's own nodes are counted). In the first backward passes each such node is looked at once:
+If the dispatcher does not see a product, its gradient goes through a Function of the program or of a library (torch's
+own nodes are counted). In a few backward passes each such node is checked. A product is proved if no counted operator
+ran in the node and either
 
-    its gradient by the input, dX, equals G × W for the gradient G it was given and a trained matrix W, or
-    its gradient by the matrix, dW, equals Gᵀ × X for an input X it kept,
+    its gradient for an input, dX, equals G × W, where G is the gradient that it was given and W a trained matrix, or
+    its gradient for a matrix, dW, equals Gᵀ × X, where X is an input that it kept.
 
-and no counted operator ran in it. G came into being in this backward, so the product was made here, and its FLOPs are
-missing. The equations are tried with fixed vectors (two products of a matrix and a vector each), and hold for
-nothing that
-is no product: not for lookups, elementwise weights, norms, gathered or quantized parameters, or losses with
-gradients of
-their own. What cannot be shown is not said.
+G was made in this backward, so the product was made here, and its FLOPs are missing. The equations are checked with
+fixed vectors (each takes two products of a matrix and a vector). They hold only for products: not for lookups,
+elementwise weights, norms, gathered or quantized parameters, or losses with gradients of their own. What is not proved
+is not reported.
 
-The forward of a Function is looked at in opaque.py.
+opaque.py checks the forward of a Function.
 
-On a device the verdict is read when it has arrived; nobody waits for it.
+On a device the result is read when it has arrived. Nothing waits for it.
 """
 
 import weakref
 
 from . import imports, opaque
 
-WALKS = (0, 1, 2, 8, 64, 512)  # backward passes that are looked at
+WALKS = (0, 1, 2, 8, 64, 512)  # backward passes that are checked
 MOST_NODES = 20_000
 MOST_LOOKS = 6  # nodes of one kind
 MOST_SAID = 8
@@ -30,11 +29,11 @@ MOST_SAID = 8
 _state = {"backwards": 0, "capturing": 0, "applied": 0}
 _looks = {}
 _said = set()
-_verdicts = []  # on their way from a device
+_verdicts = []  # results that have not arrived from a device yet
 
 
 def is_foreign(node):
-    """A node that torch's generated code did not make: AddmmBackward0 and its kin end with a number."""
+    """Whether the node is not from torch's generated code, whose names end with a number (AddmmBackward0)."""
     name = node.name()
     if name[-1:].isdigit() or name.endswith(("AccumulateGrad", "GraphRoot", "Error", "Identity")):
         return False
@@ -46,25 +45,25 @@ def is_foreign(node):
 
 
 def capturing(change):
-    """A CUDA graph is captured: nothing of ours may run in it."""
+    """Called when the capture of a CUDA graph begins (+1) or ends (-1). Nothing of ours may run inside."""
     _state["capturing"] += change
 
 
 def wants_functions():
-    """Whether Functions that are applied now may be looked at."""
+    """Whether Functions that are applied now may be checked."""
     return _state["backwards"] in WALKS
 
 
 def function_begins():
-    """Something is about to be applied. True: it may be looked at."""
-    imports.look(whole=True)  # what it calls is watched from now on
+    """Called before a Function is applied. Returns whether it may be checked."""
+    imports.look(whole=True)  # libraries that it calls are watched from now on
     _state["applied"] += 1
     return not _state["capturing"] and len(_said) < MOST_SAID
 
 
 def keeps_plainly():
-    """Whether what a Function keeps for its backward is kept as it is; with hooks around, asking for it has
-    effects."""
+    """Whether tensors that a Function saves for its backward are stored unchanged. With saved-tensor hooks, reading
+    them has side effects."""
     try:
         import torch
 
@@ -79,7 +78,7 @@ def has_run():
 
 
 def applied(result, plain):
-    """A Function was applied: its node is marked where its saved tensors may be asked for."""
+    """Called when a Function was applied. Marks its node if we may read its saved tensors."""
     if not plain:
         return
     for each in result if isinstance(result, (tuple, list)) else (result,):
@@ -89,8 +88,8 @@ def applied(result, plain):
 
 
 def first_step(optimizer, library):
-    """Matrices with gradients, and not one counted product, or gradients in memory that is not torch's: nobody can say
-    how they were made."""
+    """Reports a doubt if matrices have gradients although no product was counted, or if torch did not allocate a
+    gradient's memory. Then nobody knows how the gradients were made."""
     from . import binding as types
 
     totals = types.Totals()
@@ -104,13 +103,13 @@ def first_step(optimizer, library):
             if not counted:
                 library.fact(b"doubt", b"matrices were trained, and no product was counted")
                 return
-            if opaque.is_outside(gradient):
+            if opaque.is_outside(gradient, library):
                 library.fact(b"doubt", b"gradients of matrices were made outside of torch")
                 return
 
 
 def before_backward(outputs, library):
-    """The roots of a backward that begins."""
+    """Called when a backward begins at these outputs. In the passes of WALKS it checks their nodes."""
     opaque.leave_abandoned()
     if _verdicts:
         _hear(library)
@@ -163,22 +162,22 @@ def _look(node, library):
 
 
 def _asker(node):
-    """How a hook gets at its node without holding it: a node that a backward never reaches would keep its whole
-    graph."""
+    """Gives a hook its node without keeping the node alive. A node that is kept and never reached by a backward would
+    keep its whole graph in memory."""
     try:
         return weakref.ref(node)
-    except TypeError:  # one that C++ made
+    except TypeError:  # a node that C++ made
         import torch
 
         return getattr(torch._C, "_current_autograd_node", None)
 
 
 def _kept(node):
-    """Tensors that the node kept for its backward, by any way."""
+    """The tensors that the node kept for its backward, in any way."""
     import torch
 
     found = []
-    if getattr(node, "_mfu_plain", False):  # asking through a hook (a checkpoint's) would run it
+    if getattr(node, "_mfu_plain", False):  # otherwise reading them would run a hook, such as a checkpoint's
         try:
             found.extend(node.saved_tensors)
         except Exception:  # noqa: BLE001: freed, or changed since
@@ -196,7 +195,7 @@ def _kept(node):
 
 
 def _matrices(node):
-    """Leaves that the node's gradients go to, through views and casts."""
+    """The leaf matrices that the node's gradients go to, also through views and casts."""
     found = []
     for each, _ in node.next_functions:
         for _ in range(4):
@@ -240,7 +239,7 @@ def _try(node, inputs, outputs, kept, seen):
                         each, (*gradients, *kept)
                     ):
                         opaque.doubt(_names(node), library)
-            # Two products of one size, and operators were counted for one.
+            # The node made two products of one size, and only one was counted.
             elif len(proved) == 2 and flop == proved[0][2] == proved[1][2]:
                 apart = torch.stack([each[0] for each in proved]).amax()
                 _tell(node, (apart, *proved[0][1:]), library)
@@ -249,8 +248,9 @@ def _try(node, inputs, outputs, kept, seen):
 
 
 def _may_be_product(result, gradients, others, kept):
-    """Whether a matrix's gradient [n, k] can be Gᵀ × X: G has n columns, and something with k columns is there. Where a
-    node shows nothing that it kept, only the layout of linear layers is taken for it; a lookup has G's columns last."""
+    """Whether a matrix's gradient [n, k] can be Gᵀ × X: G has n columns, and another tensor has k columns. If the node
+    shows no kept tensors, only the layout of a linear layer is accepted, because the gradient of a lookup has G's
+    columns last."""
     if result.dim() != 2 or any(opaque.fits_elementwise(result, given) for given in gradients):
         return False
     widths = {each.shape[-1] for each in (*others, *kept) if each.shape != result.shape}
@@ -264,7 +264,7 @@ def _may_be_product(result, gradients, others, kept):
 
 
 def _names(node):
-    """Of the Function behind a node, and of its module."""
+    """The names of the Function behind a node and of its module."""
     kind, name = type(node), node.name()
     module = getattr(getattr(kind, "_forward_cls", None), "__module__", None) or (
         "C++" if "::" in name else kind.__module__
@@ -281,7 +281,7 @@ def _is_plain(tensor):
 
 
 def _is_product(g, r, matrices, kept):
-    """(agreement as a tensor, sizes, FLOPs) of the first equation whose sizes fit; None: none does."""
+    """(agreement as a tensor, sizes, FLOPs) of the first equation whose sizes fit; None if no sizes fit."""
     for matrix in matrices + [each.reshape(-1, each.shape[-1]) for each in kept]:
         if matrix.device != g.device or min(matrix.shape) < 2:
             continue
@@ -300,21 +300,20 @@ def _is_product(g, r, matrices, kept):
 
 
 def _sizes(m, k, n):
-    """As words, in an order that products of one layer share, and FLOPs."""
+    """The sizes as text, in an order that products of one layer share, and the FLOPs."""
     return f"{m} × {k} × {n}", 2 * m * k * n
 
 
 def _agreement(a, b, product):
-    """How far a × b is from `product`, by three fixed vectors: small where it is their product. Large where b is
-    close to a
-    multiple of one (then the product is no proof) or nothing is there to compare."""
+    """How far a × b is from `product`, measured with three fixed vectors. It is small if the two are equal. It is large
+    if there is nothing to compare, or if b is close to a multiple of the identity, which proves nothing."""
     import torch
 
     steps = torch.arange(b.shape[1], device=b.device, dtype=torch.float32) % 4096
     vectors = torch.stack(
         [torch.cos(steps * 1.7 + 0.3), torch.sin(steps * 12.9898 + 1.1), torch.cos(steps * 0.9 + 2)], 1
     )
-    # In the operands' own types: no copy of a large matrix is made.
+    # This uses the operands' own types, so that no large matrix is copied.
     through = (b @ vectors.to(b.dtype)).float()
     wanted, found = (a @ through.to(a.dtype)).float(), (product @ vectors.to(product.dtype)).float()
     apart = (wanted - found).norm(dim=0) / found.norm(dim=0).clamp_min(1e-30)
@@ -331,7 +330,7 @@ def _tell(node, verdict, library):
 
 
 def told(names, sizes, apart, library):
-    """A product of the named Function where `apart` is small."""
+    """Reports a product in the named Function if `apart` is small."""
     entry = (*names, sizes)
     if apart.device.type == "cpu":
         _judge(entry, float(apart), library)

@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -100,13 +101,15 @@ class Machine:
     device = "cuda:0"
 
     def __init__(self, report=None, facts=None, said=None):
-        self.report = {"model_flop": 100, "timing": "device", "step_ns": {"median": 50e6}, "notes": [],
+        self.report = {"model_flop": 100, "timing": "device", "step_ns": {"median": 50e6}, "notes": [], "steps": 8,
+                       "flop_by_dtype": {"fp8": 100, "bf16": 0},
                        "by_device": [{"index": 0, "model_flop": 100, "peak_flop_per_s": 1e12}],
                        "coverage": {"uncounted": [{"operator": "triton::kernel", "calls": 3}]}, **(report or {})}
         self.facts = {
             "model_flop": 100,
             "kernel": "kernel",
             "calls": 3,
+            "steps": 8,
             "step_ns": 50e6,
             "shortest_step_ns": 45e6,
             "longest_step_ns": 60e6,
@@ -127,12 +130,17 @@ class Machine:
 
 BROKEN = {
     "counts_eager": {"report": {"model_flop": 99}}, "counts_compiled": {"report": {"model_flop": 200}},
-    "counts_graphs": {"report": {"model_flop": 20}}, "counts_fp8": {"report": {"model_flop": 0}},
+    "counts_graphs": {"report": {"model_flop": 20}}, "counts_fp8": {"report": {"flop_by_dtype": {"fp8": 50}}},
     "counts_by_device": {"report": {"by_device": [{"index": None, "model_flop": 100, "peak_flop_per_s": 1e12}]}},
     "names_triton": {"report": {"coverage": {"uncounted": []}}}, "step_times": {"report": {"step_ns": {"median": 5e6}}},
     "ceiling_below_peak": {"facts": {"flop_per_s": 2e12}},
     "ledger_closes": {"said": {"ranks": [{"ledger": [{"duration_ns": 60}], "window": {"duration_ns": 100}}]}},
 }
+
+
+# Those that see the same number of a report that was made by hand.
+COUNTS = {"counts_eager", "counts_compiled", "counts_graphs"}
+SAME = {name: COUNTS for name in COUNTS}
 
 
 @pytest.mark.parametrize("name", BROKEN)
@@ -141,6 +149,35 @@ def test_a_check_passes_on_what_is_right_and_fails_on_what_is_broken(selftest, n
     assert selftest.checked(name, check, Machine())["verdict"] == "passed"
     failed = selftest.checked(name, check, Machine(**BROKEN[name]))
     assert failed["verdict"] == "failed" and failed["seen"] != failed["expected"]
+    assert selftest.NEXT[name] in failed["why"] and "attach" in failed["why"]
+    for other in set(BROKEN) - {name} - SAME.get(name, set()):
+        assert selftest.checked(other, dict(selftest.CHECKS)[other], Machine(**BROKEN[name]))["verdict"] == "passed"
+
+
+def test_every_check_says_what_to_do_where_it_failed(selftest):
+    assert list(selftest.NEXT) == [name for name, _ in selftest.CHECKS] == NAMES
+
+
+def test_fp8_that_is_counted_as_another_type_fails(selftest):
+    machine = Machine(report={"flop_by_dtype": {"bf16": 100}})
+    assert selftest.checked("counts_fp8", selftest.check_fp8, machine)["verdict"] == "failed"
+
+
+def test_a_step_whose_end_is_missed_fails(tmp_path):
+    """The glue in a copy of the package overhears every second step of an optimizer. Two steps take twice as long,
+    which a busy machine's times would hide: the steps are counted."""
+    package = tmp_path / "python" / "mfu"
+    shutil.copytree(ROOT / "python" / "mfu", package, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "build").symlink_to(ROOT / "build")  # where the glue finds its library
+    glue = package / "_observer" / "boundaries.py"
+    text = glue.read_text()
+    assert text.count("own = type(optimizer)") == 1
+    missed = "module.missed = not getattr(module, 'missed', False)\n        if module.missed:\n            return\n"
+    glue.write_text(text.replace("own = type(optimizer)", f"{missed}        own = type(optimizer)"))
+    _, checks = whole(tmp_path, 1, MFU_PYTHON_DIR=str(tmp_path / "python"))
+    failed = [each for each in checks.values() if each["verdict"] == "failed"]
+    assert [each["name"] for each in failed] == ["step_times"]
+    assert failed[0]["seen"] < failed[0]["expected"] == 8 and "--step-marker" in failed[0]["why"]
 
 
 def test_step_times_by_the_hosts_clock_alone_fail_on_a_device(selftest):

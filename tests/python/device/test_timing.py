@@ -26,6 +26,25 @@ def test_no_share_and_no_advice_comes_from_the_hosts_clock(run):  # noqa: F811
     assert not {each["cause"] for each in report["findings"]} & {"host", "threads", "communication", "implementation"}
 
 
+def test_passes_have_no_mfu_by_the_time_of_their_launches(run):  # noqa: F811
+    """The host launches a pass in a few milliseconds of the 50 that the device takes: by its clock MFU was ten times
+    that of the run."""
+    report = run("slow")
+    trained = [each for each in report["phases"] if each["phase"] == "train"]
+    assert [each["model_flop"] for each in trained] == [report["model_flop"]] and report["mfu"] > 0
+    assert [each["mfu"] for each in trained + report["shares"]] == [None] * (len(report["shares"]) + 1)
+    assert "of the time" not in report["text"]
+    if report["shares"]:
+        assert "of the host's time" in report["text"]
+
+
+def test_how_long_products_take_is_not_claimed(run):  # noqa: F811
+    """The device has products to do for a hundredth of the step. Advice on their data type says what was measured."""
+    report = run("slow")
+    (finding,) = [each for each in report["findings"] if each["id"] == "precision"]
+    assert "up to" in finding["title"] and "not measured" in finding["title"]
+
+
 def test_waiting_for_data_is_what_the_device_saw_of_it(run):  # noqa: F811
     hidden, seen = run("loader_hidden"), run("loader_slow")
     assert hidden["data_wait_fraction"] < 0.2 and seen["data_wait_fraction"] > 0.5
@@ -35,6 +54,8 @@ def test_a_device_without_events_is_timed_by_the_host_and_that_is_said(run):  # 
     report = run("slow", LATE_EVENTS="0")
     assert report["timing"] == "host" and report["optimizer_fraction"] is None and report["findings"] == []
     assert any("host" in note for note in report["notes"])
+    # The launches took a few of 50 ms: who reads only the first lines must see it.
+    assert "by the host's clock" in report["text"].split("peak")[0] and "launched in" in report["text"]
 
 
 def test_nothing_waits_and_nothing_is_asked_from_another_thread_or_in_a_capture(late):

@@ -54,6 +54,27 @@ VALUES = {
 }
 
 
+def test_calls_that_name_other_arguments_or_take_more_by_position_are_not_mixed_up(tmp_path, lines, small):
+    """The places of a call's keywords are remembered for the next call."""
+    with opened(tmp_path, model=small, peak=1e12) as monitor:
+        for step in range(0, 60, 6):
+            monitor.log_step(step, loss=1.0, epoch=2.0, duration_s=1.0)
+            monitor.log_step(step + 1, 3.0, loss=4.0, duration_s=1.0)
+            monitor.log_step(step + 2, learning_rate=5.0, loss=6.0, duration_s=1.0)
+            monitor.log_step(step=step + 3, **{"lo" + "ss": 7.0, "epo" + "ch": 8.0, "duration_s": 1.0})
+            monitor.log_step(step + 4, 9.0, 10.0, step_seconds=1.0)
+            for _ in range(2):  # gives a name twice; in the second round the names are remembered
+                monitor.log_step(step + 5, 11.0, epoch=12.0, duration_s=1.0)
+    names = ("epoch", "loss", "learning_rate")
+    found = {(at % 6, *(line.get(name) for name in names)) for at, line in seen(lines, tmp_path)}
+    expected = [(2.0, 1.0, None), (3.0, 4.0, None), (None, 6.0, 5.0), (8.0, 7.0, None), (9.0, 10.0, None)]
+    assert {each for each in found if each[0] != 5} == {(at, *values) for at, values in enumerate(expected)}
+
+
+def seen(lines, folder):
+    return [(line["step"], line) for line in lines(folder / "training_log.json")]
+
+
 @pytest.mark.parametrize("odd", [name for name in VALUES])
 def test_each_argument_goes_the_fast_and_the_slow_way_alike(tmp_path, lines, small, odd):
     """Numbers of numpy are not plain Python numbers."""

@@ -44,16 +44,21 @@ json.dump([taken, windows], open("out/taken.json", "w"))
 """
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("phases")
-    (folder / "program.py").write_text(PROGRAM)
+def reported(folder, program):
+    """The summary of the program, run in that folder."""
+    (folder / "program.py").write_text(program)
     done = subprocess.run(
         [ROOT / "build" / "release" / "mfu", "run", "--json-file", "run.json", "--dir", "run", "--", sys.executable,
          "program.py"],
         cwd=folder, capture_output=True, text=True, timeout=400, env=dict(os.environ, OMP_NUM_THREADS="1"))
     assert done.returncode == 0, done.stderr[-2000:]
-    report = json.loads((folder / "run.json").read_text())
+    return json.loads((folder / "run.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("phases")
+    report = reported(folder, PROGRAM)
     logged = [json.loads(line) for line in (folder / "out" / "training_log.json").read_text().splitlines()]
     table = list(csv.DictReader(open(folder / "out" / "steps.csv")))
     return report, logged, table, *json.loads((folder / "out" / "taken.json").read_text())
@@ -64,7 +69,7 @@ def sums(lines, phase, metric):
 
 
 @pytest.mark.parametrize("place", ["log", "table", "token tracker", "callbacks"])
-def test_sums_are_those_of_the_run(run, place):
+def test_sums_of_the_phases_equal_those_of_the_run(run, place):
     report, *lines = run
     lines = lines[["log", "table", "token tracker", "callbacks"].index(place)]
     rows = {each["phase"]: each for each in report["phases"] if each["passes"]}
@@ -76,7 +81,38 @@ def test_sums_are_those_of_the_run(run, place):
         assert sums(lines, phase, "time") <= rows[phase]["time_ns"] / 1e9 + 1e-6
 
 
-def test_documented_metrics_are_the_split_where_nobody_counts(run):
+ITERATED = """
+import json, torch, transformers
+from mfu import callbacks
+torch.manual_seed(0)
+policy = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+    hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4, vocab_size=96,
+    bos_token_id=1, eos_token_id=None, pad_token_id=0))
+optimizer = torch.optim.SGD(policy.parameters(), lr=1e-3)
+meter, windows = callbacks.Meter(peak=1e12), []
+meter.start()
+for step in range(4):
+    if step % 2 == 0:
+        answers = policy.generate(torch.randint(3, 96, (3, 5)), max_new_tokens=6, do_sample=True)
+    policy(input_ids=answers, labels=answers).loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    windows.append(meter.window(1))
+json.dump(windows, open("windows.json", "w"))
+"""
+
+
+def test_steps_that_train_again_on_the_same_answers_are_in_the_logs(tmp_path):
+    """GRPO with several iterations generates in every second step only."""
+    report = reported(tmp_path, ITERATED)
+    windows = json.loads((tmp_path / "windows.json").read_text())
+    for each in report["phases"]:
+        if each["passes"]:
+            assert sums(windows, each["phase"], "flop") == each["model_flop"]
+    assert ["mfu/decode/tokens" in each for each in windows] == [True, False, True, False]
+
+
+def test_documented_metrics_come_from_the_phases_if_nobody_counts(run):
     report, logged, *_ = run
     for line in logged:
         assert line["mfu/total_tokens_generated"] == line["mfu/decode/tokens"] == 15

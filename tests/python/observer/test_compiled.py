@@ -38,6 +38,35 @@ def test_compiled_is_counted_as_eager(mode, tmp_path):
             assert not got[part]["uncounted"]
 
 
+WARM = """
+import os, torch
+watched = "MFU_TEST_WATCHED" in os.environ
+if watched:
+    from mfu import _observer
+    _observer.start(region_folder="")
+torch.manual_seed(0)
+model = torch.nn.Sequential(torch.nn.Embedding(64, 32), torch.nn.Linear(32, 64))
+compiled = torch.compile(model)
+optimizer = torch.optim.SGD(model.parameters())
+for _ in range(2):
+    compiled(torch.randint(64, (2, 12))).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+if watched:
+    found = _observer.totals()
+    print([found.tokens, found.model_flop, len(found.uncounted())])
+"""
+
+
+def test_a_cache_filled_without_mfu_hides_nothing(tmp_path):
+    cache = str(tmp_path / "cache")
+    run_program(WARM, TORCHINDUCTOR_CACHE_DIR=cache)
+    forward = 2 * 24 * 32 * 64
+    for _ in range(2):  # compiled again, then from the cache
+        got = run_program(WARM, TORCHINDUCTOR_CACHE_DIR=cache, MFU_TEST_WATCHED="1")
+        assert json.loads(got.splitlines()[-1]) == [2 * 24, 2 * 3 * forward, 0]
+
+
 def test_what_a_compiled_checkpoint_runs_again_is_recomputed(tmp_path):
     got = run_mode("checkpoint", tmp_path)
     assert got["first"]["model_flop"] == got["eager"]["model_flop"]

@@ -295,7 +295,7 @@ def test_nothing_is_left_watching_when_a_function_raises(said, observer):
 
     said(fails)
     loaded = observer.library()
-    other = torch.zeros(4)  # made before, so that its memory was nobody else's meanwhile
+    other = torch.zeros(4)  # made first, so that its memory was never another tensor's
     loaded.watch_writes(1)
     made = torch.empty(3)
     assert loaded.writer_of(made.untyped_storage()._cdata) == 2
@@ -325,3 +325,34 @@ def test_nothing_is_left_watching_when_a_backward_raises(said, observer):
     said(fails)
     torch.randn(3, requires_grad=True).square().sum().backward()  # the next Function finds what was left
     assert opaque._watching == []
+
+
+def test_memory_is_somebody_elses_where_torch_did_not_allocate_it(observer):
+    """A tensor that was looked at through numpy() is still torch's: programs log their gradients so."""
+    from mfu._observer import opaque
+
+    loaded = observer.library()
+    looked_at = torch.randn(3, 4)
+    looked_at.numpy()
+    shared = torch.randn(3, 4).share_memory_()
+    for mine in (torch.randn(3, 4), looked_at, looked_at[1:], shared):
+        assert not opaque.is_outside(mine, loaded)
+    ones = np.ones((3, 4), np.float32)
+    bytes_of_others = torch.frombuffer(bytearray(8), dtype=torch.float32)
+    for foreign in (torch.from_numpy(ones), torch.from_dlpack(ones), bytes_of_others):
+        assert opaque.is_outside(foreign, loaded)
+
+
+@pytest.mark.parametrize("made", ["by torch", "by numpy"])
+def test_gradients_that_are_logged_through_numpy_are_not_doubted(observer, monkeypatch, made):
+    from mfu._observer import tripwire
+
+    layer = torch.nn.Linear(4, 4)
+    layer(torch.randn(3, 4)).sum().backward()
+    if made == "by numpy":
+        layer.weight.grad = torch.from_numpy(np.ones((4, 4), np.float32))
+    np.histogram(layer.weight.grad.numpy())
+    doubts, loaded = [], observer.library()
+    monkeypatch.setattr(loaded, "fact", lambda key, value: doubts.append(value))
+    tripwire.first_step(torch.optim.SGD(layer.parameters(), lr=0.1), loaded)
+    assert doubts == ([b"gradients of matrices were made outside of torch"] if made == "by numpy" else [])

@@ -445,7 +445,7 @@ WAYS = [past_the_dispatcher, by_numpy, by_blas, by_launcher]
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("part", ["both", "input only", "weight only"])
-def test_a_product_by_a_way_nobody_named_trips_it(unseen, way, part):  # noqa: F811
+def test_a_product_by_an_unknown_way_is_found(unseen, way, part):  # noqa: F811
     if part != "both" and not hasattr(torch._C._autograd, "_top_saved_tensors_default_hooks"):
         pytest.skip("a torch that says whether what a Function keeps may be asked for is not at hand")
 

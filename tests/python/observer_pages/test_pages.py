@@ -1,5 +1,5 @@
-"""A serving engine's passes: packed sequences, attention over pages of a cache, weights that a library packed. The
-operators have vLLM's own names and schemas; what they do here is nothing. Each phase is equal to the closed form."""
+"""Passes of a serving engine: packed sequences, attention over pages of a cache, weights that a library packed. The
+operators have vLLM's names and schemas, but compute nothing here. Each phase must equal the closed form."""
 
 import time
 
@@ -64,7 +64,7 @@ class Engine(nn.Module):
 
 
 MATRICES = LAYERS * (HIDDEN * (HEADS + 2 * SHARED) * WIDTH + HEADS * WIDTH * HIDDEN + 3 * HIDDEN * FFN)
-CACHED = LAYERS * SHARED * 2 * WIDTH * 2  # bytes of a token
+CACHED = LAYERS * SHARED * 2 * WIDTH * 2  # bytes of a token in the cache
 
 
 def need(rows, logits, pairs):
@@ -84,7 +84,7 @@ def serve(engine, passes):
     return program
 
 
-def test_prompts_and_decoding_sequences_of_one_pass_are_apart(kernels, phases):  # noqa: F811
+def test_prompts_and_decoding_sequences_of_one_pass_are_split(kernels, phases):  # noqa: F811
     passes = [[(5, 5), (9, 9)], [(1, 6), (1, 10), (7, 7)], [(1, 7), (1, 11), (1, 8)]]
     found = phases(serve(Engine(), passes))
     assert set(found) == {("prefill", "Engine"), ("decode", "Engine")}
@@ -114,7 +114,7 @@ def test_a_few_tokens_that_all_need_logits_are_decoding(kernels, phases):  # noq
     assert decode["model_flop"] == need(8, 8, pairs)
 
 
-def test_more_sequences_than_are_read_at_once(kernels, phases):  # noqa: F811
+def test_more_sequences_than_fit_on_the_stack_are_split_too(kernels, phases):  # noqa: F811
     lengths = [(1, 5 + i) for i in range(100)] + [(3, 3)] * 20
     found = phases(serve(Engine(), [lengths]))
     assert found["decode", "Engine"]["tokens"] == 100
@@ -133,7 +133,7 @@ def test_passes_without_attention_are_no_generation(kernels, phases):  # noqa: F
     assert set(phases(serve(Warm(), [64]))) == {("forward", "Warm")}
 
 
-def test_attention_that_such_a_pass_leaves_out_is_not_named_as_missing(kernels, count):
+def test_attention_that_a_trial_pass_leaves_out_is_not_missing(kernels, count):
     library = torch.library.Library("vllm", "FRAGMENT")
     library.define(
         "unified_attention_with_output(Tensor query, Tensor key, Tensor value, Tensor(a!) output, str layer) -> ()"
@@ -153,7 +153,7 @@ def test_attention_that_such_a_pass_leaves_out_is_not_named_as_missing(kernels, 
 
 
 def test_the_last_pass_is_booked_once_nothing_runs_and_counted_once(kernels, observer, phases):  # noqa: F811
-    """An engine kills its workers, so a pass that is still open then would be lost."""
+    """An engine kills its workers, so without this a pass that is still open would be lost."""
     engine = Engine()
 
     def decoded():

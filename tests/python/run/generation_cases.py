@@ -248,15 +248,54 @@ def captions():
 
 
 @case
+def narrow():
+    """An encoder that is not as wide as its decoder: a projection comes before the table in each pass."""
+    encoder = hf.ViTConfig(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+                           image_size=16, patch_size=8)
+    decoder = hf.GPT2Config(n_embd=HIDDEN, n_layer=LAYERS, n_head=HEADS, vocab_size=VOCAB, n_positions=64, n_inner=FFN,
+                            add_cross_attention=True)
+    config = hf.VisionEncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder)
+    model = made("narrow", hf.VisionEncoderDecoderModel, config)
+    torch.manual_seed(1)
+    for _ in range(2):
+        model.generate(torch.randn(BATCH, 3, 16, 16), **OPTIONS, decoder_start_token_id=1)
+
+
+@case
+def uneven():
+    """One prompt after the other: one of two tokens after one of one is no sequence that grows."""
+    model = llama("uneven", "sdpa")
+    for length, new in ((7, 5), (1, 4), (2, 3)):
+        model.generate(ids(length), **{**OPTIONS, "max_new_tokens": new})
+
+
+@case
+def tiles():
+    """Pictures in tiles: how they are tiled is looked up, and is no token."""
+    vision = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_global_layers=1, attention_heads=2,
+                  image_size=16, patch_size=8, max_num_tiles=2, vision_output_dim=64, intermediate_layers_indices=[0],
+                  supported_aspect_ratios=[[1, 1], [1, 2], [2, 1]])
+    text = dict(GATED, num_hidden_layers=3, cross_attention_layers=[1], pad_token_id=0)
+    model = made("tiles", hf.MllamaForConditionalGeneration,
+                 hf.MllamaConfig(image_token_index=100, vision_config=vision, text_config=text))
+    prompt = ids(batch=1)
+    prompt[:, 1] = 100
+    torch.manual_seed(1)
+    model.generate(prompt, pixel_values=torch.randn(1, 1, 2, 3, 16, 16), aspect_ratio_ids=torch.tensor([[1]]),
+                   aspect_ratio_mask=torch.ones(1, 1, 2, dtype=torch.long),
+                   cross_attention_mask=torch.ones(1, PROMPT, 1, 2, dtype=torch.long), **OPTIONS)
+
+
+@case
 def embedded():
-    """A prompt as embeddings, which the program looked up itself, with grad mode on."""
+    """A prompt given as embeddings that the program looked up itself, with grad mode on."""
     model = llama("embedded", "sdpa")
     model.generate(inputs_embeds=model.get_input_embeddings()(ids()), **OPTIONS)
 
 
 @case
 def one_new_token():
-    """Nothing follows the prompt."""
+    """Only one token is generated, so no pass follows the prompt."""
     llama("one_new_token").generate(ids(), **{**OPTIONS, "max_new_tokens": 1})
 
 

@@ -45,6 +45,35 @@ def optimizers():
         optimizer.step(closure)
 
 
+def losses_in_one_node():
+    """The loss is computed inside of what autograd sees as one node: a compiled graph, then a custom Function."""
+    net = model()
+    weight = net[0].weight
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    compiled = torch.compile(lambda rows: net(rows).square().sum(), backend="aot_eager")
+
+    class Loss(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, rows, its):
+            ctx.save_for_backward(rows)
+            return (rows @ its.t()).sum()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            (rows,) = ctx.saved_tensors
+            return None, gradient * torch.ones(weight.shape[0], BATCH) @ rows
+
+    for loss in (compiled, lambda rows: Loss.apply(rows, weight)):
+        for _ in range(4):
+            loss(torch.randn(BATCH, IN)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        net.eval()
+        with torch.no_grad():
+            loss(torch.randn(BATCH, IN))
+        net.train()
+
+
 def compiled_optimizer():
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

@@ -60,7 +60,7 @@ def preprocessing():
 
 
 def few_workers():
-    """One worker, which waits for each row as for a disk."""
+    """One worker that waits for each row, as if for a disk."""
     rows = Rows(lambda index: (time.sleep(0.004), torch.ones(256))[1])
     loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=16, num_workers=1, prefetch_factor=2))
 
@@ -70,6 +70,12 @@ def busy_workers():
     rows = Rows(lambda index: torch.tensor([float(sum(range(60000)) % 7)] * 256))
     workers = len(os.sched_getaffinity(0))
     loop(wide(256, 2), torch.utils.data.DataLoader(rows, batch_size=64, num_workers=workers))
+
+
+def one_worker():
+    """One worker that computes, while the training has as many threads as there are cores."""
+    rows = Rows(lambda index: torch.tensor([float(sum(range(30000)) % 7)] * 768))
+    loop(wide(768, 3), torch.utils.data.DataLoader(rows, batch_size=48, num_workers=1))
 
 
 def double():
@@ -167,7 +173,7 @@ def items():
 
 
 def branches():
-    """Python decides by a tensor's value, in every layer."""
+    """In every layer, Python branches on a tensor's value."""
 
     class Branches(nn.Module):
         def __init__(self):
@@ -242,7 +248,7 @@ def ranks():
 
 
 def gradients():
-    """Thirty megabytes of gradients in each step, for little computation."""
+    """Each step sends thirty megabytes of gradients and computes little."""
     torch.distributed.init_process_group("gloo")
     torch.set_num_threads(1)
     model = nn.parallel.DistributedDataParallel(wide(2048, 2))
@@ -286,7 +292,7 @@ def profiler_beside():
 
 
 def forks():
-    """Children that are forked inside the window and after it, and leave as programs do."""
+    """Children are forked inside the window and after it, and exit normally."""
 
     def each(model, value):
         taken.append(1)

@@ -65,7 +65,7 @@ def test_a_program_that_fails_before_it_computes_is_told_so_and_nothing_else(tmp
     assert not any("--step-marker" in note or "first 0" in note for note in report["notes"])
 
 
-def test_a_program_that_computes_nothing_is_told_so_and_nothing_of_steps(tmp_path):
+def test_a_program_that_computes_nothing_gets_a_note_but_no_advice_on_steps(tmp_path):
     launch(tmp_path, sys.executable, "-c", "import torch; torch.zeros(3)").communicate(timeout=120)
     report = summary(tmp_path)
     assert report["ended"]["status"] == 0 and any("before it computed" in note for note in report["notes"])
@@ -156,7 +156,7 @@ def test_a_step_that_sleeps_is_told_that_it_sleeps(tmp_path):
     assert report["suggestions"][0]["cause"] == "host"
 
 
-# Each stops the loop for 40 ms in every step; beside it the line of `host` that must say so.
+# Each way blocks the loop for 40 ms in every step. The tests below name the line of `host` that must show it.
 BLOCKS = f"""
 import os, sys, threading, time
 sys.path.insert(0, {str(HERE)!r})
@@ -201,7 +201,7 @@ def test_what_blocks_the_main_thread_is_told_apart(tmp_path, what, line):
         assert [each["code"] for each in report["findings"]][0] == "host_waits"
 
 
-def test_a_file_that_is_waited_for_is_told(tmp_path):
+def test_waiting_for_a_file_is_reported(tmp_path):
     data = b"x" * (16 << 20)
 
     def write():

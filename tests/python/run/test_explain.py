@@ -54,6 +54,7 @@ TABLE = [
     ("few_workers", "data_loading", "data_loading", "more_workers"),
     ("preprocessing", "preprocessing", "cpu_preprocessing", "preprocess_offline"),
     ("busy_workers", "preprocessing", "cpu_preprocessing", "preprocess_once"),
+    ("one_worker", "preprocessing", "cpu_preprocessing", "preprocess_once"),
     ("branches", "synchronization", "synchronization", "read_values_less"),
     ("tiny", "kernel_launch", "kernel_launch", "compile_model larger_batch"),
     ("thin", "matmul_below_peak", "implementation", "larger_matmuls"),
@@ -183,7 +184,7 @@ def test_two_ranks_are_explained_together_and_the_slow_one_is_named(tmp_path):
 @pytest.mark.usefixtures("torchrun")
 def test_gradients_that_take_longer_to_send_than_to_compute_are_communication(tmp_path):
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "29549"]
-    for attempt in range(4):  # beside others on two cores, either rank may be held up
+    for attempt in range(4):  # other programs on two cores may disturb either rank
         done, report = run(tmp_path / str(attempt), "gradients", command=torchrun)
         assert done.returncode == 0, done.stderr
         if codes(report)[0] == "communication":

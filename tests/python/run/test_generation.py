@@ -204,6 +204,8 @@ def test_the_rl_example_reads_as_generation_training_and_reward(tmp_path):
         [
             MFU,
             "run",
+            "--warmup",
+            "1",  # a busy machine may find two
             "--json-file",
             tmp_path / "run.json",
             "--dir",

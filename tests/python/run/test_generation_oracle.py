@@ -17,7 +17,7 @@ CASES = Path(__file__).with_name("generation_cases.py")
 # One case of each kind; the others are of the same kinds.
 QUICK = ["greedy", "fused", "beams", "experts", "latent", "tied", "static", "static_fused", "t5", "bart_beams",
          "whisper", "assisted", "chunked", "turns", "image",
-         "by_hand", "captions", "embedded", "one_new_token"]
+         "by_hand", "captions", "narrow", "uneven", "tiles", "embedded", "one_new_token"]
 SLOW = ["sampled", "several", "left_padded", "beams_of_llama", "many_experts", "one_key_head", "window", "no_cache",
         "one_token_prompt", "bart", "looked_up",
         "inference_mode", "half"]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from expected import BATCH, FORWARD, HERE, IN, MFU, STEP
+from expected import BATCH, FORWARD, HERE, HIDDEN, IN, MFU, STEP
 
 PROGRAM = str(HERE / "kinds.py")
 
@@ -87,6 +87,16 @@ def test_fused_foreach_and_closure_optimizers_end_steps(run):
 def test_a_compiled_optimizer_ends_steps(run):
     report = run(sys.executable, PROGRAM, "compiled_optimizer")
     assert (report["steps"], report["model_flop"]) == (4, 4 * STEP)
+
+
+def test_a_pass_that_is_one_node_for_autograd_is_training(run):
+    report = run(sys.executable, PROGRAM, "losses_in_one_node", options=["--warmup", "0"])
+    phases = {}
+    for line in report["phases"]:
+        phases[line["phase"]] = phases.get(line["phase"], 0) + line["model_flop"]
+    product = 2 * BATCH * IN * HIDDEN  # the Function's forward, and its backward for the weight
+    assert phases.pop("train") == 4 * STEP + 4 * 2 * product
+    assert sum(phases.values()) == FORWARD + product  # and one pass of each kind without a backward
 
 
 def test_steps_that_the_scaler_skips_count(run):

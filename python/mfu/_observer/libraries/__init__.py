@@ -1,8 +1,8 @@
 """Libraries that call their matmuls past torch's dispatcher (pybind, TVM-FFI, ctypes, Triton): one small file each.
 
-A file's `install(module, book)` is called once its module is there. It wraps the functions that multiply, says which
-versions were read (`book.reads`), and leaves every other version alone: then the summary calls MFU a lower bound and
-names the library. docs/coverage.md has the table. A program that imports none of them pays nothing.
+A file's `install(module, book)` is called once its module is imported. It wraps the functions that multiply and says
+for which versions it was written (`book.reads`). Other versions are left alone; the summary then calls MFU a lower
+bound and names the library. docs/coverage.md has the table. A program that imports none of them pays nothing.
 """
 
 import atexit
@@ -11,7 +11,7 @@ import threading
 
 from .. import imports
 
-# Module that is waited for: the file here that knows it.
+# Modules that are waited for, each with the file here that knows it.
 WATCHED = {
     "transformer_engine_torch": "transformer_engine",
     "fused_weight_gradient_mlp_cuda": "apex",
@@ -30,9 +30,10 @@ WATCHED = {
     "triton.runtime.interpreter": "triton",
     "triton.runtime.autotuner": "triton",
 }
-# Put into sys.modules by their package, which no import finder sees; it is looked for when the package has run.
+# Modules that their package puts into sys.modules by hand, which no import finder sees. They are looked for when the
+# package has run.
 BY_HAND = {"transformer_engine_torch": ("transformer_engine", "transformer_engine.pytorch")}
-# Whose version holds for an extension: it is looked at once that package has run.
+# Extensions whose version is that of a package. They are looked at once that package has run.
 HOSTS = {
     "transformer_engine_torch": ("transformer_engine",),
     "flash_attn_2_cuda": ("flash_attn",),
@@ -46,7 +47,7 @@ HOSTS = {
     "xformers.ops.fmha.triton_splitk": ("xformers",),
     "unsloth.kernels.utils": ("unsloth",),
 }
-# Known to compute past the dispatcher, with nothing here that counts them.
+# Libraries that compute past the dispatcher and that nothing here counts.
 _NO_FORMULA, _OWN = "no formula yet", "it computes in a runtime of its own"
 UNCOUNTED = {
     **dict.fromkeys(
@@ -67,12 +68,12 @@ UNCOUNTED = {
 }
 
 
-_over = []  # not empty: the program's own code has run
+_over = []  # not empty once the program's own code has run
 
 
 def install(library):
     for host in {host for hosts in HOSTS.values() for host in hosts}:
-        imports.when_imported(host, lambda _: None)  # seen from its beginning, so that its end is
+        imports.when_imported(host, lambda _: None)  # its import is watched from its beginning, so that its end is seen
     for name, part in WATCHED.items():
         imports.when_imported(name, _installer(name, part, library))
     for name, hosts in BY_HAND.items():
@@ -95,7 +96,8 @@ def _look_last():
 
 
 def _came_late(library):
-    """Whether something ran before a module was found that was put there by hand: it may have been called already."""
+    """Whether other code ran before a module was found that was put into sys.modules by hand. Then it may have been
+    called already."""
     from .. import binding as types
     from .. import tripwire
 
@@ -105,14 +107,10 @@ def _came_late(library):
 
 
 def _installer(name, part, library):
-    def ready(module, wait=True):
-        # One that its package makes while it is imported was called by nobody.
+    def ready(module):
+        # If its package made it during its own import, nobody has called it yet.
         hosts = (*HOSTS.get(name, ()), *BY_HAND.get(name, ()))
-        found = wait and imports.was_found(name) and not any(map(imports.is_initializing, hosts))
-        for host in HOSTS.get(name, ()):
-            if wait and imports.is_initializing(host):
-                imports.when_imported(host, lambda _: ready(module, wait=False))
-                return
+        found, made_now = imports.was_found(name), any(map(imports.is_initializing, hosts))
         from .wrapping import Book
 
         book = Book(library, part, module)
@@ -123,13 +121,13 @@ def _installer(name, part, library):
         except Exception as error:  # noqa: BLE001: a library that we do not know must still work
             book.unknown(f"its functions were not as expected: {type(error).__name__}: {error}")
         if found:
-            if _came_late(library):
+            if not made_now and _came_late(library):
                 book.unknown("it was there before mfu watched: what it computed until then is not counted")
             elif book.taken():
                 book.unknown("its functions were taken from it before mfu watched: such calls are not counted")
-        # Its package may say its version later.
+        # Its package may say its version later. Wrapped by then, because the package takes functions under other names.
         for host in HOSTS.get(name, ()):
-            if host not in sys.modules:
+            if host not in sys.modules or imports.is_initializing(host):
                 imports.when_imported(host, lambda _: book.version_told())
 
     return ready

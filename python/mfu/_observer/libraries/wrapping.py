@@ -1,6 +1,6 @@
-"""How a function of a library is wrapped: it runs as it always did, then its FLOPs are counted from its arguments.
+"""Wraps a function of a library: the function runs as before, then its FLOPs are counted from its arguments.
 
-A wrapper never changes what the function does, returns or raises. A fault of ours is noted in the summary, and the
+A wrapper never changes what the function does, returns or raises. If our own code fails, the summary has a note and the
 call is listed as uncounted.
 """
 
@@ -13,20 +13,20 @@ import types
 from .. import opaque
 from ..boundaries import skip_in_dynamo
 
-_told = {}  # library: what was said of it last
+_told = {}  # library: what was last reported about it
 
 
 class Aside(Exception):
-    """The arguments are not those that were read: the call is not counted, and the library's coverage is unknown."""
+    """Raised for arguments that we do not know. The call is not counted, and the library's coverage is unknown."""
 
 
 class Work:
-    """What one call came to."""
+    """The work of one call."""
 
     __slots__ = ("hardware", "model", "type", "leading", "device", "weight")
 
     def __init__(self, flop, type_name, like, *, model=None, weight=None, leading=None):
-        """`like`: a tensor on the device it ran on; `weight`: the operand that a model multiplies by."""
+        """`like`: a tensor on the device on which it ran; `weight`: the operand that is the model's weight."""
         self.hardware, self.model, self.type = flop, flop if model is None else model, type_name
         shape = getattr(like, "shape", ())
         self.leading = leading if leading is not None else (int(shape[0]) if len(shape) else 0)
@@ -34,7 +34,7 @@ class Work:
 
 
 class Like:
-    """What a count needs of a tensor, without holding its memory."""
+    """What a count needs to know of a tensor. It does not keep the tensor's memory alive."""
 
     __slots__ = ("shape", "device", "type")
 
@@ -52,7 +52,7 @@ class Later:
 
 
 def version_of(*names, installed=True):
-    """Of the first package that says one: `__version__`, else what was installed."""
+    """The version of the first of these packages that has one: `__version__`, or else the installed version."""
     for name in names:
         version = getattr(sys.modules.get(name.replace("-", "_")), "__version__", None)
         if isinstance(version, str) and version:
@@ -77,17 +77,17 @@ def numbers_of(version):
 
 
 class Book:
-    """What is said of one library, and how its functions are wrapped."""
+    """Wraps the functions of one library and reports what is known about it."""
 
     def __init__(self, library, name, module=None):
         self.library, self.name, self.module, self.version = library, name, module, ""
-        self.asked, self.aside, self.wrapped = None, False, []
+        self.asked, self.aside, self.wrapped, self.owners = None, False, [], []
 
     def reads(self, packages, first, last):
-        """Whether the version that one of these packages says is one of those that were read, `first` to `last` (major,
-        minor). Else it is left alone.
+        """Whether the version of one of these packages is between `first` and `last` (major, minor), for which the
+        formulas were written. Otherwise the library is left alone.
 
-        An extension without a version is taken for what was read: its arguments are looked at in each call.
+        An extension without a version is assumed to fit, because the arguments are checked in each call.
         """
         self.asked = packages, first, last
         self.version = version_of(*packages) or version_of(getattr(self.module, "__name__", ""), installed=False)
@@ -100,17 +100,31 @@ class Book:
         return False
 
     def version_told(self):
-        """Its package has come: what was wrapped steps aside if the version is one that was not read."""
+        """Called when its package was imported. If the formulas are not for its version, calls are no more counted."""
         if self.asked is not None and not self.reads(*self.asked):
             self.aside = True
+            self._take_back()
+
+    def _take_back(self):
+        """Everybody who has a wrapped function by a name gets the function itself."""
+        original = {id(each): each.__wrapped__ for each in self.wrapped}
+        spaces = [getattr(module, "__dict__", None) for module in list(sys.modules.values())]
+        for space in filter(lambda each: isinstance(each, dict), spaces):
+            for name, value in list(space.items()):
+                if id(value) in original:
+                    space[name] = original[id(value)]
+        for owner, name in self.owners:
+            value = getattr(owner, name, None)
+            if id(value) in original:
+                setattr(owner, name, original[id(value)])
 
     def tell(self, version, state, why):
-        """`state`: counted, or unknown: nobody can say what it computed."""
+        """`state`: `counted`, or `unknown` if we cannot say what it computed."""
         if state == "counted" and _told.get(self.name, ("",))[0] == "unknown":
-            return  # one part of it was not understood
-        if _told.get(self.name) == (state, why):
+            return  # stays unknown, because a part of it was not understood
+        if _told.get(self.name) == (state, why, version):
             return
-        _told[self.name] = (state, why)
+        _told[self.name] = (state, why, version)
         text = "\t".join(" ".join(str(part).split()) for part in (self.name, version, state, why))
         self.library.fact(b"library", text.encode())
 
@@ -118,8 +132,8 @@ class Book:
         self.tell(self.version, "unknown", why)
 
     def wrap(self, owner, name, formula, operator=None):
-        """Counts calls of owner.name by formula(arguments, result) → Work, Later, or several; None: nothing to
-        count."""
+        """Counts calls of owner.name. formula(arguments, result) returns Work, Later, a list of them, or None if there
+        is nothing to count."""
         original = getattr(owner, name, None)
         if original is None or getattr(original, "_mfu_wrapped", False):
             return original is not None
@@ -128,7 +142,7 @@ class Book:
         return True
 
     def named(self, owner, name, reason="no formula yet", operator=None):
-        """Calls of owner.name are listed as uncounted."""
+        """Lists calls of owner.name as uncounted."""
         original = getattr(owner, name, None)
         if original is None or not callable(original) or getattr(original, "_mfu_wrapped", False):
             return
@@ -144,7 +158,8 @@ class Book:
 
     def _put(self, owner, name, original, wrapped):
         setattr(owner, name, wrapped)
-        # Who took the function from its module before it was watched has it still.
+        self.owners.append((owner, name))
+        # Code that took the function from its module before it was wrapped still has the original.
         if isinstance(owner, type(sys)):
             for module in list(sys.modules.values()):
                 space = getattr(module, "__dict__", None)
@@ -152,9 +167,10 @@ class Book:
                     space[name] = wrapped
 
     def taken(self):
-        """Whether anybody holds a function that was wrapped, other than by a name of a module: that is put right."""
+        """Whether anything still holds an original function. Names in modules are replaced by the wrapper and do not
+        count."""
         by_original = {id(each.__wrapped__): each for each in self.wrapped}
-        ours = tuple(each.__wrapped__ for each in self.wrapped)  # it becomes the call's own arguments, and a referrer
+        ours = tuple(each.__wrapped__ for each in self.wrapped)  # this tuple is one of the referrers
         mine = {id(each) for one in self.wrapped for each in (one, one.__dict__, *(one.__closure__ or ()))} | {id(ours)}
         spaces = {id(getattr(module, "__dict__", None)) for module in list(sys.modules.values())}
         held = False
@@ -186,7 +202,8 @@ class Book:
                 library.add_uncounted(operator.encode(), b"its arguments were not understood")
 
         def wrapped(*args, **kwargs):
-            # A tracer goes on as if this were the function itself; what it cannot trace runs below, after its graph.
+            # While it is traced, the wrapper acts like the function itself. What cannot be traced runs below, after the
+            # graph.
             if is_compiling() or not counting() or self.aside:
                 return original(*args, **kwargs)
             if cover:
@@ -217,7 +234,7 @@ def _is_compiling():
 
 
 class _Counter:
-    """Hands work to the library under one operator's name."""
+    """Passes work to the observer's library under the name of one operator."""
 
     def __init__(self, library, operator):
         self.library, self.operator, self.id, self.types = library, operator, None, {}
@@ -242,7 +259,7 @@ class _Counter:
 
 
 class Arguments:
-    """Of one call, by place or by name."""
+    """The arguments of one call, by position or by name."""
 
     __slots__ = ("args", "kwargs")
 
@@ -261,7 +278,7 @@ class Arguments:
         return value
 
     def named(self, function):
-        """By the function's own names; Aside where they cannot be told."""
+        """The arguments by the names in the function's signature. Raises Aside if it has none."""
         import inspect
 
         try:
@@ -283,7 +300,7 @@ _PRIVATE = 20  # a backend that named itself
 
 
 def device_of(tensor):
-    """As observer.h takes it, by c10::DeviceType; -1 where it is not known."""
+    """The device as observer.h expects it, by c10::DeviceType. -1 if it is not known."""
     device = getattr(tensor, "device", None)
     for inner in () if device is not None else ("_data", "_rowwise_data", "_columnwise_data", "_transpose"):
         device = device or getattr(getattr(tensor, inner, None), "device", None)  # TransformerEngine's quantized ones
@@ -302,6 +319,6 @@ def storage_of(tensor):
 
 
 def is_fake(tensor):
-    """A tracer's tensor: nothing is computed."""
+    """Whether it is a tensor of a tracer, with which nothing is computed."""
     kind = getattr(getattr(tensor, "device", None), "type", "")
     return kind == "meta" or type(tensor).__name__ in ("FakeTensor", "FunctionalTensor")
