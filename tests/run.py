@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -88,23 +89,32 @@ def probes(preset):
         yield f"{preset}/{probe.name}", None if probe.exists() else "it was not built"
 
 
+def named_by(path, wanted):
+    """Words for pytest that run what of one file is wanted by name, or None."""
+    if any(word in path.stem for word in wanted):
+        return [path]
+    names = re.findall(r"^ *def (test_\w+)", path.read_text(), re.M)
+    words = {word.split("[")[0] for word in wanted}
+    words = sorted(word for word in words if any(word in name for name in names))
+    return ["-k", " or ".join(words), path] if words else None
+
+
 def python_folders(wanted):
     """Runs pytest over tests/python in our environment, with one process for each folder, because an observer stays in
-    its process: gives (name, words for pytest) of each."""
+    its process: gives (name, words for pytest) of each. A wanted name is that of a folder, or part of the name of a
+    file or a test."""
     folder = ROOT / "tests" / "python"
-    if wanted and not any(
-        word in name for name in wanted for word in ("python", "model", "ops", "package", "observer", "run", "monitor")
-    ):
-        starts = tuple(f"def {name.split('[')[0]}" for name in wanted)  # names of single tests
-        for path in sorted(folder.rglob("test_*.py")):
-            if any(path.stem.startswith(name) for name in wanted if name.startswith("test_")):
-                yield path.stem, [path]
-            elif any(start in path.read_text() for start in starts if start.startswith("def test_")):
-                yield path.stem, ["-k", " or ".join(name.split("[")[0] for name in wanted), path]
-        return
-    for path in sorted(path for path in folder.iterdir() if path.is_dir() and list(path.glob("test_*.py"))):
-        yield path.name, [path]
-    yield "models", sorted(folder.glob("test_*.py"))
+    groups = [(path.name, [path]) for path in sorted(folder.iterdir()) if list(path.glob("test_*.py"))]
+    groups.append(("models", sorted(folder.glob("test_*.py"))))
+    parts = [word for word in wanted if word not in dict(groups)]
+    for name, paths in groups:
+        if not wanted or name in wanted or "python" in wanted:
+            yield name, paths
+            continue
+        for path in sorted(file for each in paths for file in (each.glob("test_*.py") if each.is_dir() else [each])):
+            words = named_by(path, parts)
+            if words:
+                yield path.stem, words
 
 
 def without_torch(words):
@@ -166,7 +176,10 @@ def pytest_group(words):
             return
         for case in ElementTree.parse(report).iter("testcase"):
             bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
-            name = "/".join(["python", *case.get("classname", "").split(".")[-1:], case.get("name")])
+            module = case.get("classname") or case.get("name")  # a module that skips itself has no other name
+            below = module.rpartition("tests.python.")[2].split(".")
+            below = below if len(below) > 1 else ["models", *below]
+            name = "/".join(["python", *below, case.get("name")])
             if bad and bad[0].tag == "skipped" and "not at hand" in bad[0].get("message", ""):
                 yield name, NotRun(bad[0].get("message"))
                 continue
