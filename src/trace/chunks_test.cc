@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <tuple>
 
 #include "trace/archive_for_tests.h"
 #include "trace/chunks.h"
@@ -165,6 +166,31 @@ TEST(Chunks, reading_can_be_left_in_the_middle) {
     ChunkReader chunks(*source, 4, nullptr);
     for (int i = 0; i < taken; ++i) EXPECT_NE(chunks.next(), nullptr);
   }
+}
+
+// Every start is the start of several operators, and no run of rows is in order.
+TEST(Chunks, operators_in_no_order_are_sorted_for_any_number_of_threads) {
+  std::mt19937_64 random(11);
+  std::string events;
+  for (int i = 0; i < 120'000; ++i) {
+    events += fmt::format(
+        R"({{"ph":"X","cat":"cpu_op","name":"op{}","pid":7,"tid":{},"ts":{},"dur":{}}},)",
+        random() % 9, 1 + random() % 2, random() % 20'000, random() % 5);
+  }
+  events.pop_back();
+  std::string bytes = document(events);
+  auto trace = read_trace_bytes(bytes, "t.json", {});
+  ASSERT_TRUE(trace.has_value());
+  const HostEvents& host = trace->host;
+  ASSERT_EQ(host.start_ns.size(), 120'000u);
+  for (std::size_t i = 1; i < host.start_ns.size(); ++i) {
+    auto place = [&](std::size_t row) {
+      return std::tuple(host.thread[row], host.start_ns[row], -host.duration_ns[row]);
+    };
+    ASSERT_LE(place(i - 1), place(i)) << i;
+  }
+  std::string alone = seen(bytes, 1);
+  for (unsigned threads : {2u, 3u, 7u}) EXPECT_EQ(seen(bytes, threads), alone) << threads;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace {
 // A smaller column is in the heap. A larger one has its own pages, which grow without a copy.
 constexpr std::size_t kHeapBytes = 64u << 10;
 constexpr std::size_t kPageBytes = 4096;
+constexpr std::size_t kLargeBytes = 4u << 20;
 
 std::size_t round_up(std::size_t bytes) {
   return (bytes + kPageBytes - 1) / kPageBytes * kPageBytes;
@@ -96,6 +97,8 @@ void ColumnStorage::grow(std::size_t at_least_bytes) {
     bytes_ = pages;
     mapped_ = true;
   }
+  // Large pages, if the system has some: the first touch of small ones is a tenth of reading.
+  if (wanted >= kLargeBytes) ::madvise(bytes_, wanted, MADV_HUGEPAGE);
   capacity_bytes_ = wanted;
   if (spill_) spill_->in_memory_bytes += wanted - had;
 }

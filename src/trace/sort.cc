@@ -32,20 +32,41 @@ void reorder(const Column<std::uint32_t>& order, Column<T>& column, Spares& spar
   std::swap(column, spare);
 }
 
-// Profilers write long runs that are in order already, one behind the other: these are found and
-// merged, which costs a pass where n log n comparisons would not.
+// Sorts blocks that fit into a core's cache, each by one thread. Returns where they start.
 template <typename Before>
-void sort_runs(SortKey* begin, SortKey* end, Before before) {
+std::vector<SortKey*> sorted_blocks(SortKey* begin, SortKey* end, Before before, unsigned threads) {
+  constexpr std::ptrdiff_t kBlock = 1 << 14;
+  std::vector<SortKey*> starts;
+  for (SortKey* at = begin; at < end; at += std::min(kBlock, end - at)) starts.push_back(at);
+  std::atomic<std::size_t> next{0};
+  on_threads(std::min<unsigned>(threads, static_cast<unsigned>(starts.size())), [&] {
+    for (std::size_t i = next++; i < starts.size(); i = next++) {
+      std::sort(starts[i], i + 1 < starts.size() ? starts[i + 1] : end, before);
+    }
+  });
+  return starts;
+}
+
+// Where the runs start that are in order already. Profilers write long ones, one behind the other.
+// If they are short, blocks are sorted and returned instead.
+template <typename Before>
+std::vector<SortKey*> sorted_runs(SortKey* begin, SortKey* end, Before before, unsigned threads) {
   constexpr std::ptrdiff_t kShortestRun = 16;  // on average; below it nothing is in order
   std::vector<SortKey*> starts;
   for (SortKey* at = begin; at != end; ++at) {
     if (at != begin && !before(*at, at[-1])) continue;
     starts.push_back(at);
     if (std::ssize(starts) * kShortestRun > end - begin + 16 * kShortestRun) {
-      std::sort(begin, end, before);
-      return;
+      return sorted_blocks(begin, end, before, threads);
     }
   }
+  return starts;
+}
+
+// Merges runs pair by pair. Neighbours overlap little, so this costs far less than comparing all.
+template <typename Before>
+void sort_keys(SortKey* begin, SortKey* end, Before before, unsigned threads) {
+  std::vector<SortKey*> starts = sorted_runs(begin, end, before, threads);
   while (starts.size() > 1) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < starts.size(); i += 2) {
@@ -92,7 +113,7 @@ struct RowOrder {
 
 template <typename Ties>
 RowOrder order_of(const Column<std::int64_t>& start_ns, const Column<std::uint32_t>* group,
-                  std::size_t groups, Ties ties) {
+                  std::size_t groups, unsigned threads, Ties ties) {
   auto before = [&ties](const SortKey& a, const SortKey& b) {
     if (a.start_ns != b.start_ns) return a.start_ns < b.start_ns;
     std::int64_t tie = ties(a.row, b.row);
@@ -103,7 +124,7 @@ RowOrder order_of(const Column<std::int64_t>& start_ns, const Column<std::uint32
   order.ends = by_group(start_ns, group, groups, keys);
   std::size_t begin = 0;
   for (std::size_t end : order.ends) {
-    sort_runs(keys.data() + begin, keys.data() + end, before);
+    sort_keys(keys.data() + begin, keys.data() + end, before, threads);
     begin = end;
   }
   order.rows = start_ns.sibling_of<std::uint32_t>();
@@ -127,28 +148,29 @@ std::int64_t compare(std::int64_t a, std::int64_t b) {
   return a < b ? -1 : a > b;
 }
 
-RowOrder device_order(const DeviceEvents& device) {
+RowOrder device_order(const DeviceEvents& device, unsigned threads) {
   // If two start together on a stream, the longer one comes later, so that clipping keeps it.
-  return order_of(device.start_ns, nullptr, 1, [&](std::uint32_t a, std::uint32_t b) {
+  return order_of(device.start_ns, nullptr, 1, threads, [&](std::uint32_t a, std::uint32_t b) {
     return compare(device.duration_ns[a], device.duration_ns[b]);
   });
 }
 
-RowOrder launch_order(const Launches& launches, std::size_t threads) {
-  return order_of(launches.start_ns, &launches.thread, threads,
+RowOrder launch_order(const Launches& launches, std::size_t groups, unsigned threads) {
+  return order_of(launches.start_ns, &launches.thread, groups, threads,
                   [&](std::uint32_t a, std::uint32_t b) {
                     return compare(launches.duration_ns[b], launches.duration_ns[a]);
                   });
 }
 
-RowOrder host_order(const HostEvents& host, std::size_t threads) {
+RowOrder host_order(const HostEvents& host, std::size_t groups, unsigned threads) {
   // The enclosing first; of two with the same ends an annotation or a frame encloses an operator.
-  return order_of(host.start_ns, &host.thread, threads, [&](std::uint32_t a, std::uint32_t b) {
-    std::int64_t longer = compare(host.duration_ns[b], host.duration_ns[a]);
-    if (longer != 0) return longer;
-    return static_cast<std::int64_t>(host.kind[b] != HostKind::op) -
-           static_cast<std::int64_t>(host.kind[a] != HostKind::op);
-  });
+  return order_of(host.start_ns, &host.thread, groups, threads,
+                  [&](std::uint32_t a, std::uint32_t b) {
+                    std::int64_t longer = compare(host.duration_ns[b], host.duration_ns[a]);
+                    if (longer != 0) return longer;
+                    return static_cast<std::int64_t>(host.kind[b] != HostKind::op) -
+                           static_cast<std::int64_t>(host.kind[a] != HostKind::op);
+                  });
 }
 
 struct RowRange {
@@ -167,9 +189,10 @@ void sort_events(Trace& trace, unsigned threads) {
   Launches& launches = trace.launches;
   HostEvents& host = trace.host;
   RowOrder of_device, of_launches, of_host;
-  run_tasks(threads, {[&] { of_host = host_order(host, trace.threads.size()); },
-                      [&] { of_launches = launch_order(launches, trace.threads.size()); },
-                      [&] { of_device = device_order(device); }});
+  std::size_t groups = trace.threads.size();
+  run_tasks(threads, {[&] { of_host = host_order(host, groups, threads); },
+                      [&] { of_launches = launch_order(launches, groups, threads); },
+                      [&] { of_device = device_order(device, threads); }});
   std::vector<Reordering> reorderings;
   add_reorderings(of_host, reorderings, host.start_ns, host.duration_ns, host.external_id,
                   host.sequence, host.name, host.thread, host.inputs, host.stack, host.collective,
