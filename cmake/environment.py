@@ -1,9 +1,10 @@
-"""What the Python that runs this is and has, a line a fact: the same text as long as nothing that the build or the
-set-up looks at changed.
+"""Says what the Python that runs this is and what it has, one fact per line. The text stays the same as long as nothing
+changes that the build or the set-up depends on.
 
     python cmake/environment.py          the facts
-    python cmake/environment.py mend     first forgets distributions that pip was stopped in the middle of
-Nothing is imported but what every Python starts with: it runs at every ./run.
+    python cmake/environment.py mend     first removes distributions that pip left incomplete when it was stopped
+
+It runs at every ./run, so it imports only what every start of Python imports.
 """
 
 import os
@@ -21,7 +22,7 @@ def folder_of(module):
 
 
 def metadata_of(site, name):
-    """NAME-VERSION.dist-info in that folder."""
+    """The folder NAME-VERSION.dist-info in `site`."""
     wanted = name.replace("-", "_").lower() + "-"
     for entry in os.listdir(site):
         if entry.lower().startswith(wanted) and entry.endswith((".dist-info", ".egg-info")):
@@ -30,7 +31,8 @@ def metadata_of(site, name):
 
 
 def half_unpacked(site):
-    """pip writes INSTALLER and RECORD last; it renames what it replaces to ~NAME."""
+    """Finds distributions that pip did not finish: it writes INSTALLER and RECORD last, and renames what it replaces to
+    ~NAME."""
     for entry in os.listdir(site):
         path = os.path.join(site, entry)
         stopped = entry.endswith(".dist-info") and not all(
@@ -48,8 +50,8 @@ def torch_facts():
     except (OSError, StopIteration):
         return "torch: none"
     if torch.startswith(sys.prefix) and not metadata_of(os.path.dirname(torch), "torch"):
-        return "torch: none"  # pip does not see it: half unpacked, or half removed
-    # Debian's python3-torch has links to headers that only libtorch-dev brings.
+        return "torch: none"  # pip does not see it: it is only half unpacked, or half removed
+    # In Debian's python3-torch the headers are links to files of libtorch-dev, which may not be installed.
     headers = os.path.exists(os.path.join(torch, "include", "ATen", "core", "Tensor.h"))
     return f"torch: {version} in {torch}, {'with' if headers else 'without'} headers"
 

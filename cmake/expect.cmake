@@ -1,6 +1,8 @@
-# mfu_expect(KIND NAME): a program that the tests run, whether or not this build could have it. Together they are BUILD/tests.txt, from
-# which tests/run.py knows what must be there: a program that is not is a failure, and what else lies in the folders is not run.
-# Kinds: unit, probe, replay, fuzz, example, mpi, each with its path in the build folder; missing, with what was not found.
+# mfu_expect(KIND NAME) lists a program that the tests run. All calls together make BUILD/tests.txt, also for programs
+# that this build leaves out. tests/run.py reads it: a listed program that does not exist is a failure, and a program
+# that is not listed is not run.
+# The kinds are unit, probe, replay, fuzz, example and mpi, each with its path in the build folder, and missing, with
+# the name of what was not found.
 function(mfu_expect kind name)
   set_property(GLOBAL APPEND_STRING PROPERTY MFU_EXPECTED "${kind} ${name}\n")
 endfunction()

@@ -1,4 +1,4 @@
-# cmake --install; find_package(mfu) finds mfu::mfu (proven by tests/consumer).
+# What cmake --install copies. find_package(mfu) then finds mfu::mfu; tests/consumer checks that.
 include(CMakePackageConfigHelpers)
 install(TARGETS mfu EXPORT mfuTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS mfu_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -11,6 +11,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/mfuConfigVersion.cmake
 install(FILES ${PROJECT_BINARY_DIR}/mfuConfig.cmake ${PROJECT_BINARY_DIR}/mfuConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/mfu)
 
-# What `mfu run` puts before PYTHONPATH, and the observer it loads: found from PREFIX/bin/mfu (apps/mfu/launch.cc).
+# The folder that `mfu run` puts on PYTHONPATH, and the observer that it loads. apps/mfu/launch.cc finds them from
+# PREFIX/bin/mfu.
 include(python/package.cmake)
 mfu_install_package(${CMAKE_INSTALL_DATADIR}/mfu/python/mfu Unspecified ${CMAKE_BINARY_DIR})

@@ -1,4 +1,4 @@
-# The library people link: every stage in one archive.
+# The library that people link: all stages in one archive.
 add_library(mfu STATIC)
 add_library(mfu::mfu ALIAS mfu)
 foreach(stage ${MFU_STAGES})

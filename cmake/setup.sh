@@ -1,8 +1,9 @@
-# Sets up what ./run and ./test need, on a fresh Debian or Ubuntu; sourced by both, prints what it does to stderr, does nothing where
-# nothing is missing. Works offline once set up.
+# Sets up what ./run and ./test need on a fresh Debian or Ubuntu. Both source this file. It prints what it does to
+# stderr, does nothing if nothing is missing, and needs no network once everything is set up.
 #
-# One rule makes any order and any interruption good: a stage is done when what it left says what it was made from, and that still is
-# what is here. `keep` writes such a stamp, last and whole; `kept` compares it. Everything else is done again.
+# The commands can be called in any order, interrupted and called again, because each stage leaves a stamp when it is
+# complete: a file that says what the stage was made from. `keep` writes the stamp in one step, after everything else.
+# `kept` says whether the stamp still describes what is here. If it does not, the stage is done again.
 MFU_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 MFU_VENV="$MFU_ROOT/.venv"
 
@@ -13,7 +14,8 @@ die() { printf 'mfu set-up: %s\n' "$*" >&2; exit 2; }
 kept() { [ -f "$1" ] && [ "$(cat "$1")" = "$2" ]; }
 keep() { printf '%s\n' "$2" >"$1.part" 2>/dev/null && mv "$1.part" "$1"; }
 
-# Two at a time would unpack into one folder: the second waits. What a killed ./test left running holds it too.
+# Two set-ups at a time would unpack into one folder, so the second one waits. Programs that a killed ./test left
+# running hold the lock too.
 lock_tree() {
   mkdir -p "$MFU_ROOT/build" || die "$MFU_ROOT/build cannot be made"
   command -v flock >/dev/null || return 0
@@ -22,7 +24,8 @@ lock_tree() {
 }
 unlock_tree() { exec 9<&-; }
 
-# in_background COMMAND…: in a group of its own, which ends with us. Ctrl-C does not reach what a script has in the background.
+# in_background COMMAND…: runs it in a process group of its own, which ends when we end. (Ctrl-C does not reach what a
+# script has in the background.)
 background=
 in_background() {
   set -m
@@ -33,15 +36,17 @@ in_background() {
 }
 
 # ---- packages -----------------------------------------------------------------------------------------------------------------------
-# Without the first list nothing builds; each of the others serves one part, which says so itself when it is missing.
-# a|b: either; a# : a and a version, whichever this distribution has.
+# Nothing can be built without the first list. Each package of the other lists serves one part of mfu, and that part
+# says so if the package is missing. a|b means either one; a# means a followed by a version, whichever this distribution
+# has.
 BUILD_PACKAGES="g++ cmake ninja-build pkg-config libfmt-dev libcli11-dev libyaml-cpp-dev libhwloc-dev libboost-dev libisal-dev libzstd-dev python3 python3-venv"
 RUN_PACKAGES="libopenblas0-pthread libdnnl# libpfm4 libcurl4t64|libcurl4"
 TEST_PACKAGES="git libgtest-dev clang-format-19 man-db zsh fish chromium chromium-driver fonts-dejavu-core prometheus libopenmpi-dev openmpi-bin"
 FUZZ_PACKAGES="clang-19 libclang-rt-19-dev"
 CONFIGURED_PACKAGES="$BUILD_PACKAGES libgtest-dev libopenmpi-dev python3-dev python3-torch libtorch-dev"  # what CMake looks for
 
-# "NAME VERSION" of each, "NAME -" where it is not installed. A name that another package provides counts.
+# Prints "NAME VERSION" for each package, and "NAME -" if it is not installed. A name that another package provides
+# counts as installed.
 package_versions() {
   dpkg-query -W -f '${db:Status-Abbrev}\t${Package}\t${Version}\t${Provides}\n' 2>/dev/null | awk -F '\t' -v wanted="$*" '
     substr($1, 2, 2) == "i " {
@@ -74,7 +79,7 @@ as_root() {
   fi
 }
 
-# apt's lists as they are in the archive now; 1 where that could not be had. What an interrupted dpkg left is finished first.
+# Updates apt's lists. Returns 1 if that fails. First it finishes what an interrupted dpkg left.
 apt_ready=
 apt_update() {
   [ -z "$apt_ready" ] || return $((apt_ready - 1))
@@ -91,7 +96,7 @@ apt_install() {
     >"$MFU_ROOT/build/apt.log" 2>&1 9<&- </dev/null
 }
 
-# The names under which this distribution has them; a name that it has not under no name is left out.
+# Prints the names that these packages have in this distribution. A package that it does not have is left out.
 names_to_install() {
   local entry name
   for entry in "$@"; do
@@ -104,7 +109,8 @@ names_to_install() {
   done
 }
 
-# What this distribution does not carry is remembered, for as long as apt reads the same sources, so that the next start is quick.
+# Packages that this distribution does not have are remembered as long as apt's sources stay the same, so that the next
+# start is quick.
 absent_packages() { echo "$MFU_ROOT/build/.absent-packages-$(cat /etc/os-release /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | cksum | cut -d ' ' -f 1)"; }
 optional_packages() {
   local entry name absent wanted="" names=""
@@ -132,7 +138,7 @@ optional_packages() {
   done
 }
 
-# refuse_old: the oldest tools that this compiles with.
+# refuse_old: stops if the compiler, CMake or the distribution is too old.
 older() { [ "$1" != "$2" ] && [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }
 refuse_old() {
   local id="" version="" oldest=""
@@ -163,7 +169,7 @@ setup_packages() {
     apt_update || true
     local optional; optional="$(echo $(names_to_install $(missing_packages $RUN_PACKAGES "$@")))"
     say "installing $missing${optional:+ $optional}"
-    # All at once is quickest; where something is wrong with one of the others, without them.
+    # Installing everything in one call is quickest. If one of the optional packages causes an error, try without them.
     apt_install $missing $optional || apt_install $missing ||
       die "could not install: $missing ($(grep -m 1 '^E: ' "$MFU_ROOT/build/apt.log" || true)). As root: apt-get install $missing   (log: build/apt.log)"
   fi
@@ -182,7 +188,8 @@ fact() { sed -n "s/^$1: //p" <<<"$python_facts"; }
 pip_install() {
   "$MFU_VENV/bin/python" -m pip install -q --disable-pip-version-check "$@" >"$MFU_ROOT/build/pip.log" 2>&1 </dev/null
 }
-# Asked and answered: there is no such file. Anything else, such as a lost network or a full disk, is tried again.
+# True if pip reached its sources and they have no such file. After any other error, such as a lost network or a full
+# disk, we try again.
 pip_found_none() {
   grep -q 'No matching distribution found' "$MFU_ROOT/build/pip.log" &&
     ! grep -qE 'Retrying \(|Could not fetch URL|NewConnectionError|Max retries|timed out' "$MFU_ROOT/build/pip.log"
@@ -198,7 +205,7 @@ make_environment() {
   python3 -m venv "$MFU_VENV" >&2 && python_facts="$(environment)"
 }
 
-# A torch that the user's Python has is seen through our environment, and not replaced.
+# If the user's Python has torch, our environment uses that one and installs no other.
 see_system_torch() {
   python3 -c 'import torch' 2>/dev/null || return 1
   sed -i 's/^include-system-site-packages = .*/include-system-site-packages = true/' "$MFU_VENV/pyvenv.cfg"
@@ -206,7 +213,7 @@ see_system_torch() {
   [ "$(fact torch)" != none ]
 }
 
-# Debian's own torch: for Debian's own Python, where it is one that the observer knows.
+# Installs Debian's own torch, if the Python is Debian's and the torch is new enough for the observer.
 debian_torch() {
   [ "$(python3 -c 'import sys; print(sys.base_prefix)')" = /usr ] && command -v apt-cache >/dev/null || return 1
   apt_update || true
@@ -216,7 +223,8 @@ debian_torch() {
   apt_install python3-torch libtorch-dev && see_system_torch
 }
 
-# 0: torch is there, or will not be; 1: try again at the next start. PyPI's builds bring CUDA: nobody gets that unasked.
+# Returns 0 if torch is there or will never be, and 1 if the next start should try again. PyPI's builds bring CUDA, so
+# they are installed only if the user asks for them.
 setup_torch() {
   see_system_torch && { say "your Python has PyTorch: it is used, not replaced"; return; }
   local decided="$MFU_VENV/.without-torch" key="$TORCH, $(fact python)"
@@ -258,7 +266,7 @@ setup_python() {
   [ -z "$whole" ] || keep "$ready" "$wanted"$'\n'"$python_facts" || true
 }
 
-# The package mfu as it was built, in our environment: `import mfu` there, and the command.
+# Makes the package as it was built available in our environment: `import mfu`, and the command mfu.
 link_python() {
   local built="$MFU_ROOT/build/release/python" site
   for site in "$MFU_VENV"/lib/python3*/site-packages; do
@@ -269,7 +277,8 @@ link_python() {
   [ "$(readlink "$MFU_VENV/bin/mfu")" = "$MFU_ROOT/build/release/mfu" ] || ln -sf "$MFU_ROOT/build/release/mfu" "$MFU_VENV/bin/mfu"
 }
 
-# What only the tests need of Python. The names in site-packages hold the versions: what is added or removed there is seen.
+# Installs what only the tests need of Python. The names in site-packages contain versions, so the stamp notices what is
+# added or removed.
 setup_test_python() {
   local stamp="$MFU_VENV/.tests-ready" wanted="$TEST_PYTHON_PACKAGES"
   [ -x "$MFU_VENV/bin/python" ] || return 0
@@ -282,7 +291,8 @@ setup_test_python() {
   keep "$stamp" "$(installed)" || true
 }
 
-# test_torch VERSION [ARGS…]: the observer's tests in an environment with that torch; its library is compiled there, as for a user.
+# test_torch VERSION [ARGS…]: runs the observer's tests in an environment with that torch. The observer is compiled
+# there, as it would be for a user.
 test_torch() {
   local environment="$MFU_ROOT/build/torch-$1" version="$1"; shift
   if [ ! -e "$environment/.ready-1" ]; then
@@ -298,7 +308,8 @@ test_torch() {
 }
 
 # ---- the build ----------------------------------------------------------------------------------------------------------------------
-# What CMake found, and cannot see change: it looks once. The same text means that it would find the same again.
+# Everything that CMake found when it was configured, as text. CMake does not look again, so if this text changes, we
+# configure again.
 configuration() {
   local tool
   echo "tree: $MFU_ROOT"
@@ -309,7 +320,8 @@ configuration() {
   echo "$python_facts"
 }
 
-# configure PRESET STAMP-TEXT: from nothing, since a cache keeps what is gone; objects stay, and with them the work of the compiler.
+# configure PRESET STAMP-TEXT: configures from nothing, because CMake's cache would keep what is gone. Object files
+# stay, so nothing is compiled twice.
 configure() {
   local preset="$1" directory="$MFU_ROOT/build/$1" log="$MFU_ROOT/build/$1.log" launchers line
   refuse_old
@@ -322,7 +334,7 @@ configure() {
   keep "$directory/.configured" "$2" || die "cannot write to $directory (a full disk?)"
 }
 
-# build PRESET [TARGET…]: configures where what was found no longer is what is here, builds what changed.
+# build PRESET [TARGET…]: configures if something has changed, then builds.
 build() {
   local preset="$1" directory="$MFU_ROOT/build/$1" log="$MFU_ROOT/build/$1.log" text plan; shift
   mkdir -p "$MFU_ROOT/build"
@@ -337,7 +349,7 @@ build() {
   fi
 }
 
-# require_tests PRESET: CMake leaves out what it cannot build, and its list of the tests says so (cmake/expect.cmake).
+# require_tests PRESET: stops if CMake left out tests because something is missing (cmake/expect.cmake).
 require_tests() {
   local missing; missing="$(sed -n 's/^missing //p' "$MFU_ROOT/build/$1/tests.txt")"
   [ -z "$missing" ] || die "the tests cannot be built without $missing"

@@ -1,5 +1,5 @@
-# mfu_stage(NAME SOURCES... [TESTS ...]): one folder of src/, one target. All stages together are the
-# library mfu::mfu (cmake/library.cmake); a stage's tests sit beside its sources.
+# mfu_stage(NAME SOURCES... [TESTS ...]): one folder of src/ is one target. All stages together are the library mfu::mfu
+# (cmake/library.cmake). The tests of a stage are in the same folder.
 set(MFU_STAGES "" CACHE INTERNAL "")
 function(mfu_stage name)
   cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;LIBRARIES" ${ARGN})

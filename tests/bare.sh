@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # ./test --bare [12|13]… [--order run-test|test-run] [--keep]
-# Both commands, in either order, in roots of Debian 12 and 13 that hold what debootstrap's minbase gives and nothing else: what a
-# newcomer's machine is. It needs root, debootstrap, the network and about 10 GB under build/bare, and takes an hour or more a root.
-# Sources of packages and pip's configuration are those of this machine, read when it runs.
+# Runs both commands, in either order, in roots of Debian 12 and 13. A root has only what debootstrap's minbase gives,
+# so it is like a newcomer's machine. This needs root, debootstrap, the network and about 10 GB under build/bare, and
+# takes an hour or more for each root. Package sources and pip's configuration are copied from this machine when it
+# runs.
 set -euo pipefail
 BARE_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 BARE="$BARE_ROOT/build/bare"
@@ -10,13 +11,14 @@ die() { printf './test --bare: %s\n' "$*" >&2; exit 2; }
 
 codename() { case "$1" in 12) echo bookworm ;; 13) echo trixie ;; *) die "Debian $1? It knows 12 and 13" ;; esac; }
 
-# The mirror that this machine's apt uses; empty where it names none of Debian's (debootstrap then takes its own).
+# Prints the mirror that this machine's apt uses, or nothing if it names none of Debian's. debootstrap then uses its
+# own.
 mirror() {
   cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources 2>/dev/null |
     grep -v '^ *#' | grep -oE '[a-z+]+://[^ ]+/debian/?( |$)' | head -n 1 | tr -d ' ' || true
 }
 
-# minbase DEBIAN: build/bare/DEBIAN.tar, made once; whole or not there.
+# minbase DEBIAN: makes build/bare/DEBIAN.tar, once. The file is complete or not there.
 minbase() {
   local base="$BARE/$1.tar" made="$BARE/$1.made"
   [ -e "$base" ] && return
@@ -29,7 +31,7 @@ minbase() {
   rm -rf "$made"
 }
 
-# prepare DEBIAN FOLDER: the root, with the tree in it as git has it, and this machine's ways to its registries.
+# prepare DEBIAN FOLDER: makes the root, with the tree in it as git has it, and with this machine's package sources.
 prepare() {
   local folder="$2" file
   rm -rf "$folder"
@@ -47,19 +49,20 @@ prepare() {
   for file in /etc/resolv.conf /etc/hosts /etc/pip.conf "$HOME/.config/pip/pip.conf"; do
     [ ! -e "$file" ] || { mkdir -p "$folder$(dirname "$file")"; cp -L "$file" "$folder$file"; }
   done
-  # Where this machine trusts more than Debian does; by a name of its own, since installing ca-certificates writes the usual one anew.
+  # The certificates that this machine trusts. They get a name of their own, because installing ca-certificates
+  # overwrites the usual file.
   [ ! -e /etc/ssl/certs/ca-certificates.crt ] || cp -L /etc/ssl/certs/ca-certificates.crt "$folder/etc/bare-certificates.crt"
 }
 
-# Folders that pip's configuration names; seen at the same place inside.
+# Prints the folders that pip's configuration names. They are mounted at the same place in the root.
 pip_folders() {
   python3 -m pip config list 2>/dev/null | grep -oE "(file://)?/[^ '\"]+" | sed 's,^file://,,' | while read -r path; do
     [ ! -d "$path" ] || (cd "$path" && case "$PWD" in */simple) dirname "$PWD" ;; *) echo "$PWD" ;; esac)
   done | sort -u
 }
 
-# inside FOLDER COMMAND: as root in that root. The mounts live in a namespace of their own, so they are gone with its last process;
-# the processes go with the first one, and that one with us, whatever ends us.
+# inside FOLDER COMMAND: runs the command as root in that root. The mounts are in a namespace of their own, so they are
+# gone when its last process ends. All processes end with the first one, and that one ends with us, however we end.
 inside() {
   local folder="$1" variable environment=(HOME="$HOME" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin TERM="${TERM:-dumb}" LANG=C.UTF-8); shift
   for variable in $(compgen -e | grep -iE '^(PIP_|https?_proxy$|no_proxy$)'); do environment+=("$variable=${!variable}"); done
@@ -76,7 +79,7 @@ inside() {
     exec chroot "$FOLDER" /usr/bin/env -i "$@"' bash "${environment[@]}" bash -c "cd /src/mfu && $*"
 }
 
-# one DEBIAN ORDER: 0 where everything that a person would call good is.
+# one DEBIAN ORDER: tries one root. Returns 0 if everything went well.
 one() {
   local debian="$1" order="$2" name="debian-$1-$2" folder="$BARE/debian-$1-$2" command log start status failed=0
   prepare "$debian" "$folder"
@@ -86,7 +89,7 @@ one() {
     printf '%-20s ./%-5s exit %d  %5d s  %s\n' "Debian $debian" "$command" "$status" $((SECONDS - start)) "$(tail -n 1 "$log")"
     [ "$status" = 0 ] || { failed=1; echo "    log: ${log#"$BARE_ROOT/"}"; }
   done
-  # Everything is there now: the next start says nothing and makes nothing.
+  # Now everything is there, so the next start prints nothing and builds nothing.
   log="$BARE/$name.again.log" start=$SECONDS
   inside "$folder" "./run --binary" >"$log" 2>&1 </dev/null || failed=1
   if [ "$(wc -l <"$log")" != 1 ]; then failed=1; echo "    the next ./run had more to say: ${log#"$BARE_ROOT/"}"; fi

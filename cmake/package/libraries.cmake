@@ -1,5 +1,6 @@
-# The libraries of a wheel (MFU_PACKAGE_SYSROOT: an old Debian's root): linked in, but ISA-L, which Debian has as a shared library only and which
-# travels in the wheel. Those that are headers only come from this machine, by the folder MFU_PACKAGE_HEADERS.
+# The libraries of a wheel. They come from the root of an old Debian (MFU_PACKAGE_SYSROOT) and are linked statically.
+# Only ISA-L is a shared library there, so it travels in the wheel. Libraries that are only headers come from this
+# machine, through the folder MFU_PACKAGE_HEADERS.
 find_package(Threads REQUIRED)
 set(folder ${MFU_PACKAGE_SYSROOT}/usr/lib/${MFU_PACKAGE_TRIPLET})
 function(mfu_package_library name)

@@ -1,5 +1,5 @@
-// For the prebuilt observers, included before all else: torch's headers take std::bit_cast for
-// granted where the compiler is new; the C++ library of Debian 11 lacks it.
+// For the prebuilt observers, included before everything else. With a new compiler, torch's headers
+// assume that std::bit_cast exists, but the C++ library of Debian 11 does not have it.
 #pragma once
 
 #include <bit>

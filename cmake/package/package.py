@@ -195,7 +195,8 @@ class Build:
             ]
         )
         run(["cmake", "--install", self.folder / "configured" / tag, "--component", "python", "--prefix", stage])
-        bundled = stage / "mfu" / "lib" / "libisal.so.2"  # only the link was installed, not its target
+        # only the link was installed, without the file that it leads to
+        bundled = stage / "mfu" / "lib" / "libisal.so.2"
         bundled.unlink()
         shutil.copy2((self.library_folder / "libisal.so.2").resolve(), bundled)
         licences = {

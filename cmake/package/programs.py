@@ -1,5 +1,5 @@
-"""Three training programs that know nothing of mfu, to try a wheel with. `python programs.py NAME` trains; with
-`count` torch's own counter says on the last line what all its steps came to."""
+"""Three training programs that know nothing of mfu, to try a wheel with. `python programs.py NAME` trains. With
+`count`, the last line says how many FLOPs torch's own counter found in all steps."""
 
 import sys
 

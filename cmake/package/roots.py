@@ -1,8 +1,9 @@
-"""Roots of older and newer Debians: what the wheels are compiled against, and what their Pythons' headers come from.
+"""Makes roots of older and newer Debians. The wheels are compiled against them, and the headers of their Pythons are
+used.
 
-Debian 11 has glibc 2.31, older than that of RHEL 9 and Ubuntu 22.04: what is linked against it runs there too. A root
-of this machine's kind is whole, so that wheels can be tried in it with chroot; one of another architecture is
-unpacked only, to compile against.
+Debian 11 has glibc 2.31, which is older than that of RHEL 9 and Ubuntu 22.04, so what is linked against it runs there
+too. A root for this machine's architecture is complete, so that wheels can be tried in it with chroot. A root for
+another architecture is only unpacked, to compile against.
 """
 
 import os
@@ -33,12 +34,12 @@ PACKAGES = {
 
 
 class RootError(Exception):
-    """Why there is no root, and what to do."""
+    """Says why there is no root, and what to do."""
 
 
 def mirror():
-    """[where this machine's apt gets Debian from]; nothing where it names no such place: debootstrap then takes its
-    own."""
+    """The place from which this machine's apt gets Debian, as a list of one. Empty if apt names none; debootstrap then
+    uses its own."""
     if os.environ.get("MFU_DEBIAN_MIRROR"):
         return [os.environ["MFU_DEBIAN_MIRROR"]]
     sources = [Path("/etc/apt/sources.list"), *sorted(Path("/etc/apt/sources.list.d").glob("*"))]
@@ -67,7 +68,7 @@ def run(command, log):
 
 
 def relative_links(root):
-    """A link to /lib/… would leave the root where nobody has changed into it."""
+    """Makes links to /lib/… relative. Otherwise they would lead out of the root for whoever has not changed into it."""
     for folder in (root / "usr" / "lib", root / "lib", root / "lib64"):
         for path in folder.rglob("*.so*") if folder.is_dir() else ():
             if path.is_symlink() and os.readlink(path).startswith("/"):
@@ -77,7 +78,7 @@ def relative_links(root):
 
 
 def root_of(suite, machine, folder, say):
-    """The root, made at the first call."""
+    """Returns the folder of the root. The first call makes it."""
     root = folder / f"{suite}-{machine}"
     if (root / ".ready").exists():
         return root

@@ -1,5 +1,6 @@
-// Linked into what stands alone in a wheel: names that this compiler's static libraries expect of a
-// newer glibc, and those of udev, which hwloc asks for the names of disks.
+// Linked into the command and the native module of a wheel. It defines names that the static
+// libraries of this compiler expect from a newer glibc, and those of udev, which hwloc asks for the
+// names of disks.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -9,9 +10,9 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-HIDDEN char __libc_single_threaded = 0;  // glibc 2.32; 0 is always right, only slower
+HIDDEN char __libc_single_threaded = 0;  // of glibc 2.32; 0 is always right, only slower
 
-HIDDEN uint32_t arc4random(void) {  // glibc 2.36; for std::random_device
+HIDDEN uint32_t arc4random(void) {  // of glibc 2.36; for std::random_device
   uint32_t value = 0;
   while (getrandom(&value, sizeof value, 0) != sizeof value) {
   }

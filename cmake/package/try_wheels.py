@@ -1,12 +1,12 @@
-"""Tries the wheels of dist/: installs one into a fresh environment that sees nothing of this tree and has no compiler
-on its PATH, and runs three training programs under `mfu run`. Exact is what torch's own counter says of the same
-program without mfu.
+"""Tries the wheels of dist/. It installs one into a fresh environment that sees nothing of this tree and has no
+compiler on its PATH, and runs three training programs there under `mfu run`. A result is exact if torch's own counter
+says the same of that program without mfu.
 
     python3 cmake/package/try_wheels.py --root build/package/roots/bullseye-x86_64 --torch 2.6.0
     python3 cmake/package/try_wheels.py --torch 2.9.0          # this Python, with the tree hidden
 
-A CUDA build of torch needs NVIDIA's libraries (gigabytes) only to be loaded: names that do nothing stand in for them,
-and the programs train on the CPU.
+A CUDA build of torch needs NVIDIA's libraries (gigabytes) only so that it can be loaded. Empty libraries with the same
+names replace them, and the programs train on the CPU.
 """
 
 import argparse
@@ -66,8 +66,8 @@ def fetch(what, version, machine, folder, *more):
 
 
 def stand_ins(lib):
-    """Libraries of the names that torch's libraries ask for and that are not here, with every function that is
-    nowhere defined."""
+    """Makes the libraries that torch's libraries ask for and that are not here, with all functions that no library
+    defines."""
     missing, wanted, defined, versions = set(), set(), set(), {}
     for library in lib.glob("*.so*"):
         needed = re.findall(r"NEEDED.*\[(.*)\]", run(["readelf", "-d", library]))
@@ -128,11 +128,11 @@ def prepare_torch(version, python, machine, downloads, folder):
 
 
 def inside(root, command, environment):
-    """The command, changed into that root; without one, with the tree hidden. Nothing of this process's environment
-    is there."""
+    """The command, to be run inside that root. Without a root it runs here, with the tree hidden. It gets nothing of
+    this process's environment."""
     words = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *command]
     quoted = " ".join("'" + str(word).replace("'", "'\\''") + "'" for word in words)
-    if root:  # a program finds itself by /proc
+    if root:  # a program finds itself through /proc
         return ["unshare", "-m", "sh", "-c", f"mount -t proc proc {root}/proc && chroot {root} {quoted}"]
     return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs none {ROOT.parent} && cd / && {quoted}"]
 
@@ -148,7 +148,7 @@ def main():
     options = parser.parse_args()
     root, machine = options.root and options.root.resolve(), "x86_64"
     base = Path(tempfile.mkdtemp(prefix="try-", dir=root / "tmp" if root else "/var/tmp"))
-    here = Path("/tmp") / base.name if root else base  # the same folder as the programs see it
+    here = Path("/tmp") / base.name if root else base  # the path of that folder as the programs see it
     try:
         say = run(
             inside(
@@ -177,7 +177,7 @@ def main():
         )
         site = next((base / "venv" / "lib").glob("python3*/site-packages"))
         (site / "torch_of_the_trial.pth").write_text(f"{here / 'site'}\n")
-        # No home, and nothing on PATH but the environment: no compiler, no tool.
+        # There is no home, and only the environment is on PATH: no compiler and no tool.
         bare = {"PATH": str(here / "venv" / "bin"), "HOME": "/nonexistent"}
         exact = 0
         for program in PROGRAMS:

@@ -27,7 +27,7 @@
 
 namespace mfu {
 
-// In the order in which every report shows them. Exposed: no kernel computed at that time.
+// The lines, in the order in which reports show them. Exposed means that no kernel computed then.
 enum class LedgerLine : std::uint8_t {
   matmul_at_peak,       // time that the useful matmuls would have taken at the device's peak
   matmul_below_peak,    // the rest of the time that they took
@@ -94,9 +94,9 @@ struct UncountedLine {
   std::int64_t duration_ns = 0;
 };
 
-struct IdleLine {  // idle time of one cause; `what`: what the host was in, or what it launched next
+struct IdleLine {  // idle time of one cause
   LedgerLine cause = LedgerLine::idle_unknown;
-  std::string what, code;
+  std::string what, code;  // `what`: what the host was in, or what it launched next
   std::uint64_t gaps = 0;
   std::int64_t duration_ns = 0;
   bool cpu_work = false;  // `what` is an operator that ran on the CPU and launched nothing
@@ -104,7 +104,7 @@ struct IdleLine {  // idle time of one cause; `what`: what the host was in, or w
 
 struct Gap {  // a time in which nothing ran on the device
   std::int64_t start_ns = 0, end_ns = 0;
-  Ledger ledger;       // how its time falls on the idle lines
+  Ledger ledger;       // its time by cause: only idle lines are used
   std::string next;    // kernel or copy that ended it; empty if there was none
   std::string host;    // operator that launched `next`
   std::string reason;  // why part of it is idle_unknown; empty if none is
@@ -154,7 +154,7 @@ std::string_view name_of(Cause cause);
 struct Finding {
   std::string code;  // "data_loading"
   Cause cause = Cause::implementation;
-  NoteValues values{};  // "fraction" is a share of what "of" names
+  NoteValues values{};  // "fraction" is the share of the time that "of" names
   std::vector<Note> evidence{};
   std::vector<std::string> fixes{};  // codes, the best first
   // The most that could be won: if the cause went away and nothing took its place.
@@ -194,7 +194,7 @@ struct Attribution {
   std::vector<RankAttribution> ranks;
   Ledger ledger;  // Σ over ranks
   std::optional<double> mfu;
-  std::optional<std::size_t> slowest;  // index into `ranks`: who was waited for most
+  std::optional<std::size_t> slowest;  // index of the rank for which the others waited most
   std::vector<Finding> findings;       // of all ranks together
   bool partial = false;                // a trace was cut off, or could not be read
   std::vector<Note> notes;
@@ -229,7 +229,7 @@ class Parts {
   Parts& operator=(Parts&&) noexcept;
   std::size_t traces() const;
   std::uint64_t json_bytes() const;  // of the traces, uncompressed
-  // Traces that carry what looks like a credential: path, and what it is.
+  // For each trace that seems to hold a credential: its path, and what was found.
   std::vector<std::pair<std::string, std::string>> secrets() const;
   const std::vector<std::string>& refused() const;  // part files that cannot be used, and why
   const PartsContent& content() const { return *content_; }

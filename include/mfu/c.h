@@ -55,8 +55,7 @@ typedef struct mfu_step {
 mfu_step mfu_step_unknown(void);
 
 // Logs a step. It takes about as long as reading the clock and never blocks; any thread may call
-// it.
-// If the queue is full, the step is dropped and counted as dropped.
+// it. If the queue is full, the step is dropped and counted as dropped.
 void mfu_monitor_log_step(mfu_monitor* monitor, const mfu_step* step);
 // Count generated tokens, prompts and decode steps. Any thread may call these.
 void mfu_monitor_count_tokens(mfu_monitor* monitor, uint64_t tokens);

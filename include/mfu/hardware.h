@@ -56,7 +56,7 @@ struct Device {
   std::optional<Bytes> memory;
   std::optional<ByteRate> bandwidth;
   std::optional<std::uint32_t> units;  // SMs, CUs or cores; a slice has some of them
-  std::optional<double> clock_hz;      // behind the published peak
+  std::optional<double> clock_hz;      // the clock for which the peak was published
   std::vector<Peak> peaks;
   std::vector<Note> notes;
 

@@ -56,8 +56,8 @@ struct Machine {
 // $MFU_ROCM_SMI and $MFU_AMD_SMI name another library to ask.
 Machine detect_machine(const Catalog& catalog, Diagnostics& diagnostics);
 
-// Probes of everything else: matrix libraries, the PyTorch of that interpreter, hardware counters,
-// and whether a foreign package has our name.
+// Checks everything else: matrix libraries, the PyTorch of the interpreter `python`, hardware
+// counters, and whether another project's package has our name.
 std::vector<Probe> probe_parts(const std::string& python);
 
 // The processor alone. Its peak is cores × FLOP per cycle × measured clock, for the cores that this
@@ -104,9 +104,9 @@ using Progress = std::function<void(Fraction done, std::string_view what)>;
 Ceiling measure_cpu_ceiling(const FoundDevice& cpu, const MeasureOptions& options,
                             const Progress& progress);
 
-// Measures matrix multiplies with the PyTorch of that interpreter, on every device that PyTorch
-// has.
-// The ceiling of a GPU is measured this way. Fails with `unsupported` if there is no PyTorch.
+// Measures matrix multiplies with the PyTorch of the interpreter `python`, on every device that
+// PyTorch has. The ceiling of a GPU is measured this way. Fails with `unsupported` if there is no
+// PyTorch.
 Result<std::vector<Ceiling>> measure_torch_ceilings(const std::string& python,
                                                     const MeasureOptions& options,
                                                     const Progress& progress);

@@ -98,7 +98,7 @@ struct Calibration {
   std::uint64_t step = 0;      // step at which it was made
   std::uint32_t readings = 0;  // number of readings behind it; 0 if there is no calibration yet
   bool apart = false;          // whether the two factors could be told apart; else they are equal
-  double least_share = 0, most_share = 0;  // attention's share of the FLOPs, among the readings
+  double least_share = 0, most_share = 0;  // of attention in the FLOPs of the readings
 };
 
 struct MeasuredFlop {
@@ -219,7 +219,7 @@ struct ClassNeed {
   std::uint64_t parameters_trained = 0;  // including adapters
   FlopNeed need;
   FlopCount flopcounter, flopcounter_fused;  // as these conventions count
-  std::vector<Note> differences;             // of the first to `need`, by operator
+  std::vector<Note> differences;             // how `flopcounter` differs from `need`, by operator
   std::vector<std::pair<std::string, std::vector<std::uint64_t>>> inputs;  // shapes by name
 };
 // The first answer takes as long as importing the library. It is kept in cache_directory() and used

@@ -42,7 +42,7 @@ enum class Part : std::uint8_t {
   modulation,   // adaptive norms of diffusion transformers
   adapter,      // LoRA
   mtp,          // multi-token prediction; not part of the model's total
-  convolution,  // of pictures and sound, where a class is counted
+  convolution,  // of pictures and sound, in a model that is counted by its class
 };
 inline constexpr std::size_t kPartCount = 20;
 std::string_view name_of(Part part);
@@ -106,10 +106,10 @@ struct Projection {  // also a convolution that is one matrix multiply per posit
   bool stored = true;  // false for a tied matrix, whose parameters are counted elsewhere
   Rows rows = Rows::tokens;
 };
-struct Attention {  // also the product of two streams alone, with values of width 0
+struct Attention {  // with v_dim 0: only the product of two streams (CLIP)
   Mask mask{};
-  // Whose lengths the mask covers: tokens, encoder or tower. With images, every text is compared
-  // with every image.
+  // The rows whose lengths the mask covers: `tokens`, `encoder` or `tower`. With `images`, every
+  // text is compared with every image.
   Rows rows = Rows::tokens;
   std::uint64_t heads = 0, kv_heads = 0, qk_dim = 0, v_dim = 0;
   std::uint64_t latent_dim = 0, rope_dim = 0;  // MLA: sizes that the cache holds instead of heads

@@ -9,7 +9,7 @@
 //   }
 //
 // No call throws, blocks or stops the loop. A wrong number is left out and named once in
-// warnings(). Several threads may make every call but close() and the destructor. In a forked child
+// warnings(). Any thread may call everything except close() and the destructor. In a forked child
 // all calls do nothing.
 #pragma once
 
@@ -146,8 +146,8 @@ struct MonitorOptions {
   // After that it returns. Steps in the run directory are safe; what such a sink did not take is
   // lost.
   std::chrono::milliseconds close_patience{10'000};
-  // What each phase of this process did so far, from an observer inside it (mfu/observer.h). Asked
-  // by log_step where a period of generation ends, in its thread: it must not wait.
+  // What each phase of this process did so far, from an observer inside it (mfu/observer.h).
+  // log_step calls it when a period of generation ends, in the calling thread, so it must not wait.
   std::function<std::vector<PhaseDone>()> phases{};
   // Called once per warning, from the background thread or from the thread that calls open().
   std::function<void(const std::string&)> on_warning{};
@@ -178,9 +178,9 @@ class Monitor {
   // the queue is full, the step is dropped and counted as dropped.
   void log_step(const StepInfo& info) noexcept;
   // Logs a step of which a device has not computed all numbers yet. Returns a ticket; complete()
-  // adds the rest later, from any thread. Reports keep their order: this step and those after it
-  // wait, until half of the queue waits. Then the step is reported without those numbers. Returns 0
-  // if the step was dropped.
+  // adds the rest later, from any thread. Reports keep their order, so the reports of later steps
+  // wait too. Once half of the queue is waiting, the step is reported without those numbers.
+  // Returns 0 if the step was dropped.
   std::uint32_t log_awaited(const StepInfo& info) noexcept;
   // `arrived` has the numbers and the shape that were missing. Its `step` is ignored.
   void complete(std::uint32_t ticket, const StepInfo& arrived) noexcept;

@@ -104,26 +104,26 @@ void mfu_observer_function(int change);      // a custom autograd Function runs 
 void mfu_observer_create_graph(int change);  // a backward with create_graph, for the whole process
 // A backward begins. `leaves` says whether it adds its gradients to the parameters.
 void mfu_observer_accumulate(int leaves);
-// `seen` is called once for each model that runs a pass, on the thread that runs it. With 0xFFFF it
-// asks whether a module runs the pass that began; only then name_model() is called.
+// `seen` is called for each model that runs a pass, on its thread, and answers with name_model().
+// With 0xFFFF instead of a number it answers only if a module runs the pass that began.
 void mfu_observer_models(void (*seen)(uint32_t model));
-// `same` is called where a model's first weight is used again. It returns 1 if the call that it saw
-// last still runs, and 2 if no module runs; otherwise 0, and it remembers the call that runs now.
+// `same` is called when a model's first weight is used again. It returns 1 if the module call that
+// it saw last still runs, 2 if no module runs, else 0, and then it remembers the current call.
 void mfu_observer_calls(int (*same)(void));
-// The answer to `seen`: the class (NULL: keep the name) and its mode: 1 in training mode, 2 if all
-// its parameters are frozen, 4 if it had the number before, 8 if it is a table (ask again later).
+// Answers `seen`: the class (NULL keeps the name), and in `training` a sum of 1 (training mode), 2
+// (all parameters are frozen), 4 (it had this number before), 8 (a table only: ask again later).
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
-// `owns` is called when a pass has made its logits and something else runs. It answers whether the
-// outermost module that runs in this thread is that model (2), or only owns its embedding table, a
-// storage (1). With 0xFFFF, where a pass begins with a batched product, it answers only the latter.
+// `owns` is called when a pass has made its logits and something else runs. It returns 2 if that
+// model is the outermost module that runs in this thread, 1 if that module owns `table` (a storage).
+// With 0xFFFF, when a pass begins with a batched product, it returns only 0 or 1.
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table));
 // Says that two numbers belong to one module, such as an encoder and its decoder. Passes without
 // grad are then booked under the other number.
 void mfu_observer_join_models(uint32_t model, uint32_t other);
-// A model that took the number of one that is gone is of another class. Returns its own number.
+// Call it if a model got the number of a deleted model of another class. Returns a new number.
 uint32_t mfu_observer_split_model(uint32_t model);
-// `seen` is called once for each device but the CPU that operators ran on ("cuda:0"), on the thread
-// that ran them. The answer is its identity (a uuid), and facts such as "device_name@cuda:0".
+// `seen` is called once for each device but the CPU ("cuda:0"), on the thread that first used it. It
+// answers with name_device() (a uuid) and with facts such as "device_name@cuda:0".
 void mfu_observer_devices(void (*seen)(const char* device));
 void mfu_observer_name_device(const char* device, const char* identity);
 
@@ -140,12 +140,12 @@ void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardwar
 // Waits up to a second for lengths of packed sequences that are on their way from a device. Calls
 // whose lengths have arrived are counted, the others are listed as uncounted.
 void mfu_observer_settle_lengths(void);
-// May the calling thread use events of a device (type << 8 | index) now? Not in a graph's capture.
+// Whether the thread may now use events of a device (type << 8 | index): not in a graph's capture.
 int mfu_observer_may_ask(int64_t device);
 // Whether the calling thread is recomputing now.
 int mfu_observer_runs_again(void);
-// Who wrote a tensor's memory (src/torch/writes.h; 0: was any read that nobody wrote?), and whether
-// somebody other than torch allocated it.
+// writer_of(): what wrote a tensor's memory (src/torch/writes.h); with 0, whether memory was read
+// that nobody had written. is_outside(): whether somebody other than torch allocated the memory.
 void mfu_observer_watch_writes(int change);
 int mfu_observer_writer_of(uint64_t storage);
 int mfu_observer_is_outside(uint64_t storage);
@@ -180,8 +180,8 @@ typedef int64_t (*mfu_observer_formula_call)(const char* name,
 const char* mfu_observer_formula_by(const char* name, const char* type,
                                     mfu_observer_formula_call call);
 // This thread captures a CUDA graph. What runs until the end of the capture counts when the graph
-// is replayed. With `host_too`, operators on the CPU are part of it. The end writes at most
-// `capacity` rows and returns how many there are.
+// is replayed. With `host_too`, operators on the CPU are part of it. capture_end() writes at most
+// `capacity` rows.
 void mfu_observer_capture_begin(int host_too);
 size_t mfu_observer_capture_end(struct mfu_observer_graph_row* rows, size_t capacity);
 void mfu_observer_replay(const struct mfu_observer_graph_row* rows, size_t count);

@@ -113,7 +113,7 @@ struct PhaseTotal {
   RunPhase phase = RunPhase::other;
   std::uint32_t model = 0;
   std::string model_name;  // name of its class; empty if not known
-  bool mixed = false;      // from passes that both decode and prefill; their time is with decode
+  bool mixed = false;      // its passes both decode and prefill; all their time counts as decode
   std::uint64_t passes = 0, tokens = 0, padded_tokens = 0, samples = 0;
   std::chrono::nanoseconds time{};
   std::uint64_t weight_read_bytes = 0, cache_read_bytes = 0, cache_written_bytes = 0;
@@ -131,7 +131,7 @@ struct ProcessRecord {
   std::uint32_t pid = 0, parent_pid = 0;
   std::optional<std::uint32_t> rank, world_size, local_rank;
   std::vector<std::uint32_t> affinity;         // CPUs it could use when it started
-  std::chrono::nanoseconds started{}, last{};  // on its clock: torch loaded, last sign of life
+  std::chrono::nanoseconds started{}, last{};  // on its clock: torch was loaded, last sign of life
   std::chrono::nanoseconds realtime_offset{};  // plus its clock gives nanoseconds since 1970
   std::vector<Step> steps;                     // sorted by sequence
   std::vector<OperatorTotal> totals;
@@ -160,10 +160,10 @@ struct Launcher {
   std::string host;
   std::uint64_t pid = 0;
   std::uint32_t attempt = 0;                 // of the run, from 0
-  std::optional<std::uint32_t> task, tasks;  // its number and how many there are, as its job says
+  std::optional<std::uint32_t> task, tasks;  // its number in its job, and how many there are
   std::optional<std::chrono::nanoseconds> started, ended;
   std::optional<int> exit_status, signal;
-  std::string file, region_folder, spare_folder;  // its file's name; where its processes write
+  std::string file, region_folder, spare_folder;  // name of its file; where its processes write
   bool over = false;                              // it ended, or was killed on this machine
   bool superseded = false;                        // a later attempt took its place
 };
@@ -211,13 +211,13 @@ struct ProfiledWindow {
   bool on_device = false;  // it computed on another device than the processor
   std::uint64_t cores_available = 0, threads = 0;
   std::chrono::nanoseconds wall{}, cpu{};         // the process, all its threads
-  std::chrono::nanoseconds waited{}, loop_cpu{};  // the loop's thread: waiting for a core, on one
+  std::chrono::nanoseconds waited{}, loop_cpu{};  // of the loop's thread: without a core, with one
   std::chrono::nanoseconds loading{},
       loading_cpu{};           // the loop in its loader, and its CPU time there
   std::uint64_t children = 0;  // processes it had started: loader workers
-  // how long they had a core or waited for one: all together, and the busiest of them
+  // their time with a core or waiting for one: the sum, and that of the busiest
   std::chrono::nanoseconds children_ready{}, busiest_child{};
-  std::vector<OperatorTotal> operators;  // with `reason`: those that were not counted
+  std::vector<OperatorTotal> operators;  // those with a `reason` were not counted
   std::string problem;                   // why there is no trace; empty: there is one
 
   CountedFlop flop() const;
@@ -235,7 +235,7 @@ struct RunPlaces {
   std::string spare_folder{};      // MFU_REGION_SPARE: if a process cannot use region_folder
   std::string run{};               // MFU_RUN_ID
   std::uint32_t attempt = 0;       // MFU_ATTEMPT: how often the run was started again
-  std::uint64_t start_ticks = 0;   // when this launcher began: it and the pid name one process
+  std::uint64_t start_ticks = 0;   // when this launcher began; the pid alone may be given out again
   // Region folders of launchers that were killed on this machine. Their counts are copied too.
   std::vector<std::string> leftovers{};
 };

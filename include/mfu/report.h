@@ -85,7 +85,7 @@ struct RlReport {
 // What a model needs for one step; with a time and a device also its utilization.
 struct NeedReport {
   std::string name, type, architecture;
-  std::string source = "config";  // "config" if mfu knows the model, else the library asked
+  std::string source = "config";  // "config" if mfu knows the model, else the name of the library
   ParameterCount parameters;
   Workload work;
   std::uint64_t tokens = 0;
@@ -114,7 +114,8 @@ struct NeedQuestion {
   bool every_convention = false;
   bool tree = false;
   std::optional<RlQuestion> rl{};
-  std::optional<std::uint64_t> parameters{};  // published count, for conventions written in N
+  // published count, for conventions whose formula has an N
+  std::optional<std::uint64_t> parameters{};
 };
 Result<NeedReport> report_need(const ModelSpec& model, const NeedQuestion& question);
 // The same for a model that its library counted (ask_class). `exact`, `flopcounter` and

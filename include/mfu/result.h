@@ -87,7 +87,8 @@ struct Note {
   Note() = default;
   Note(std::string code_, NoteValues values_)  // NOLINT: two strings would be one too many
       : code(std::move(code_)), values(std::move(values_)) {}
-  // A text from elsewhere, kept word for word: from the reader or from a process of a run.
+  // A text that mfu did not write, such as a message of a file reader or of a process of a run. It
+  // is kept word for word.
   static Note said(std::string text) { return {"said", {{"text", std::move(text)}}}; }
   bool operator==(const Note&) const = default;
 

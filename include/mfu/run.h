@@ -40,7 +40,7 @@ struct RunDevice {
   std::optional<Ceiling> ceiling;
   std::uint64_t devices = 1;  // how many the run used
   std::vector<Note> notes;
-  std::vector<UsedDevice> used{};  // each has its own peak; one not listed has that of `device`
+  std::vector<UsedDevice> used{};  // a device that is not listed has the peak of `device`
 };
 
 // The device of that name; without a name, the one that the processes said they ran on. That is an
@@ -54,7 +54,7 @@ struct RunQuestion {
   std::optional<FlopRate> peak{};         // of one device; wins over that of `device`
   std::optional<Precision> precision{};   // compare all FLOPs with the peak of this type
   std::optional<std::uint64_t> warmup{};  // steps to ignore per rank; none: detect from step times
-  std::optional<ModelSpec> model{};       // for the exact area of attention made of plain matmuls
+  std::optional<ModelSpec> model{};  // gives the exact area of attention that runs as plain matmuls
 };
 
 struct StepTimes {
@@ -103,7 +103,7 @@ struct RunPhaseReport {
   std::chrono::nanoseconds time{};
   std::optional<Fraction> mfu, mbu;
   std::optional<double> tokens_per_s;
-  std::uint64_t mixed_passes = 0;  // that decode and prefill; their time is divided between both
+  std::uint64_t mixed_passes = 0;  // that both decode and prefill; their time is divided
   std::uint64_t weight_read_bytes = 0, cache_read_bytes = 0, cache_written_bytes = 0;
   std::optional<std::uint64_t> median_ns, p99_ns;            // time of a pass
   std::optional<std::uint64_t> median_batch, largest_batch;  // sequences in a pass
@@ -144,7 +144,8 @@ struct RunLibrary {
 
 // How the command ended.
 struct RunEnding {
-  // lost: a rank was killed but the command exited. stopped: it took the steps that were asked for.
+  // lost: a rank was killed, but the command itself exited. stopped: it had taken the steps of
+  // --steps.
   enum class How { exit, signal, lost, stopped };
   How how = How::exit;
   std::optional<int> status, signal;

@@ -45,7 +45,7 @@ std::string to_text(const RunReport& report, const TextStyle& style);
 // One line to show during a run: step, step time, tokens/s, MFU, HFU, data wait.
 std::string live_line(const RunReport& report);
 
-// Which options a sentence names: --peak of the command line, or peak= of Python.
+// How sentences name an option: --peak as on the command line, or peak= as in Python.
 enum class Voice : std::uint8_t { command_line, python };
 
 // Each is one line, without the newline.
@@ -115,7 +115,7 @@ class Sink {
   virtual std::chrono::nanoseconds pace() const { return {}; }
   // The most reports in one write().
   virtual std::size_t most_at_once() const { return 512; }
-  // What the owner should know, such as a file that was set aside. Each note is returned once.
+  // What the user should know, such as that a file was set aside. Each note is returned once.
   virtual std::vector<std::string> take_notes() { return {}; }
 };
 

@@ -71,7 +71,7 @@ struct ReadOptions {
   // Called about ten times a second, from any thread.
   std::function<void(const ReadProgress&)> progress = {};
   const std::atomic<bool>* cancel = nullptr;  // set it to true to end reading with an error
-  std::string name = {};  // of a single file: stands for its path in reports and messages
+  std::string name = {};  // used instead of a single file's path in reports and messages
 };
 
 // Which part of a trace is accounted for.

@@ -125,8 +125,7 @@ struct Range {
 std::optional<Range> range_of(const Estimate& estimate);
 
 // a / b with its range. The range is computed on the logarithm, so that b / a has the inverse
-// range.
-// It is none if one of the errors is unknown. Contract: both values are above 0.
+// range. There is no range if one of the errors is unknown. Contract: both values are above 0.
 struct Quotient {
   double value = 1;
   std::optional<Range> range{};

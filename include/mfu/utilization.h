@@ -116,8 +116,8 @@ struct Utilization {
 // has a peak above 0.
 Result<Utilization> utilization_of(const UtilizationInput& input);
 
-// The time that the work takes at the peak, and the share of the peak that a rate is. Contract: the
-// peak is above 0.
+// ideal_seconds(): the time that the work takes at the peak. of_peak(): the rate divided by the
+// peak. Contract: the peak is above 0.
 double ideal_seconds(FlopCount flop, FlopRate peak);
 Fraction of_peak(FlopRate reached, FlopRate peak);
 

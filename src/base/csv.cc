@@ -79,7 +79,7 @@ class CsvReader {
   std::string_view name_;
   std::size_t at_ = 0;
   std::size_t line_ = 1;
-  std::size_t line_end_ = 0;  // of the line that was looked at last
+  std::size_t line_end_ = 0;  // of the line that was read last
 };
 
 }  // namespace

@@ -46,7 +46,7 @@ class Json {
   friend class JsonReader;
   Kind kind_ = Kind::null;
   bool truth_ = false;
-  std::string text_;  // of a string, or the digits of a number as written
+  std::string text_;  // text of a string, or the digits of a number as written
   std::vector<Json> elements_;
   std::vector<Member> members_;
 };

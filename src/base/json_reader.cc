@@ -9,8 +9,8 @@ namespace mfu {
 
 namespace {
 
-// A config nests a dozen levels and holds a few thousand values; a hostile one must not exhaust
-// stack or memory.
+// A config is nested a dozen levels deep and has a few thousand values. A hostile one must not
+// exhaust stack or memory.
 constexpr int kDeepest = 128;
 constexpr std::size_t kMostValues = 4'000'000;
 

@@ -1,4 +1,4 @@
-// Does work in another process, so that a crash or a hang stays there.
+// Does work in another process, so that a crash or a hang does not affect this one.
 #pragma once
 
 #include <chrono>

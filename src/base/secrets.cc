@@ -32,8 +32,8 @@ bool is_blank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-// A form that one issuer gives its keys: what they begin with, and how many letters and digits
-// follow in one run at least (names of models and packages have shorter ones).
+// The form of the keys of one issuer: what they begin with, and how many letters and digits follow
+// in a row at least. Names of models and packages have fewer.
 struct Form {
   std::string_view start;
   std::size_t run;
@@ -76,7 +76,7 @@ constexpr Form kForms[] = {
     {"tskey-", 16, "a Tailscale key"},
 };
 
-// What the search does at a byte: nearly all of them are passed over with one look at a table.
+// What to do at a byte. Nearly all bytes are passed over after one look at a table.
 enum Look : std::uint8_t { pass, word, separator, start };
 
 constexpr auto kLooks = [] {
@@ -115,7 +115,7 @@ std::optional<Secret> form_at(std::string_view text, std::size_t at) {
   return std::nullopt;
 }
 
-// header.payload.signature, each base64url; the first two are JSON objects: {" is eyJ.
+// header.payload.signature, each in base64url. The first two are JSON objects, and {" is eyJ.
 std::optional<Secret> web_token_at(std::string_view text, std::size_t at) {
   if (!text.substr(at).starts_with("eyJ")) return std::nullopt;
   std::size_t end = end_of_word(text, at), first = text.find('.', at);
@@ -201,15 +201,15 @@ Name name_kind(std::string_view name) {
   static constexpr std::array<std::string_view, 16> kKeys = {
       "api",   "access",       "secret",  "private", "account", "encryption", "signing", "auth",
       "wandb", "subscription", "license", "shared",  "storage", "service",    "master",  "ssh"};
-  // DB_PASS. Other passes are forward or first ones.
+  // DB_PASS is a password, but other passes are forward passes or first passes.
   static constexpr std::array<std::string_view, 16> kAccounts = {
       "db",   "database", "user", "admin", "root",     "smtp", "mail",  "ftp",
       "sftp", "mysql",    "pg",   "redis", "postgres", "http", "proxy", "login"};
   static constexpr std::array<std::string_view, 12> kWritten = {
-      // without anything in between
+      // written without a separator
       "dbpass",      "sshpass",   "keypass",   "storepass",  "apitoken",     "authtoken",
       "accesstoken", "secretkey", "accesskey", "privatekey", "clientsecret", "hftoken"};
-  // Of a vocabulary or of a count: nobody's credential.
+  // Tokens of a vocabulary, and counts of tokens. They are nobody's credentials.
   static constexpr std::array<std::string_view, 26> kSpecial = {
       "pad",   "eos",  "bos",    "unk",     "sep",  "cls",    "mask",    "image",   "video",
       "audio", "stop", "next",   "first",   "last", "start",  "end",     "special", "forced",
@@ -239,7 +239,7 @@ Name name_kind(std::string_view name) {
   if (last == "signature" && before == "amz") return Name::token;
   if (last == "webhook" || last == "dsn") return Name::token;
   if (last == "url" && before == "webhook") return Name::token;
-  // KAGGLE_KEY, --report-key. A cache_key in a program is no credential.
+  // KAGGLE_KEY and --report-key are credentials. A cache_key in a program is not.
   bool asked = name.starts_with("--") || std::none_of(name.begin(), name.end(), is_lower);
   if (last == "key" && asked && !before.empty() && !is_one_of(before, kPlainKeys)) {
     return Name::token;
@@ -267,7 +267,7 @@ bool is_path(std::string_view value) {
   return false;
 }
 
-// Whether words_of() is worth asking: nearly all names end in none of these.
+// A quick test before words_of(): nearly all names end in none of these words.
 bool may_name_secret(std::string_view name) {
   while (!name.empty() && !is_alnum(name.back())) name.remove_suffix(1);
   static constexpr std::array<std::string_view, 25> kEndings = {
@@ -283,7 +283,7 @@ bool may_name_secret(std::string_view name) {
   });
 }
 
-// name=value, name: value, "name": "value"; `at` is where '=' or ':' stands.
+// name=value, name: value, or "name": "value". `at` is the place of '=' or ':'.
 std::optional<Secret> named_at(std::string_view text, std::size_t at) {
   std::size_t end = at;
   while (end > 0 && (text[end - 1] == '"' || text[end - 1] == '\'' || text[end - 1] == ' ')) --end;
@@ -295,7 +295,7 @@ std::optional<Secret> named_at(std::string_view text, std::size_t at) {
   while (from < text.size() && is_blank(text[from]) && text[from] != '\n') ++from;
   char quote = from < text.size() && (text[from] == '"' || text[from] == '\'') ? text[from] : 0;
   if (quote != 0) ++from;
-  // "Authorization: Bearer KEY": the word names the way, the key comes behind it.
+  // "Authorization: Bearer KEY": the word names the scheme, and the key comes after it.
   for (std::string_view way : {"Bearer ", "bearer ", "Basic ", "basic ", "Token ", "token "}) {
     if (text.substr(from).starts_with(way)) from += way.size();
   }

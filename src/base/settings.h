@@ -1,5 +1,6 @@
-// Settings and where each comes from: a flag wins over the environment, that over the file, that
-// over the default. The caller names the keys; nothing here knows what they mean.
+// Settings, and where each comes from. A flag wins over the environment, the environment over the
+// file, and the file over the default. The caller names the keys; nothing here knows what they
+// mean.
 //
 //   std::vector<mfu::SettingKey> keys = {{"color", "MFU_COLOR", "auto", "auto, always or never"}};
 //   auto settings = mfu::Settings::resolve(keys, {{"color", "never"}}, mfu::settings_path());

@@ -101,7 +101,7 @@ TEST(Statistics, a_series_does_not_differ_from_itself) {
   }
 }
 
-// 95% of the ranges hold the true value, for short and for long series.
+// 95% of the ranges contain the true value, for short and for long series.
 TEST(Statistics, the_range_holds_the_truth_as_often_as_it_says) {
   std::mt19937 generator(4);
   for (std::size_t count : {3u, 8u, 30u, 500u}) {
@@ -115,7 +115,7 @@ TEST(Statistics, the_range_holds_the_truth_as_often_as_it_says) {
   }
 }
 
-// Of pairs of series of the same thing one in twenty "differs"; for correlated series it is not
+// For pairs of series of the same thing, one in twenty "differs". For correlated series it is not
 // many more.
 TEST(Statistics, noise_is_seldom_taken_for_a_difference) {
   std::mt19937 generator(5);

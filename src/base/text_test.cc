@@ -31,7 +31,7 @@ TEST(Text, bytes_that_no_code_point_has_are_not_utf8) {
   EXPECT_EQ(printable("\x9B"), "?");                 // C1 as one byte, as Latin-1 terminals read it
 }
 
-// Tries each code point by itself: what is printed is harmless, and no harmless one is lost.
+// Tries each code point by itself: only harmless ones are printed, and no harmless one is replaced.
 TEST(Text, every_code_point_is_printed_or_replaced) {
   for (std::uint32_t code = 0; code < 0x110000; ++code) {
     if (code >= 0xD800 && code < 0xE000) continue;

@@ -8,7 +8,7 @@ namespace mfu {
 namespace {
 
 TEST(FlopCount, counts_beyond_64_bits_in_plain_digits) {
-  // 6 x 405e9 parameters x 15.6e12 tokens = 3.7908e25
+  // 6 x 405e9 parameters x 15.6e12 tokens = 3.7908e25 FLOP
   FlopCount run = FlopCount(6) * 405'000'000'000u * 15'600'000'000'000u;
   EXPECT_EQ(run.to_string(), "37908000000000000000000000");
   EXPECT_EQ(FlopCount(0).to_string(), "0");

@@ -11,7 +11,8 @@ namespace mfu {
 
 std::string zipped(std::string_view bytes);
 
-// `malformed` where the bytes are none of zipped()'s, or do not unpack to exactly `size` bytes.
+// Fails with `malformed` if the bytes were not made by zipped(), or do not unpack to exactly `size`
+// bytes.
 Result<std::string> unzipped(std::string_view bytes, std::uint64_t size);
 
 }  // namespace mfu

@@ -41,7 +41,7 @@ constexpr std::array<std::string_view, 8> kPartitionColumns = {
     "device", "profile",    "units", "memory_gb", "bandwidth_gb_per_s",
     "source", "confidence", "note"};
 
-// A row with its cells by column name, and errors that say file, line and column.
+// A row with its cells by column name. Errors name the file, the line and the column.
 class Row {
  public:
   Row(const CsvTable& table, const CsvRow& row, std::string_view path)
@@ -61,11 +61,11 @@ class Row {
                             column, printable(cell(column), 40), expected));
   }
 
-  // A positive number of the column's unit, times `scale`; none where the cell is empty.
+  // A positive number in the column's unit, times `scale`. None if the cell is empty.
   Result<std::optional<double>> number(std::string_view column, int scale_exponent) const {
     std::string_view text = cell(column);
     if (text.empty()) return std::optional<double>();
-    // Scaled in its decimal text, so that 989.4 tera is exactly 989400000000000.
+    // The decimal text is scaled, not the double, so that 989.4 tera is exactly 989400000000000.
     auto value = parse_number(text);
     if (value) value = parse_number(fmt::format("{}e{}", text, scale_exponent));
     if (!value && parse_number(text)) value = *parse_number(text) * std::pow(10.0, scale_exponent);
@@ -185,7 +185,7 @@ struct CatalogBuilder {
     return std::ref(catalog.devices_.back());
   }
 
-  // A name stands for one device only.
+  // A name may belong to one device only.
   Result<void> claim_names(const Row& row, const Device& device) {
     for (const std::string& name : names_of(device)) {
       auto [owner, fresh] = owners_.emplace(name, device.name);

@@ -219,7 +219,7 @@ Ceiling measure_cpu_ceiling(const FoundDevice& cpu, const MeasureOptions& option
     report(fmt::format("matrix multiplies, {}", name_of(plan.precision)), 1);
     ceiling.measured.push_back(search_shapes(plan, share, share_s));
   }
-  // The clock of the best burst, by the FLOP a cycle that detection found.
+  // The clock of the best burst, computed with the FLOP per cycle that detection found.
   if (cpu.device && cpu.clock_hz && !ceiling.bursts.empty()) {
     const Measured& burst = ceiling.bursts.back();
     const Peak* peak = cpu.device->peak(burst.precision);
@@ -243,8 +243,8 @@ Device with_measured_peak(const Device& cpu, const Ceiling& ceiling) {
     if (burst.precision != Precision::fp32 || !burst.rate || now == nullptr || !cpu.units ||
         !cpu.clock_hz)
       continue;
-    // The same product with the clock that the bursts showed: FLOP a cycle stays what detection
-    // found.
+    // The same product with the clock that the bursts showed. FLOP per cycle stay as detection
+    // found them.
     CpuClock clock;
     BurstKernel kernel = fp32_kernel(identity);
     clock.cores = cpu_share().cores();

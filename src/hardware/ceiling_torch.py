@@ -1,6 +1,6 @@
-"""Measures matrix multiplies with PyTorch on every device it has; one JSON object a line on standard output.
+"""Measures matrix multiplies with PyTorch on every device it has. Writes one JSON object per line to standard output.
 
-Run by `mfu peak --measure` as `python - SECONDS [DTYPE…]`. Nothing is installed and nothing is written.
+`mfu peak --measure` runs it as `python - SECONDS [DTYPE…]`. It installs nothing and writes no file.
 """
 
 import json
@@ -31,7 +31,7 @@ def synchronize(torch, device):
 
 
 def multiply(torch, dtype, device, m, n, k):
-    """A function that multiplies once, or an exception where this device or build cannot."""
+    """Returns a function that multiplies once. Raises an exception if this device or build cannot do that."""
     if dtype == "int8":
         a = torch.randint(-3, 3, (m, k), dtype=torch.int8, device=device)
         b = torch.randint(-3, 3, (k, n), dtype=torch.int8, device=device)
@@ -97,7 +97,7 @@ def main():
         say(progress=done / len(plan), what=f"PyTorch {torch.__version__}, {dtype} on {device}")
         try:
             size, rates = measure(torch, dtype, device, seconds / len(plan))
-        except Exception as problem:  # this build or device cannot: said, and the next one is tried
+        except Exception as problem:  # this build or device cannot; report it and try the next one
             say(device=label, at=str(device), dtype=dtype, why_not=str(problem).splitlines()[0][:160])
             continue
         say(device=label, at=str(device), dtype=dtype, version=torch.__version__, runs=len(rates),

@@ -11,19 +11,20 @@
 
 namespace mfu {
 
-// Gives the number of an event by its libpfm4 name, opens a counter for it, and reads it.
+// Gives the code of an event by its libpfm4 name, opens a counter for it, and reads the counter.
 class CounterSystem {
  public:
   virtual ~CounterSystem() = default;
 
-  // `not_found` where the processor has no such event, `unsupported` where libpfm4 is not there.
+  // Fails with `not_found` if the processor has no such event, and with `unsupported` if libpfm4 is
+  // missing.
   virtual Result<std::uint64_t> encode(const std::string& event) = 0;
 
-  // A descriptor, or minus the errno of perf_event_open.
+  // Returns a descriptor, or minus the errno of perf_event_open.
   virtual int open(std::uint64_t config, const CounterOptions& options) = 0;
   virtual void close(int descriptor) = 0;
 
-  // How many times 128 bits an SVE vector of this process has; 1 where there is no SVE.
+  // How many times 128 bits an SVE vector of this process has. 1 if there is no SVE.
   virtual std::uint64_t vector_units() { return 1; }
 
   struct Count {

@@ -57,7 +57,7 @@ constexpr Event kArm[] = {
     {"FP_SCALE_OPS_SPEC", 1, Event::Type::either, false, true},
 };
 
-// libpfm4's interface (perfmon/pfmlib.h and pfmlib_perf_event.h), of which these few are needed.
+// These few functions of libpfm4's interface are needed (perfmon/pfmlib.h and pfmlib_perf_event.h).
 struct PerfEncoding {
   perf_event_attr* attributes;
   char** full_name;

@@ -171,8 +171,8 @@ TEST(Counters, every_counter_is_closed_again_also_when_moved) {
 }
 
 #if defined(__x86_64__)  // libpfm4 has the tables of its own architecture only
-// Encodings of processors that are not this one, as the library's own switch allows: in a process
-// of its own, since the switch holds from then on.
+// Asks for the encodings of processors other than this one, which the library's own switch allows.
+// It runs in a process of its own, because the switch stays on.
 TEST(CountersDeathTest, libpfm_4_knows_the_events_we_ask_for) {
   auto child = [] {
     ::setenv("LIBPFM_ENCODE_INACTIVE", "1", 1);
@@ -195,7 +195,7 @@ TEST(CountersDeathTest, libpfm_4_knows_the_events_we_ask_for) {
 }
 #endif
 
-// This machine must give either figures or a reason.
+// This machine must give either counts or a reason.
 TEST(Counters, this_machine_counts_or_says_why_not) {
   auto counters = FlopCounters::open({});
   if (!counters) {

@@ -54,7 +54,7 @@ std::string core_name(unsigned implementer, unsigned part) {
   return fmt::format("AArch64 processor 0x{:02x}/0x{:03x}", implementer, part);
 }
 
-// Who builds Arm's own cores into which chip.
+// Which maker puts Arm's own cores into which chip.
 std::string chip_of(const std::string& core, std::string_view maker) {
   if (maker.find("Amazon") != std::string_view::npos) {
     if (core == "Neoverse N1") return "AWS Graviton2";

@@ -1,6 +1,6 @@
-// Fused multiply-adds in registers and nothing else show what the processor's pipes can do. Each
-// kernel has more independent accumulators than latency × pipes needs (5 cycles × 2 pipes on the
-// processors we know).
+// Measures what the processor's pipes can do, with fused multiply-adds in registers and nothing
+// else. Each kernel has more independent accumulators than latency × pipes (5 cycles × 2 pipes on
+// the processors we know).
 #include <pthread.h>
 #include <sched.h>
 
@@ -15,8 +15,8 @@ namespace mfu {
 
 namespace {
 
-constexpr std::size_t kFewestRuns = 12;  // so that one is undisturbed also where the core is shared
-constexpr double kPatience = 4;          // times the time asked for, until even those are given up
+constexpr std::size_t kFewestRuns = 12;  // so that one is undisturbed even if the core is shared
+constexpr double kPatience = 4;          // gives up after this many times the time asked for
 
 // This is assembly, so that the twelve accumulators stay in registers and no file needs its own
 // compiler flags. Values stay small and normal, because denormal ones would be slow.
@@ -28,7 +28,7 @@ constexpr double kPatience = 4;          // times the time asked for, until even
 
 constexpr int kAccumulators = 12;
 
-// `load(register)` fills one; `even` and `odd` are the steps of every second accumulator.
+// `load(register)` fills one register. `even` and `odd` are the steps of every second accumulator.
 #define MFU_BURST(name, kind, broadcast, pair, even, odd, end, flop_a_step)                      \
   double name(std::uint64_t rounds) {                                                            \
     static const pair kBy = 0.999999f;                                                           \
@@ -112,7 +112,8 @@ std::uint64_t sve_bytes() {
   asm(".arch_extension sve\nrdvl %0, #1" : "=r"(bytes));
   return bytes;
 }
-// Compiled code here has no SVE: the predicate and the upper parts of the registers are free.
+// The code that is compiled here uses no SVE, so the predicate and the upper parts of the registers
+// are free.
 #define MFU_LOAD_SVE(lanes, load)                                 \
   ".arch_extension sve\nptrue p0." lanes "\n" load " {z30." lanes \
   "}, p0/z, [%[by]]\n"                                            \

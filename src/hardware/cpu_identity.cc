@@ -41,7 +41,8 @@ std::string brand_string() {
   return printable(trim(text));
 }
 
-// Which register files the operating system saves: without that, the instructions fault.
+// Which registers the operating system saves. Instructions on registers that it does not save cause
+// a fault.
 unsigned saved_state() {
   if (!bit(cpuid(1).c, 27)) return 0;  // OSXSAVE
   unsigned low = 0;

@@ -1,4 +1,4 @@
-// The processor's peak from its instruction set and a measured clock.
+// The processor's peak, from its instruction set and a measured clock.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 namespace mfu {
 
 struct CpuClock {
-  double cores = 0;         // that may run at once
-  double all_cores_hz = 0;  // summed over them
-  int pipes = 1;            // FMA (or multiply and add) pipes a core, by measurement
+  double cores = 0;         // how many may run at once
+  double all_cores_hz = 0;  // sum of their clocks
+  int pipes = 1;            // FMA pipes (or pairs of multiply and add pipes) per core, as measured
   std::string how;          // "measured", "in FMA bursts"
 };
 
-// A few milliseconds on every core.
+// Takes a few milliseconds on every core.
 CpuClock measure_cpu_clock(const CpuIdentity& cpu, const CpuShare& share);
 
 // Replaces the device's peaks.

@@ -13,7 +13,7 @@ namespace mfu {
 
 namespace {
 
-// "max 100000" or "150000 100000": a share of cores, or none.
+// Reads "max 100000" (no quota) or "150000 100000" (1.5 cores).
 double quota_cores(std::string_view quota, std::string_view period) {
   auto granted = parse_number(trim(quota));
   auto every = parse_number(trim(period));

@@ -8,8 +8,7 @@ namespace mfu {
 
 namespace {
 
-// What the catalogue knows of a device the driver named. An AMD partition has the whole device's
-// name.
+// Looks up a device that the driver named. A partition of an AMD GPU has the name of the whole GPU.
 void look_up(const Catalog& catalog, FoundDevice& found) {
   if (found.driver_name.empty()) {
     found.driver_name = "a device without a name";

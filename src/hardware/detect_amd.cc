@@ -1,6 +1,6 @@
-// AMD SMI and the older ROCm SMI, declared by hand from their public headers (ROCm/amdsmi
-// include/amd_smi/amdsmi.h; rocm_smi.h of 5.2): only calls whose form has not changed between
-// versions.
+// AMD SMI and the older ROCm SMI, declared here from their public headers (ROCm/amdsmi
+// include/amd_smi/amdsmi.h; rocm_smi.h of 5.2). Only calls are used whose form did not change
+// between versions.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -28,7 +28,8 @@ void describe_amd_smi(const Library& library, Handle device, std::uint32_t index
                       JsonWriter& answer) {
   answer.begin_object();
   answer.member("index", static_cast<double>(index));
-  // amdsmi_asic_info_t grew over the versions; its first field has always been the market name.
+  // amdsmi_asic_info_t has grown over the versions. Its first field has always been the market
+  // name.
   char asic[4096] = {};
   auto* asic_info = library.symbol<int(Handle, void*)>("amdsmi_get_gpu_asic_info");
   if (asic_info != nullptr && asic_info(device, asic) == kSmiSuccess) {
@@ -60,7 +61,7 @@ void describe_amd_smi(const Library& library, Handle device, std::uint32_t index
   answer.end_object();
 }
 
-// Handles in two calls, as the library wants it: how many, then which.
+// The library wants two calls for handles: the first asks how many there are, the second gets them.
 template <typename Count>
 std::vector<Handle> handles(const Count& count) {
   std::uint32_t number = 0;
@@ -97,8 +98,9 @@ void ask_amd_smi(const Library& library, JsonWriter& answer) {
   answer.end_array();
 }
 
-// The two forms of rsmi_frequencies_t: ROCm 6 put a deep-sleep flag first. The index of the current
-// frequency must be below their number. Read in the wrong form it never is, which tells them apart.
+// rsmi_frequencies_t has two forms, because ROCm 6 put a deep-sleep flag at its beginning. The
+// index of the current frequency must be below the number of frequencies. Read in the wrong form it
+// never is, which tells the forms apart.
 struct EarlierFrequencies {
   std::uint32_t supported, current;
   std::uint64_t hertz[32];

@@ -38,11 +38,12 @@ void add_peak(Device& device, Precision precision, double flop_per_cycle, const 
 
 }  // namespace
 
-// Figures per core and cycle. VNNI: 4 int8 products a 32-bit lane, so 4 × fp32; AVX512-BF16: 2 ×
-// fp32; AMX: 1024 bf16 and 2048 int8 operations (Intel 64 and IA-32 Optimization Reference Manual,
-// chapter on AMX: a 16×16 tile product over 64 bytes in 16 cycles). Arm, a vector of 128 bits and
-// each pipe: FMLA on fp16 has twice the lanes of fp32, SDOT four products a 32-bit lane, SMMLA and
-// BFMMLA a 2×2 product over 8 int8 or 4 bf16: 64 and 32 operations where fp32 has 8.
+// FLOP per core and cycle. VNNI does 4 int8 products per 32-bit lane, so 4 × fp32. AVX512-BF16 does
+// 2 × fp32. AMX does 1024 bf16 and 2048 int8 operations (Intel 64 and IA-32 Optimization Reference
+// Manual, chapter on AMX: a 16×16 tile product over 64 bytes in 16 cycles). On Arm, for a vector of
+// 128 bits and each pipe: FMLA on fp16 has twice the lanes of fp32; SDOT does four products per
+// 32-bit lane; SMMLA and BFMMLA do a 2×2 product over 8 int8 or 4 bf16, which is 64 and 32
+// operations where fp32 has 8.
 void set_cpu_peaks(Device& device, const CpuIdentity& cpu, const CpuClock& clock) {
   device.peaks.clear();
   BurstKernel single = fp32_kernel(cpu);
@@ -84,7 +85,8 @@ CpuClock measure_cpu_clock(const CpuIdentity& cpu, const CpuShare& share) {
   clock.cores = share.cores();
   clock.how = "measured";
   // Cores of one kind are equally fast. A core that other work used meanwhile looks slower, so each
-  // counts as the best of its kind, which means within a fifth: an efficiency core is slower still.
+  // core counts as the best of its kind. Cores within a fifth of each other are of one kind; an
+  // efficiency core is slower by more.
   std::vector<double> clocks =
       on_every_core(share, [](std::size_t) { return best_clock_hz(kSeconds); });
   double most = best(clocks);

@@ -1,5 +1,5 @@
-// NVML, declared by hand as its documentation has it (the headers are not redistributable): only
-// what is asked.
+// The part of NVML that we use, declared here from its documentation, because its headers may not
+// be redistributed.
 #include <fmt/format.h>
 
 #include <string>
@@ -30,7 +30,7 @@ struct Attributes {  // nvmlDeviceAttributes_t
   unsigned long long memory_mb;
 };
 
-// The functions by name; null where this driver does not have one.
+// The functions by name. A function that this driver does not have is null.
 struct Nvml {
   explicit Nvml(const Library& opened) : library(opened) {}
   const Library& library;
@@ -74,8 +74,8 @@ void describe(const Nvml& nvml, Handle device, JsonWriter& answer) {
   answer.member("uuid", nvml.text("nvmlDeviceGetUUID", device));
 }
 
-// The slices of a GPU in MIG mode are the devices a program sees; their name is the GPU's with the
-// profile.
+// In MIG mode, programs see the slices of a GPU as devices. The name of a slice is that of the GPU
+// with the profile.
 bool describe_slices(const Nvml& nvml, Handle gpu, unsigned index, JsonWriter& answer) {
   unsigned current = 0;
   unsigned pending = 0;

@@ -29,22 +29,23 @@ class Library {
   void* handle_;  // never closed, because libraries that have threads do not survive that
 };
 
-// One vendor's library: how it is found, asked (inside the child) and made known.
+// The library of one vendor: how to find it, what to ask it (in the child), and how to name it in
+// messages.
 struct Driver {
   std::string name;                    // "NVML"
   std::string vendor;                  // "nvidia"
-  const char* variable;                // that names another library
-  std::vector<std::string> libraries;  // tried in order
+  const char* variable;                // environment variable that names another library
+  std::vector<std::string> libraries;  // names to try, in this order
   // Fills the open object: "driver", "problem", "devices": [{name, index, …}]. Runs in the child.
   void (*ask)(const Library& library, JsonWriter& answer);
-  std::string remedy;  // where the library is missing
+  std::string remedy;  // what to do if the library is missing
 };
 
 Driver nvml_driver();
 Driver amd_smi_driver();
 Driver rocm_smi_driver();
 
-// What the drivers said, asked side by side.
+// The answer of one driver. The drivers are asked at the same time.
 struct DriverAnswer {
   Probe probe;
   std::vector<FoundDevice> devices;  // not yet looked up in the catalogue

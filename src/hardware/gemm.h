@@ -1,4 +1,4 @@
-// Matrix multiplies by the libraries that frameworks call, opened at run time.
+// Matrix multiplies by the libraries that frameworks call. The libraries are opened at run time.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class Gemm {
   virtual double product_at(std::size_t row, std::size_t column) const = 0;
 };
 
-// Small whole numbers, exact in every type.
+// Operands are small whole numbers, which every type holds exactly.
 inline int operand_a(std::size_t row, std::size_t column) {
   return static_cast<int>((row * 3 + column * 5) % 7);
 }
@@ -39,11 +39,11 @@ inline int operand_b(std::size_t row, std::size_t column) {
   return static_cast<int>((row * 2 + column) % 5) - 2;
 }
 
-// Fails with `unsupported` if the library is missing or lacks the type; says what to install.
+// Fails with `unsupported`, and says what to install, if the library is missing or lacks the type.
 Result<std::unique_ptr<Gemm>> openblas_gemm(Precision precision, int threads);
 Result<std::unique_ptr<Gemm>> onednn_gemm(Precision precision, int threads);
 
-// Room for a matrix of any element type, aligned as the libraries like it.
+// Memory for a matrix of any element type, aligned as the libraries want it.
 class MatrixStorage {
  public:
   explicit MatrixStorage(std::size_t bytes);

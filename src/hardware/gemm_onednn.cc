@@ -1,6 +1,6 @@
-// oneDNN's matmul primitive, by its C interface, declared by hand: versions 2 and 3 differ in how a
-// primitive is described, not in how it is run. The tests run with 2.6 (Debian
-// 12) and 3.7 (Debian 13).
+// oneDNN's matmul primitive through its C interface, declared here. Versions 2 and 3 differ in how
+// a primitive is described, not in how it runs. The tests run with 2.6 (Debian 12) and 3.7 (Debian
+// 13).
 #include <fmt/format.h>
 
 #include <array>
@@ -45,7 +45,8 @@ std::optional<Types> types_of(Precision precision) {
   }
 }
 
-// A description that the library fills: a struct of its own size in version 2, a handle in 3.
+// A description that the library fills. In version 2 it is a struct with its own size, in version 3
+// a handle.
 struct Description {
   alignas(64) unsigned char bytes[8192] = {};
 };
@@ -200,8 +201,8 @@ class OnednnGemm final : public Gemm {
   std::array<std::unique_ptr<MatrixStorage>, 3> storages_;
 };
 
-// By the names that distributions give it: libdnnl.so.3, or libdnnl.so.3.6 on Debian 13. What is
-// called above is the same in every minor version of 3.
+// Distributions give it different names: libdnnl.so.3, or libdnnl.so.3.6 on Debian 13. The
+// functions that are called above are the same in every minor version of 3.
 Library installed_onednn() {
   constexpr int kNewestMinor = 31;
   for (int minor = kNewestMinor; minor >= 0; --minor) {

@@ -20,7 +20,7 @@ namespace {
 constexpr int kRowMajor = 101;
 constexpr int kNoTranspose = 111;
 
-// cblas_?gemm of one element type.
+// cblas_?gemm for one element type.
 template <typename Element>
 class OpenblasGemm final : public Gemm {
  public:

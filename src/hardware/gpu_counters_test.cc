@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 const GpuRating kRating{.peak = FlopRate{989.4e12}, .clock_hz = 1830e6};
 
 TEST(GpuCounters, activity_times_clock_times_peak) {
-  // Half the time, at two thirds of the clock: a third of the peak.
+  // Half of the time at two thirds of the clock is a third of the peak.
   EXPECT_NEAR(tensor_rate({.active_fraction = 0.5, .clock_hz = 1220e6}, kRating)->per_s, 329.8e12,
               1e6);
   GpuRating tiled = kRating;

@@ -1,7 +1,7 @@
-// The DCGM exporter's page: Prometheus text, one line a field and GPU,
-//   DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-…",device="nvidia0",…} 0.43
+// The page of the DCGM exporter is Prometheus text with one line per field and GPU:
+//     DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{gpu="0",UUID="GPU-…",device="nvidia0",…} 0.43
 // (github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv). A field that DCGM could not read is
-// left out, or a number near 2^63.
+// left out, or is a number near 2^63.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ std::optional<Line> parse_line(std::string_view text) {
   return line;
 }
 
-// The value of a label; names are compared whole: gpu is not my_gpu.
+// The value of a label. Names are compared as a whole, so that my_gpu is not taken for gpu.
 std::string_view label(std::string_view labels, std::string_view name) {
   for (std::size_t at = 0; (at = labels.find(name, at)) != std::string_view::npos; ++at) {
     bool begins = at == 0 || labels[at - 1] == ',' || labels[at - 1] == ' ';
@@ -56,7 +56,7 @@ std::string_view label(std::string_view labels, std::string_view name) {
 }
 
 bool is_gpu(const Line& line, std::string_view gpu) {
-  // A slice of a GPU has its own line: the whole one's is meant.
+  // A slice of a GPU has a line of its own. We want the line of the whole GPU.
   if (!label(line.labels, "GPU_I_ID").empty()) return false;
   return label(line.labels, "gpu") == gpu || label(line.labels, "UUID") == gpu;
 }
@@ -85,7 +85,8 @@ Result<TensorLook> parse_dcgm(std::string_view page, std::string_view gpu) {
     std::optional<Line> line = parse_line(text);
     if (!line || !is_gpu(*line, gpu)) continue;
     known = true;
-    if (!std::isfinite(line->value) || line->value > 1e15) continue;  // DCGM's blank
+    // what DCGM writes if it has no value
+    if (!std::isfinite(line->value) || line->value > 1e15) continue;
     if (line->name == kActive) active = line->value;
     if (line->name == kClock) clock_mhz = line->value;
   }

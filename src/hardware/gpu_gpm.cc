@@ -1,6 +1,5 @@
-// NVML's GPU performance monitoring, declared by hand as its documentation has it: two samples at
-// least 100 ms apart, and the metrics between them (docs.nvidia.com/deploy/nvml-api, GPM
-// functions).
+// NVML's GPU performance monitoring, declared here from its documentation: two samples at least 100
+// ms apart, and the metrics between them (docs.nvidia.com/deploy/nvml-api, GPM functions).
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -18,7 +17,7 @@ constexpr int kGpmSuccess = 0;
 constexpr int kGpmSmClock = 1;          // NVML_CLOCK_SM
 constexpr unsigned kAnyTensorUtil = 5;  // NVML_GPM_METRIC_ANY_TENSOR_UTIL, percent
 constexpr unsigned kVersion = 1;
-// Newer drivers have longer arrays; how many entries are meant is said beside them.
+// Newer drivers have longer arrays. A field next to the array says how many entries are used.
 constexpr std::size_t kMostMetrics = 512;
 
 struct Metric {  // nvmlGpmMetric_t

@@ -13,10 +13,10 @@ namespace mfu {
 
 namespace {
 
-// A count stands for this many FLOPs: 64 bits of them last for centuries.
+// One count stands for so many FLOPs, so that 64 bits last for centuries.
 constexpr std::uint64_t kFlopPerCount = 1'000'000;
 
-// What the probe's thread and the source share; it outlives a probe that hangs.
+// What the probe's thread and the source share. If the probe hangs, this outlives the source.
 struct Shared {
   Shared(std::unique_ptr<TensorProbe> asked, const GpuRating& rated, const Clock& its_clock)
       : probe(std::move(asked)), rating(rated), clock(its_clock) {}
@@ -31,7 +31,7 @@ struct Shared {
   std::chrono::nanoseconds at{};
   Result<FlopRate> rate = fail(ErrorCode::not_found, "no look at the GPU's counters yet");
 
-  // The rate holds up to now.
+  // The last rate is taken to hold until now.
   void advance(std::chrono::nanoseconds now) {
     if (rate.has_value() && now > at) {
       counts += rate->per_s * std::chrono::duration<double>(now - at).count() / kFlopPerCount;
@@ -102,7 +102,8 @@ std::string variable(const char* name) {
 }  // namespace
 
 Result<FlopRate> tensor_rate(const TensorLook& look, const GpuRating& rating) {
-  // A hair above 1 is rounding; a percent, or a field that is not there, is far beyond.
+  // A value slightly above 1 is rounding. A percentage, or a field that does not exist, is far
+  // above.
   if (!(look.active_fraction >= 0 && look.active_fraction <= 1.001)) {
     return fail(
         ErrorCode::unsupported,
@@ -135,7 +136,7 @@ std::string gpu_of_this_rank() {
   if (visible.empty()) visible = variable("ROCR_VISIBLE_DEVICES");
   if (visible.empty()) return std::to_string(number);
   std::vector<std::string_view> each = split(visible, ',');
-  // A launcher that gives every rank one GPU of its own names just that.
+  // A launcher may give every rank only its own GPU. Then that is the only one in the list.
   return std::string(trim(each[number < each.size() ? number : 0]));
 }
 

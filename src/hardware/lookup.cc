@@ -47,20 +47,20 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Words that say who made it, not which it is. They may be left out, but must not be of another
-// maker.
+// Words that say who made a device, not which one it is. They may be left out, but they must not
+// name another maker.
 const std::map<std::string, std::string, std::less<>> kMakers = {
     {"nvidia", "nvidia"}, {"tesla", "nvidia"}, {"geforce", "nvidia"}, {"amd", "amd"},
     {"instinct", "amd"},  {"radeon", "amd"},   {"intel", "intel"},    {"habana", "intel"},
     {"google", "google"}, {"aws", "aws"},      {"apple", "apple"},    {"huawei", "huawei"}};
 const std::set<std::string, std::less<>> kNoise = {"r", "tm", "gpu", "graphics", "accelerator"};
 
-// Words that a maker puts before very different devices: alone they name none.
+// Words that a maker puts in front of very different devices. Alone they name no device.
 const std::set<std::string, std::less<>> kBrands = {"rtx", "gtx", "quadro"};
 
 struct Query {
-  Words words;                    // without makers and noise
-  std::set<std::string> vendors;  // that makers' words named
+  Words words;                    // without words for makers, and without noise
+  std::set<std::string> vendors;  // the makers that the words name
 };
 
 Query query_of(std::string_view folded_name) {
@@ -80,14 +80,14 @@ bool may_be_of(const Query& query, const Device& device) {
          (query.vendors.size() == 1 && query.vendors.contains(device.vendor));
 }
 
-// Whole words, but for the generation of a socket that people leave out: sxm is in sxm4.
+// Words must be equal, except that people leave out the generation of a socket: sxm matches sxm4.
 bool same_word(std::string_view asked, std::string_view there) {
   if (asked == there) return true;
   return asked == "sxm" && there.size() == 4 && there.starts_with("sxm");
 }
 
-// Every word asked for is one of the device's, and the first is what one of its names begins with:
-// "80gb" or "server" alone name nothing.
+// Every word of the query must be one of the device's words, and one of the device's names must
+// begin with the first word of the query. "80gb" or "server" alone name nothing.
 bool all_words_in(const Query& query, const Device& device) {
   std::set<std::string> there;
   bool begins = false;
@@ -114,8 +114,8 @@ bool mentions(const Device& device, std::string_view word) {
   return holds(device.name) || std::any_of(device.aliases.begin(), device.aliases.end(), holds);
 }
 
-// The driver's own string; else the same words but for maker and noise; else every device that has
-// all the words.
+// If a driver prints exactly this name, that device. Otherwise devices with the same words apart
+// from makers and noise. Otherwise every device that has all the words.
 std::vector<const Device*> whole_devices(const Catalog& catalog, std::string_view folded_name) {
   Query query = query_of(folded_name);
   auto is_brand = [](const std::string& word) { return kBrands.contains(word); };
@@ -127,8 +127,8 @@ std::vector<const Device*> whole_devices(const Catalog& catalog, std::string_vie
     if (!may_be_of(query, device) || !mentions(device, query.words[0])) continue;
     for (const std::string& name : names_of(device)) {
       if (name == folded_name) exact.push_back(&device);
-      // One bare word without its maker ("h200") is a family's name, though a driver may print just
-      // that.
+      // A single word without its maker ("h200") is the name of a family, even if some driver
+      // prints just that.
       bool telling = query.words.size() > 1 || !query.vendors.empty();
       if (telling && query_of(name).words == query.words &&
           (same.empty() || same.back() != &device)) {

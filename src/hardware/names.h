@@ -1,4 +1,4 @@
-// How device names are compared: folded, word by word, never by substring.
+// How device names are compared: in a folded form, word by word, never by substring.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace mfu {
 
-// Lower case, punctuation to single blanks; '.' and '+' stay (1g.10gb, Max+).
+// Converts to lower case and punctuation to single blanks. '.' and '+' stay (1g.10gb, Max+).
 std::string folded(std::string_view name);
 
-// The device's own name and its aliases, folded.
+// The device's own name and its aliases in folded form.
 std::vector<std::string> names_of(const Device& device);
 
-// The words that tell which device it is, without its maker and what every device is called: none
-// of "AMD Radeon Graphics".
+// The words that tell which device it is, without its maker and without what every device is
+// called. "AMD Radeon Graphics" has none.
 std::vector<std::string> model_words(std::string_view name);
 
 bool share_a_name(const Device& a, const Device& b);

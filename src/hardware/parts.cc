@@ -1,4 +1,4 @@
-// What else works on this machine, for `mfu doctor`.
+// Checks what else works on this machine, for `mfu doctor`.
 #include <fmt/format.h>
 
 #include "base/process.h"
@@ -30,7 +30,7 @@ Probe torch_probe(const std::string& python) {
           "pip install torch, or name a Python that has it: --python PATH or MFU_PYTHON"};
 }
 
-// The PyPI name `mfu` belongs to somebody else; ours is openmfu.
+// On PyPI the name `mfu` belongs to another project; ours is openmfu.
 Probe package_probe(const std::string& python) {
   constexpr std::string_view kScript =
       "from importlib.metadata import version, PackageNotFoundError\n"

@@ -33,8 +33,8 @@ std::string_view name_of(Confidence confidence) {
 
 namespace {
 
-// Frameworks accumulate fp16, bf16 and fp8 products in fp32; a faster fp16-accumulate rate is
-// listed, not used.
+// Frameworks accumulate products of fp16, bf16 and fp8 in fp32. A faster rate with fp16
+// accumulation is listed but not used.
 int usual(const Peak& peak) {
   bool narrow = peak.accumulate == "fp16" || peak.accumulate == "bf16";
   return narrow ? 0 : 1;

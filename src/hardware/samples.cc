@@ -15,7 +15,8 @@ const CounterValue* find(const CounterSample& sample, const std::string& event) 
   return nullptr;
 }
 
-// A counter that took turns with others saw running / enabled of the time: what it saw, scaled up.
+// A counter that takes turns with others counts only for running / enabled of the time. So its
+// value is scaled up.
 Result<double> scale_between(const CounterValue& before, const CounterValue& after) {
   if (!before.time_enabled || !before.time_running || !after.time_enabled || !after.time_running) {
     return 1.0;

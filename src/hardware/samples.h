@@ -1,5 +1,5 @@
-// Hardware counters as they are read: raw, of a limited width, perhaps multiplexed, perhaps not all
-// there. counted_between() makes FLOPs of two samples, or says why it cannot.
+// Raw samples of hardware counters. A counter may be narrow, may take turns with others, or may be
+// missing. counted_between() computes FLOPs from two samples, or says why it cannot.
 //
 //   mfu::CounterSampler sampler(source);
 //   …  // some steps
@@ -19,14 +19,14 @@
 
 namespace mfu {
 
-// One event as the kernel or the driver gives it, running since it was opened.
+// The value of one event as the kernel or the driver gives it, since the event was opened.
 struct CounterValue {
   std::string event;  // "FP_ARITH_INST_RETIRED:256B_PACKED_SINGLE"
   std::uint64_t flop_per_count = 1;
   std::uint64_t value = 0;
-  std::uint32_t width_bits = 64;  // it wraps around at 2^width
-  // While it was wanted, and while it really counted: less where events take turns. None: the
-  // source does not say.
+  std::uint32_t width_bits = 64;  // the value wraps around at 2^width
+  // How long the event was wanted, and how long it really counted. The second is less if events
+  // take turns. None if the source does not say.
   std::optional<std::chrono::nanoseconds> time_enabled{}, time_running{};
 };
 
@@ -43,17 +43,19 @@ class CounterSource {
   virtual Result<CounterSample> sample() = 0;
 };
 
-// FLOPs between two samples of one source: each event's difference modulo its width, times
-// enabled / running of the interval, times its FLOPs. `unsupported` where an event is missing in
-// one of them, never ran in between, or ran too little to scale (under 5%): a part is no whole.
+// The FLOPs between two samples of one source. For each event: the difference modulo its width,
+// times enabled / running in between, times the FLOPs of the event. Fails with `unsupported` if an
+// event is missing in one of the samples, never ran in between, or ran less than 5% of the time,
+// which is too little to scale.
 Result<FlopCount> counted_between(const CounterSample& before, const CounterSample& after);
 
-// The floating-point events of this process's threads, and of those they begin later, by
-// perf_event_open; `unsupported` with the reason where the processor or the system has none. Sums
-// over threads: what took turns is scaled by the time all of them ran.
+// Counts the floating-point events of this process's threads, and of threads that they start later,
+// by perf_event_open. Fails with `unsupported` and the reason if the processor or the system has
+// none. Values are sums over threads. If events took turns, they are scaled by the time for which
+// all threads ran.
 Result<std::shared_ptr<CounterSource>> open_cpu_counters();
 
-// Asks a source again and again. The first answer is `not_found`: a rate needs two samples.
+// Asks a source again and again. The first answer is `not_found`, because a rate needs two samples.
 class CounterSampler {
  public:
   explicit CounterSampler(std::shared_ptr<CounterSource> source) : source_(std::move(source)) {}

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kThreadsMost = 256;
 
-// What all threads of this process retired, those they begin later with them.
+// What all threads of this process retired, including threads that start later.
 class RetiredSource : public CounterSource {
  public:
   explicit RetiredSource(std::vector<FlopCounters> threads) : threads_(std::move(threads)) {}
@@ -23,7 +23,7 @@ class RetiredSource : public CounterSource {
       RetiredFlop retired = MFU_TRY(each.read());
       sum += retired.flop;
     }
-    // Already scaled where events took turns.
+    // The values are already scaled if events took turns.
     return CounterSample{.at = std::chrono::steady_clock::now().time_since_epoch(),
                          .values = {{.event = "retired FLOP", .value = sum.low()}}};
   }

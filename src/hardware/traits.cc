@@ -1,4 +1,4 @@
-// Which device it is, by its name and by what it says of itself.
+// Identifies a device by its name and by what else it tells about itself.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ bool has_architecture(const Device& device, std::string_view architecture) {
   return std::find(words.begin(), words.end(), architecture) != words.end();
 }
 
-// ROCm counts an RDNA device's work-group processors, of two compute units each: 20 of a Radeon
-// 8060S with 40, 48 of an RX 7900 XTX with 96.
+// For RDNA devices, ROCm counts work-group processors, which have two compute units each: 20 for a
+// Radeon 8060S with 40 units, 48 for an RX 7900 XTX with 96.
 bool counts_pairs(const Device& device) {
   return device.architecture.find("gfx1") != std::string::npos;
 }
@@ -38,7 +38,7 @@ bool is_whole(const Device& device, std::uint32_t said) {
   return device.units && units_as_ours(device, said) == *device.units;
 }
 
-// Drivers keep a little for themselves, and 1 GB is 10^9 or 2^30 bytes.
+// Drivers keep a little memory for themselves, and 1 GB may be 10^9 or 2^30 bytes.
 bool fits_memory(const std::optional<Bytes>& known, const std::optional<Bytes>& said) {
   if (!known || !said) return true;
   double ratio = static_cast<double>(said->count) / static_cast<double>(known->count);
@@ -74,7 +74,7 @@ Note units_note(std::string code, std::uint32_t units, const Device& whole) {
            {"all", std::int64_t{*whole.units}}}};
 }
 
-// The whole device, or the part of it that answers.
+// The whole device, or the part of it that these traits describe.
 Device sized(const Catalog& catalog, Device device, const DeviceTraits& traits) {
   if (!traits.units || !device.units || is_whole(device, *traits.units)) return device;
   std::uint32_t units = units_as_ours(device, *traits.units);
@@ -92,7 +92,7 @@ Device sized(const Catalog& catalog, Device device, const DeviceTraits& traits) 
   return part;
 }
 
-// "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb": the name before, and the profile.
+// Splits "NVIDIA H100 80GB HBM3 MIG 1c.3g.40gb" into the name and the profile.
 std::optional<std::pair<std::string, std::string>> mig_of(std::string_view name) {
   std::string low = folded(name);
   std::size_t at = low.rfind(" mig ");
@@ -107,7 +107,7 @@ std::optional<Device> mig_slice(const Catalog& catalog, const DeviceTraits& trai
   if (!whole.has_value() || !whole->units || *traits.units > *whole->units) return std::nullopt;
   Device slice = slice_of(*whole, whole->name + " " + mig->second, *traits.units);
   slice.memory = traits.memory;
-  // A compute instance shares its GPU instance's memory with others.
+  // A compute instance shares the memory of its GPU instance with others.
   bool shared = mig->second.find("c.") != std::string::npos;
   for (const Partition& each : catalog.partitions()) {
     if (each.device != whole->name || to_lower(each.profile) != mig->second) continue;
@@ -117,8 +117,9 @@ std::optional<Device> mig_slice(const Catalog& catalog, const DeviceTraits& trai
   return slice;
 }
 
-// Names that say nothing ("AMD Radeon Graphics") or too much ("AMD Instinct MI250X / MI250") are
-// completed by architecture, units and memory; a name of its own that nobody knows is not.
+// Some names say nothing ("AMD Radeon Graphics"), others stand for two devices ("AMD Instinct
+// MI250X / MI250"). For these, architecture, units and memory decide. A specific name that nobody
+// knows stays unknown.
 std::vector<Device> by_architecture(const Catalog& catalog, const DeviceTraits& traits) {
   std::string architecture = bare_architecture(traits.architecture);
   if (!architecture.starts_with("gfx") || !traits.units) return {};
@@ -141,7 +142,7 @@ std::vector<Device> by_architecture(const Catalog& catalog, const DeviceTraits& 
   return found;
 }
 
-// Of several, those that have the units and the memory that the device says.
+// Keeps those of several devices that have the units and the memory that the traits say.
 void narrow(std::vector<Device>& found, const DeviceTraits& traits) {
   auto keep = [&](auto fits) {
     std::vector<Device> kept;

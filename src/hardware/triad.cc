@@ -1,5 +1,5 @@
-// STREAM's triad, a[i] = b[i] + s·c[i], with stores that pass the cache, so that 24 bytes an
-// element is also what the memory moves (J. McCalpin, STREAM, 1995).
+// STREAM's triad, a[i] = b[i] + s·c[i]. Its stores bypass the cache, so memory moves exactly 24
+// bytes per element (J. McCalpin, STREAM, 1995).
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -42,14 +42,14 @@ struct Strip {
 }  // namespace
 
 std::vector<double> triad_byte_rates(const CpuShare& share, double seconds) {
-  // Four times the last caches, STREAM's rule; at least 32 MB and at most 1 GB for the three arrays
-  // together.
+  // STREAM's rule: four times the last-level caches, but at least 32 MB and at most 1 GB for the
+  // three arrays together.
   std::size_t total = std::clamp<std::size_t>(share.last_cache_bytes * 4, 32u << 20, 1u << 30);
   std::size_t cores = share.core_units.size();
   std::size_t count = std::max<std::size_t>(1024, total / 24 / cores / 2 * 2);
   std::vector<std::unique_ptr<Strip>> strips(cores);
   on_every_core(share, [&](std::size_t core) {
-    strips[core] = std::make_unique<Strip>(count);  // touched where it is used
+    strips[core] = std::make_unique<Strip>(count);  // touched first by the core that uses it
     return 0.0;
   });
   std::vector<double> rates;

@@ -1,4 +1,4 @@
-// Memory bandwidth by STREAM's triad on every core.
+// Measures memory bandwidth with STREAM's triad on every core.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace mfu {
 
-// Bytes per second of every pass made within about that time, 24 an element.
+// Bytes per second of every pass made within about that time, at 24 bytes per element.
 std::vector<double> triad_byte_rates(const CpuShare& share, double seconds);
 
 }  // namespace mfu

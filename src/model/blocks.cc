@@ -29,7 +29,7 @@ void add_core(LayerKind& layer, const Attention& attention, const Place& place, 
 void add_norm(LayerKind& layer, std::string_view name, NormKind kind, std::uint64_t width,
               const Place& place) {
   Component norm{.name = place.prefix + std::string(name), .part = place.part_or(Part::norm)};
-  // A norm without weights still hands the stream on.
+  // A norm without weights still passes the stream on.
   std::uint64_t vectors = kind == NormKind::layer ? 2 : kind == NormKind::rms ? 1 : 0;
   norm.work = Weights{vectors * width};
   put(layer, std::move(norm), place.reads, wire::normed);
@@ -113,7 +113,7 @@ void add_cross_attention(LayerKind& layer, const CrossAttentionBlock& block, con
 
 namespace {
 
-// The indexer reads detached inputs and is trained by a loss of its own, which HF leaves out.
+// The indexer reads detached inputs. It is trained by a loss of its own, which HF leaves out.
 void add_indexer(LayerKind& layer, const LatentAttentionBlock& block, const Place& place) {
   Place inside = place;
   inside.prefix += "indexer.";
@@ -124,7 +124,7 @@ void add_indexer(LayerKind& layer, const LatentAttentionBlock& block, const Plac
   add_linear(layer, Part::indexer, {"wk", block.hidden, block.index_dim}, inside);
   add_weights(layer, inside.prefix + "k_norm", place.part_or(Part::indexer), 2 * block.index_dim);
   add_linear(layer, Part::indexer, {"weights_proj", block.hidden, block.index_heads}, inside);
-  // Each head's score, then their weighted sum: a "value" one wide.
+  // The score of each head, then their weighted sum, which is like a "value" of width 1.
   add_core(layer,
            {.mask = {MaskKind::causal, 0},
             .heads = block.index_heads,

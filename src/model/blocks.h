@@ -10,12 +10,12 @@
 
 namespace mfu {
 
-enum class NormKind : std::uint8_t { rms, layer, none };  // layer: with a bias
+enum class NormKind : std::uint8_t { rms, layer, none };  // layer: layer norms, which have a bias
 
 // The place of a block in its model: the prefix of its weights' names, and which rows it sees.
 struct Place {
   std::string prefix{};      // "self_attn."
-  Rows rows = Rows::tokens;  // and the mask's lengths
+  Rows rows = Rows::tokens;  // also selects the lengths that the mask covers
   std::uint8_t reads = wire::normed;
   // All work of a tower or MTP block counts for this part. Otherwise each component has its own.
   std::optional<Part> part{};
@@ -38,14 +38,14 @@ void add_linear(LayerKind& layer, Part part, const Linear& linear, const Place& 
 struct AttentionBlock {
   std::uint64_t hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
   std::uint64_t v_dim = 0;  // 0: head_dim
-  std::uint64_t out = 0;    // 0: hidden
+  std::uint64_t out = 0;    // 0 means hidden
   Mask mask{};
   bool q_bias = false, k_bias = false, v_bias = false, o_bias = false;
   std::string_view q = "q_proj", k = "k_proj", v = "v_proj", o = "o_proj";
   std::string_view fused{};              // one matrix instead of q, k, v
-  std::uint64_t q_norm = 0, k_norm = 0;  // parameters
+  std::uint64_t q_norm = 0, k_norm = 0;  // their numbers of parameters
   bool gate = false;                     // the query projection also makes an output gate
-  bool shares_kv = false;                // keys and values are another layer's
+  bool shares_kv = false;                // keys and values are those of another layer
   bool cuts_cache = true;
   bool values_are_keys = false;  // no value projection
   std::uint64_t sinks = 0;
@@ -67,7 +67,7 @@ struct LatentAttentionBlock {
   std::uint64_t kv_rank = 0, nope_dim = 0, rope_dim = 0, v_dim = 0;
   Mask mask{};
   bool bias = false;
-  // DeepSeek sparse attention: the indexer that picks top_k keys; 0 heads: none.
+  // DeepSeek sparse attention: the indexer that chooses top_k keys. With 0 heads there is none.
   std::uint64_t index_heads = 0, index_dim = 0;
 };
 void add_latent_attention(LayerKind& layer, const LatentAttentionBlock& block, const Place& place);
@@ -82,14 +82,14 @@ void add_mlp(LayerKind& layer, const MlpBlock& block, const Place& place);
 
 struct ExpertsBlock {
   std::uint64_t hidden = 0, width = 0, experts = 0, active = 0;
-  std::uint64_t latent = 0;  // above 0: experts work at this width, between two more matrices
+  std::uint64_t latent = 0;  // above 0: experts have this width, between two more matrices
   bool gated = true, bias = false;
   bool router_bias = false;        // of the router's matrix multiply
-  bool correction_bias = false;    // persistent, beside the scores
+  bool correction_bias = false;    // stored next to the scores
   bool runs_all = false;           // the HF class sends every token through every expert
   std::uint64_t shared_width = 0;  // 0: no shared expert
   bool shared_bias = false;
-  bool shared_gate = false;  // one more output that scales the shared expert
+  bool shared_gate = false;  // one more output scales the shared expert
   std::string_view router = "gate", shared = "shared_experts";
 };
 void add_experts(LayerKind& layer, const ExpertsBlock& block, const Place& place);
@@ -103,7 +103,7 @@ void add_mamba2(LayerKind& layer, const Mamba2Block& block, const Place& place);
 struct MambaBlock {
   std::uint64_t hidden = 0, inner = 0, state = 16, rank = 0, kernel = 4;
   bool bias = false, conv_bias = true;
-  std::uint64_t extra_norms = 0;  // parameters of norms on dt, B and C (Jamba)
+  std::uint64_t extra_norms = 0;  // parameters of the norms on dt, B and C (Jamba)
 };
 void add_mamba(LayerKind& layer, const MambaBlock& block, const Place& place);
 
@@ -113,7 +113,7 @@ struct DeltaNetBlock {
 };
 void add_delta_net(LayerKind& layer, const DeltaNetBlock& block, const Place& place);
 
-// A stage of one thing that does not repeat.
+// A stage with a single layer that does not repeat.
 Stage single_stage(std::string prefix, Stream stream, LayerKind kind);
 
 // The same layer without weights of its own: it uses those of another layer.

@@ -1,4 +1,4 @@
-// State-space and linear-attention mixers, as blocks.
+// State-space and linear-attention mixers as blocks.
 #include "model/blocks.h"
 
 namespace mfu {
@@ -42,7 +42,8 @@ void add_mamba2(LayerKind& layer, const Mamba2Block& block, const Place& place) 
              place);
 }
 
-// Mamba (arXiv 2312.00752): a diagonal state of N a channel, dt through a low rank.
+// Mamba (arXiv 2312.00752): each channel has a diagonal state of size N, and dt is made through a
+// low rank.
 void add_mamba(LayerKind& layer, const MambaBlock& block, const Place& place) {
   Part part = place.part_or(Part::ssm);
   std::uint64_t d = block.inner;
@@ -61,7 +62,7 @@ void add_mamba(LayerKind& layer, const MambaBlock& block, const Place& place) {
   add_linear(layer, part, {"out_proj", d, block.hidden, block.bias, kInner, wire::stream}, place);
 }
 
-// Gated DeltaNet (arXiv 2412.06464) as in Qwen3-Next and Qwen3.5; torch's chunks are 64 long.
+// Gated DeltaNet (arXiv 2412.06464) as in Qwen3-Next and Qwen3.5. torch's chunks have 64 tokens.
 void add_delta_net(LayerKind& layer, const DeltaNetBlock& block, const Place& place) {
   Part part = place.part_or(Part::ssm);
   std::uint64_t keys = block.key_heads * block.key_dim;

@@ -1,4 +1,4 @@
-// Bytes of weights in their format, of the cache, and what a step of inference must move.
+// Bytes of weights in their format, bytes of the cache, and what a step of inference must move.
 #include <algorithm>
 #include <cmath>
 
@@ -27,8 +27,9 @@ bool is_quantised(const WeightFormat& format, const Stage& stage, const Componen
   return !format.experts_only || component.part == Part::experts;
 }
 
-// One matrix with its scales: fp8 an fp32 scale a block; int4/int8 an fp16 scale and a packed zero
-// point a group of inputs; mxfp4 (OCP MX) an 8-bit scale for 32.
+// The bytes of one matrix with its scales. fp8 has an fp32 scale per block; int4 and int8 have an
+// fp16 scale and a packed zero point per group of inputs; mxfp4 (OCP MX) has an 8-bit scale per 32
+// weights.
 std::uint64_t quantised_bytes(const WeightFormat& format, std::uint64_t in, std::uint64_t out) {
   std::uint64_t groups = format.group == 0 ? 1 : ceil_divided(in, format.group);
   switch (format.quantization) {
@@ -46,7 +47,7 @@ std::uint64_t quantised_bytes(const WeightFormat& format, std::uint64_t in, std:
   return in * out * format.bits / 8;
 }
 
-// Of one copy of the component's weights.
+// The bytes of one copy of the component's weights.
 std::uint64_t copy_bytes(const ModelSpec& model, const Stage& stage, const Component& component) {
   std::uint64_t width = model.format.bits / 8;
   const auto* work = std::get_if<Projection>(&component.work);
@@ -64,7 +65,7 @@ std::uint64_t stored_bytes(const ModelSpec& model, const Stage& stage, const Com
   return work->stored ? work->copies * copy_bytes(model, stage, component) : 0;
 }
 
-// Different experts that `rows` tokens reach, k of E each: E (1 - (1 - k/E)^rows).
+// How many different experts `rows` tokens reach if each token uses k of E: E (1 - (1 - k/E)^rows).
 double experts_reached(const Projection& work, std::uint64_t rows) {
   double all = static_cast<double>(work.copies), each = static_cast<double>(work.active);
   if (work.copies <= 1) return all;

@@ -60,8 +60,8 @@ constexpr std::string_view kSmall =
     R"("num_key_value_heads":1,"intermediate_size":16,"vocab_size":10})";
 
 TEST(Config, a_small_llama_counts_as_by_hand) {
-  // Embedding and head 10·8 each; a layer: q 8·8, k and v 8·4 each, o 8·8, MLP 3·8·16, norms 2·8;
-  // the last norm 8.
+  // Embedding and head have 10·8 each. A layer has q 8·8, k and v 8·4 each, o 8·8, MLP 3·8·16 and
+  // norms 2·8. The last norm has 8.
   auto model = parse(kSmall);
   ASSERT_TRUE(model) << model.error().message;
   ParameterCount count = count_parameters(*model);

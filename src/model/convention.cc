@@ -73,7 +73,7 @@ Terms six_n_terms(const Inputs& in) {
 }
 
 Terms llmc_terms(const Inputs& in) {
-  // 6·L·C·T a token: causal, over the hidden width.
+  // 6·L·C·T per token: causal, over the hidden width.
   FlopCount doubled = square_area(in.load);
   return {per_weight(in, in.facts.active), doubled * 2 * in.facts.layers * in.facts.hidden};
 }
@@ -113,7 +113,7 @@ Terms trl_terms(const Inputs& in) {
           attention_forward(facts, in.load, Area::square)};
 }
 
-// q and o are taken as h x h, k and v as their share of it.
+// q and o count as h x h, k and v as their share of it.
 std::uint64_t square_projections(const ModelFacts& facts) {
   const AttentionFacts& attention = facts.attention.front();
   std::uint64_t h = facts.hidden;
@@ -124,7 +124,7 @@ Terms llamafactory_terms(const Inputs& in) {
   const ModelFacts& facts = in.facts;
   std::uint64_t layer = 3 * facts.hidden * facts.ffn + square_projections(facts);
   FlopCount weights = tokens(in) * 2 * facts.layers * layer;
-  // Half of 2·h·V, doubled where head and embedding are two matrices.
+  // Half of 2·h·V, doubled if head and embedding are two matrices.
   FlopCount head = tokens(in) * facts.hidden * facts.vocab * (facts.tied ? 1 : 2);
   return {weights + head, square_area(in.load) * 4 * facts.layers * facts.hidden};
 }
@@ -155,7 +155,7 @@ Terms open_instruct_terms(const Inputs& in) {
     weights += tokens(in) * layer.layers * mlp;
   }
   FlopCount scores = attention_forward(facts, in.load, Area::clamped);
-  // 4 a score for the softmax, beside 2·(d_qk + d_v).
+  // The softmax counts 4 per score, in addition to 2·(d_qk + d_v).
   FlopCount softmax;
   for (const AttentionFacts& layer : facts.attention) {
     ModelFacts one;
@@ -281,7 +281,7 @@ Result<ConventionCount> flop_by_convention(const ModelSpec& model, const Workloa
   ConventionCount count;
   FlopCount forward = terms.weights + terms.attention;
   count.model_flop = forward * passes;
-  // As llm-foundry: with everything recomputed 4/3 of the model's FLOPs.
+  // As in llm-foundry: if everything is recomputed, 4/3 of the model's FLOPs.
   FlopCount again = work.phase != Phase::train               ? FlopCount(0)
                     : work.recompute == Recompute::full      ? forward
                     : work.recompute == Recompute::selective ? terms.attention

@@ -57,7 +57,7 @@ void add_kind(ModelFacts& facts, const LayerKind& kind, std::uint64_t layers) {
   if (delta) facts.convolution += convolution * layers;
 }
 
-// Twice the area, so that halves stay whole numbers.
+// Twice the area, so that halves are whole numbers.
 Uint128 doubled_area(const Mask& mask, const Span& span, Area area) {
   Uint128 n = span.length, c = span.context;
   Uint128 square = 2 * n * (c + n), causal = 2 * n * c + n * n;

@@ -1,4 +1,5 @@
-// The quantities that conventions use: sums over the text decoder, and the step's tokens and areas.
+// The quantities that conventions use: sums over the text decoder, and tokens and areas of the
+// step.
 #pragma once
 
 #include <vector>
@@ -15,8 +16,8 @@ struct AttentionFacts {
 
 struct ModelFacts {
   std::uint64_t parameters = 0, active = 0, embedding = 0, vision = 0;
-  // Weights of matrix multiplies that a token uses, without biases. The head counts once, tied or
-  // not.
+  // Weights of matrix multiplies that a token uses, without biases. The head counts once, whether
+  // it is tied or not.
   std::uint64_t matmul = 0, router = 0, head = 0;
   std::uint64_t layers = 0, hidden = 0, vocab = 0, ffn = 0;
   bool tied = false, gated = true;
@@ -28,7 +29,8 @@ struct ModelFacts {
 };
 ModelFacts facts_of(const ModelSpec& model, bool mtp);  // mtp: include the prediction layers
 
-// FLOPs of attention scores and values, forward: 2·H·(d_qk + d_v) a pair, pairs counted as asked.
+// Forward FLOPs of attention scores and values: 2·H·(d_qk + d_v) per pair. `Area` says which pairs
+// count.
 enum class Area : std::uint8_t {
   square,        // s²
   causal,        // s²/2, windows ignored
@@ -38,7 +40,7 @@ enum class Area : std::uint8_t {
 };
 FlopCount attention_forward(const ModelFacts& facts, const ResolvedWork& load, Area area);
 
-// Σ over sequences of new tokens x tokens they could see.
+// Σ over sequences of new tokens x tokens that they could see.
 FlopCount square_area(const ResolvedWork& load);
 
 }  // namespace mfu

@@ -86,10 +86,11 @@ Workload workload_of(const Row& row, const ModelSpec& model) {
   return work;
 }
 
-// What the context column of a decode row means when the cache was never filled: docs/formulas.md.
+// What the context column of a decode row means if the cache was never filled: see
+// docs/formulas.md.
 std::uint64_t explained_difference(const Row& row) {
-  // Mamba's decode row ran on an empty cache: the convolution padded its one input to k = 4 and
-  // counted 7 outputs where a filled cache makes 2; 2 layers x 2·4·5120 each.
+  // Mamba's decode row ran on an empty cache. The convolution padded its single input to k = 4 and
+  // counted 7 outputs, where a filled cache makes 2. There are 2 layers with 2·4·5120 each.
   if (row.at("name") == "mamba-2.8b" && row.at("phase") == "decode") return 2u * 8 * 5120 * 5;
   return 0;
 }
@@ -101,7 +102,7 @@ TEST(Convention, flopcounter_equals_torch_on_every_eager_row) {
   for (const Row& row : rows) {
     const std::string& note = row.at("note");
     if (row.at("attn_implementation") != "eager" || row.at("flops_total").empty()) continue;
-    // that counter gives experts zero and says nothing
+    // that counter gives experts 0 and does not say so
     if (contains(note, "experts=grouped_mm")) continue;
     auto model = read(row.at("name"), options_of(row));
     ASSERT_TRUE(model) << model.error().message;
@@ -128,7 +129,7 @@ TEST(Convention, ten_systems_give_their_ten_answers_for_llama_8_b) {
   if (!model) GTEST_SKIP() << "no shared folder beside the source";
   struct Expected {
     Convention convention;
-    double at_8k, at_128k;  // GFLOP a token, facts/flops.md §1
+    double at_8k, at_128k;  // GFLOP per token, facts/flops.md §1
   };
   const Expected expected[] = {
       {Convention::megatron, 51.470, 148.107},
@@ -178,7 +179,7 @@ Result<ModelSpec> model_of(const Row& row) {
   return model_of_shape(shape_of(row));
 }
 
-// MFU in percent, or TFLOP/s where no MFU was published.
+// MFU in percent, or TFLOP/s if no MFU was published.
 double recomputed(const Row& row, FlopCount step, std::uint64_t step_tokens) {
   double per_token = step.to_double() / static_cast<double>(step_tokens);
   // The published rate of the whole job is rounded less than the rate of one device.
@@ -191,7 +192,8 @@ double recomputed(const Row& row, FlopCount step, std::uint64_t step_tokens) {
   return row.at("published_mfu_pct").empty() ? tera : 100 * tera / *peak;
 }
 
-// Within half a percent, or rounded or cut to the digits that were printed.
+// True if they differ by less than half a percent, or only by rounding or cutting to the printed
+// digits.
 bool agrees(double got, const std::string& printed) {
   double published = *parse_number(printed);
   std::size_t point = printed.find('.');

@@ -18,7 +18,7 @@ FlopCount projection_flop(const Projection& work, const ResolvedWork& load, Coun
 
 FlopCount tower_pairs(const Attention& attention, const ResolvedWork& load, Counting counting) {
   const ImageGrid& grid = load.grid;
-  if (attention.mask.kind == MaskKind::pooled) {  // no work that a model needs: an average
+  if (attention.mask.kind == MaskKind::pooled) {  // an average, which no model needs
     std::uint64_t outputs =
         counting == Counting::needed ? 0 : rows_of(load, counting, Rows::merged);
     return FlopCount(grid.height * grid.width) * outputs;
@@ -44,7 +44,7 @@ FlopCount encoder_pairs(const Attention& attention, const ResolvedWork& load) {
   return wide(attended_pairs(attention.mask, span, 0)) * load.sums.sequences;
 }
 
-// With only Σs and Σs² known, causal and bidirectional areas are exact; others use mean lengths.
+// If only Σs and Σs² are known, causal and bidirectional areas are exact. Others use mean lengths.
 FlopCount text_pairs_of_sums(const Attention& attention, const ResolvedWork& load, bool square) {
   FlopCount squares = wide(load.sums.squares);
   FlopCount cached = FlopCount(load.sums.tokens) * load.spans.front().context;
@@ -61,7 +61,8 @@ Mask resolved(const Mask& mask, const ResolvedWork& load) {
           load.needed[static_cast<std::size_t>(Rows::merged)] / load.sums.sequences};
 }
 
-// Extra pairs, because an image's tokens also see those that follow them: half of its square.
+// The extra pairs if the tokens of an image also see those that follow them: half of the image's
+// square.
 FlopCount picture_pairs(const Attention& attention, const ResolvedWork& load) {
   if (!attention.pictures_whole || load.images == 0 || load.phase == Phase::decode) return 0;
   std::uint64_t each = load.needed[static_cast<std::size_t>(Rows::merged)] / load.images;
@@ -80,7 +81,7 @@ FlopCount text_pairs(const Attention& given, const ResolvedWork& load, Counting 
   }
   Mask cached = attention.cuts_cache ? attention.mask : Mask{};
   if (kind == MaskKind::cross) cached = attention.mask;
-  if (kind == MaskKind::joint) square = false;  // a square already
+  if (kind == MaskKind::joint) square = false;  // it is a square already
   FlopCount pairs = square ? FlopCount(0) : picture_pairs(attention, load);
   for (const Span& span : load.spans) {
     FlopCount one = square ? FlopCount(span.length) * held_keys(cached, span, load.encoder_length)
@@ -107,8 +108,8 @@ FlopCount attention_flop(const Attention& attention, const ResolvedWork& load, C
          (widths.scores + widths.values);
 }
 
-// dV = Pᵀ·dO and dP = dO·Vᵀ are as wide as the values, dQ and dK as the scores; a fused kernel
-// computes the scores once more.
+// dV = Pᵀ·dO and dP = dO·Vᵀ are as wide as the values, dQ and dK as wide as the scores. A fused
+// kernel computes the scores once more.
 FlopCount attention_backward(const Attention& attention, const ResolvedWork& load,
                              Counting counting, std::uint8_t wires) {
   Widths widths = widths_of(attention, load, counting);
@@ -146,8 +147,8 @@ std::uint64_t padded(std::uint64_t length, std::uint64_t chunk) {
   return (length + chunk - 1) / chunk * chunk;
 }
 
-// Mamba-2 in chunks of Q (arXiv 2405.21060 §6, as HF writes it): C·Bᵀ, its product with x, chunk
-// states, the (nc + 1)² pass over chunks, states to outputs.
+// Mamba-2 in chunks of Q (arXiv 2405.21060 §6, as HF writes it): C·Bᵀ, its product with x, the
+// chunk states, the (nc + 1)² pass over chunks, and states to outputs.
 FlopCount mamba2_chunked(const Recurrence& work, std::uint64_t length) {
   FlopCount rows = padded(length, work.chunk);
   FlopCount chunks = padded(length, work.chunk) / work.chunk + 1;
@@ -156,16 +157,16 @@ FlopCount mamba2_chunked(const Recurrence& work, std::uint64_t length) {
          chunks * chunks * 2 * state;
 }
 
-// Gated delta rule in chunks of C (arXiv 2412.06464): k·kᵀ and q·kᵀ, the result times v, three
-// products with the state; the triangular solves are not counted by torch.
+// The gated delta rule in chunks of C (arXiv 2412.06464): k·kᵀ and q·kᵀ, the result times v, and
+// three products with the state. torch does not count the triangular solves.
 FlopCount delta_chunked(const Recurrence& work, std::uint64_t length) {
   FlopCount rows = padded(length, work.chunk);
   return rows * work.chunk * work.heads * (4 * work.key_dim + 2 * work.value_dim) +
          rows * 6 * work.heads * work.key_dim * work.value_dim;
 }
 
-// The first state is constant and the last one is dropped, so two products of each have no gradient
-// pair. Each triangular solve adds one product, for the gradient of its matrix.
+// The first state is constant and the last one is dropped, so two of the products with each have no
+// pair of gradients. Each triangular solve adds one product, for the gradient of its matrix.
 FlopCount delta_chunked_backward(const Recurrence& work, std::uint64_t length) {
   FlopCount rows = padded(length, work.chunk);
   FlopCount unused = FlopCount(8) * work.heads * work.chunk * work.key_dim * work.value_dim;
@@ -225,7 +226,7 @@ std::uint64_t recurrence_flop_per_token(const Recurrence& recurrence) {
     case RecurrenceKind::mamba2:
       return 9 * state;  // state-spaces/mamba#110
     case RecurrenceKind::delta_rule:
-      return 8 * state;  // read, erase, write, read: a multiply-add each over the state
+      return 8 * state;  // read, erase, write, read: each is a multiply-add over the state
     case RecurrenceKind::wkv:
       return 6 * state;
   }
@@ -266,13 +267,14 @@ FlopCount backward_flop(const Component& component, const ResolvedWork& load, Co
     return times == 0 ? FlopCount(0) : projection_flop(*work, load, counting) * times;
   }
   if (const auto* work = std::get_if<Attention>(&component.work)) {
-    if (work->mask.kind == MaskKind::pooled) {  // by a matrix nobody learns
+    if (work->mask.kind == MaskKind::pooled) {  // by a matrix that is not learned
       return input ? attention_flop(*work, load, counting) : FlopCount(0);
     }
     return attention_backward(*work, load, counting, need.wires);
   }
   if (const auto* work = std::get_if<Convolution>(&component.work)) {
-    // torch counts a depthwise weight gradient as a dense one: `channels` times too much.
+    // torch counts the weight gradient of a depthwise convolution like that of a dense one, which
+    // is `channels` times too much.
     std::uint64_t weight = counting == Counting::needed ? 1 : work->channels;
     return convolution_flop(*work, load, counting) *
            ((input ? 1 : 0) + (need.trained ? weight : 0));

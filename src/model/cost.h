@@ -7,16 +7,16 @@ namespace mfu {
 
 FlopCount forward_flop(const Component& component, const ResolvedWork& load, Counting counting);
 
-// What the backward pass computes: gradients of the inputs that need one, and gradients of weights
-// that are trained.
+// What the backward pass computes: gradients of those inputs that need one, and gradients of
+// trained weights.
 struct BackwardNeed {
-  std::uint8_t wires = 0xff;  // those that need a gradient, before this component
+  std::uint8_t wires = 0xff;  // values that need a gradient, before this component
   bool trained = true;
 };
 FlopCount backward_flop(const Component& component, const ResolvedWork& load, Counting counting,
                         const BackwardNeed& need);
 
-// A LoRA pair of rank r beside a projection: A is in x r, B is r x out.
+// A LoRA pair of rank r next to a projection: A has in x r weights, B has r x out.
 struct AdapterFlop {
   FlopCount forward, backward;
 };

@@ -5,7 +5,7 @@
 namespace mfu {
 namespace {
 
-// A norm on what a block adds to the stream.
+// A norm on the output of a block, before it is added to the stream.
 void add_output_norm(LayerKind& layer, std::string_view name, const Decoder& decoder) {
   std::uint64_t vectors = decoder.norm == NormKind::layer ? 2 : 1;
   if (decoder.norm == NormKind::none) vectors = 0;
@@ -23,7 +23,7 @@ Decoder read_decoder(const Fields& config, const DecoderDefaults& defaults) {
   AttentionBlock& attention = decoder.attention;
   attention.hidden = decoder.hidden;
   attention.heads = config.size({"num_attention_heads"}, defaults.heads);
-  // The class's default holds only where the field is absent; null means as many as heads.
+  // The class's default is used only if the field is absent. null means as many as heads.
   bool own = defaults.kv_heads != 0 && !config.is_null("num_key_value_heads");
   std::uint64_t kv_default = own ? defaults.kv_heads : attention.heads;
   attention.kv_heads = config.size({"num_key_value_heads"}, kv_default);

@@ -1,5 +1,5 @@
-// The frame that decoder-only families share: embedding, layers in the family's style, final norm,
-// the head that the architecture's name asks for.
+// The frame that decoder-only families share: the embedding, layers in the family's style, the
+// final norm, and the head that the architecture's name asks for.
 #pragma once
 
 #include <functional>
@@ -11,13 +11,13 @@
 
 namespace mfu {
 
-// Where the norms of a layer stand.
+// Where a layer has its norms.
 enum class NormPlan : std::uint8_t {
   pre,           // before attention and before the MLP
   sandwich,      // before and after both
   post,          // after both
-  parallel,      // one norm, attention and MLP beside each other
-  parallel_two,  // one norm each, beside each other
+  parallel,      // one norm; attention and MLP are parallel
+  parallel_two,  // one norm each; attention and MLP are parallel
 };
 
 struct Decoder {
@@ -31,19 +31,20 @@ struct Decoder {
   MlpBlock mlp;
   ExpertsBlock experts;
   std::uint64_t mlp_extra = 0;  // parameters of the activation
-  std::vector<Mask> masks;      // a layer each
-  std::vector<bool> is_moe;     // a layer each; empty: no experts
+  std::vector<Mask> masks;      // one per layer
+  std::vector<bool> is_moe;     // one per layer; empty if there are no experts
 };
 
-struct DecoderDefaults {  // of the HF config class; 0: derived
+// Defaults of the HF config class. 0 means that the value follows from others.
+struct DecoderDefaults {
   std::uint64_t hidden = 4096, layers = 32, heads = 32, kv_heads = 0, head_dim = 0, ffn = 11008,
                 vocab = 32000;
   bool tied = false;
 };
-// Reads what nearly every config calls by the same names; all layers causal.
+// Reads the fields that nearly every config has under the same names. All layers are causal.
 Decoder read_decoder(const Fields& config, const DecoderDefaults& defaults);
 
-// Masks from `layer_types` where given, else by `sliding_by_default`.
+// Reads masks from `layer_types` if the config has it, otherwise from `sliding_by_default`.
 std::vector<Mask> read_masks(const Fields& config, std::uint64_t layers, Mask sliding,
                              const std::function<bool(std::uint64_t layer)>& sliding_by_default);
 
@@ -58,20 +59,21 @@ void full_norms(Decoder& decoder);
 
 void build_decoder(const Fields& config, const Decoder& decoder, ModelSpec& model);
 
-// One layer's blocks, for families that mix other layers in.
+// Adds the blocks of one layer, for families that mix other layers in.
 void add_decoder_attention(LayerKind& layer, const Decoder& decoder, const Mask& mask);
 void add_decoder_mlp(LayerKind& layer, const Decoder& decoder, bool moe);
 
-// Embedding before, final norm and head after the stages a family made itself.
+// Adds the embedding before the stages that a family made itself, and the final norm and the head
+// after them.
 void add_decoder_frame(const Fields& config, const Decoder& decoder, Stage layers,
                        ModelSpec& model);
 
-// What an architecture's name says of its head.
+// What the name of an architecture says about its head.
 enum class HeadKind : std::uint8_t { language, none, sequence, token, question };
 HeadKind head_of(const ModelSpec& model);
 std::uint64_t labels_of(const Fields& config);
 
-// model_type, and how its config becomes a model.
+// A model_type, and the function that makes a model of its config.
 struct Family {
   std::string_view type;
   void (*build)(const Fields& config, ModelSpec& model);

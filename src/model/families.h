@@ -1,4 +1,4 @@
-// Every family file's table, and the builders that multimodal families borrow.
+// The table of every family file, and the builders that multimodal families share.
 #pragma once
 
 #include <span>
@@ -30,16 +30,16 @@ std::span<const Family> zamba_families();
 std::span<const Family> contrastive_families();
 std::span<const Family> internvl_families();
 
-// The family of a model type; null where nobody described it.
+// The family of a model type. Null if there is none.
 const Family* find_family(std::string_view type);
 
 // Adds the decoder of a multimodal config, from its text_config or from the top level of older
 // files. `tied` is the outer class's default; if none, the decoder's own setting counts.
 void add_text_decoder(const Fields& config, ModelSpec& model, std::string_view fallback_type,
                       std::optional<bool> tied);
-// Notes its absence.
+// Whether the config has a vision part. If not, a note says so.
 bool has_vision(const Fields& config, ModelSpec& model);
-// Of the text stream, which was added behind the first so many stages.
+// The attentions of the text stream. Its stages begin at `first`.
 std::vector<Attention*> text_attentions(ModelSpec& model, std::size_t first);
 
 }  // namespace mfu

@@ -1,4 +1,5 @@
-// ALBERT (arXiv 1909.11942): a narrow embedding widened once, and layers that share their weights.
+// ALBERT (arXiv 1909.11942): a narrow embedding that is widened once, and layers that share their
+// weights.
 #include "model/families.h"
 
 namespace mfu {
@@ -31,7 +32,7 @@ LayerKind albert_layer(const Fields& config, std::uint64_t hidden, std::uint64_t
   return layer;
 }
 
-// A group of layers is stored once and run again for each of its layers.
+// A group of layers is stored once and runs again for each of its layers.
 void add_layers(const Fields& config, ModelSpec& model) {
   std::uint64_t layers = config.layers({"num_hidden_layers"}, 12);
   std::uint64_t groups = config.layers({"num_hidden_groups"}, 1);

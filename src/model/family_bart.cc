@@ -1,5 +1,5 @@
-// BART (arXiv 1910.13461) and mBART: an encoder and a decoder with learned positions; norms after
-// each block, in mBART before it and once more at the end of each stack.
+// BART (arXiv 1910.13461) and mBART: an encoder and a decoder with learned positions. BART has
+// norms after each block. mBART has them before each block, and once more at the end of each stack.
 #include "model/families.h"
 
 namespace mfu {
@@ -70,7 +70,7 @@ LayerKind bart_layer(const BartShape& shape) {
   return layer;
 }
 
-// The one table feeds both stacks and is stored with the first.
+// Both stacks use one table, which is stored with the first.
 void add_stack(ModelSpec& model, const BartShape& shape) {
   Stream stream = shape.decoder ? Stream::text : Stream::encoder;
   std::string prefix = shape.decoder ? "model.decoder." : "model.encoder.";

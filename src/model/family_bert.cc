@@ -169,7 +169,7 @@ void build_distilbert(const Fields& config, ModelSpec& model) {
   }
 }
 
-// ModernBERT (arXiv 2412.13663): windows of local_attention tokens, two layers of three.
+// ModernBERT (arXiv 2412.13663): two of three layers have windows of local_attention tokens.
 void build_modernbert(const Fields& config, ModelSpec& model) {
   Decoder decoder;
   decoder.embedding = "embeddings.tok_embeddings";
@@ -218,7 +218,7 @@ void build_modernbert(const Fields& config, ModelSpec& model) {
   add_weights(model.stages[0].kinds[0], "embeddings.norm", Part::norm, norm, wire::stream);
   HeadKind kind = head_of(model);
   if (kind == HeadKind::none) return;
-  // A prediction head (dense, norm) stands before every task's last matrix.
+  // Every task has a prediction head (dense, norm) before its last matrix.
   bool language = kind == HeadKind::language;
   Rows rows = kind == HeadKind::sequence ? Rows::sequences : Rows::tokens;
   add_dense(model, "head.dense", language ? Part::lm_head : Part::head,

@@ -1,5 +1,5 @@
-// A tower for pictures and one for texts that meet only in a dot product: CLIP (arXiv 2103.00020)
-// and SigLIP (arXiv 2303.15343), of every text with every picture.
+// CLIP (arXiv 2103.00020) and SigLIP (arXiv 2303.15343): a tower for pictures and a tower for
+// texts, joined only by the dot product of every text with every picture.
 #include <utility>
 
 #include "model/families.h"
@@ -15,7 +15,7 @@ struct TextDefaults {
 constexpr TextDefaults kClip{512, 8, 2048, 49408, 77, MaskKind::causal};
 constexpr TextDefaults kSiglip{768, 12, 3072, 32000, 64, MaskKind::bidirectional};
 
-// Returns its width.
+// Returns the width of the tower.
 std::uint64_t add_text_tower(const Fields& text, const TextDefaults& defaults, ModelSpec& model) {
   Decoder decoder = read_decoder(text, {.hidden = defaults.hidden,
                                         .layers = 12,
@@ -39,8 +39,8 @@ std::uint64_t add_text_tower(const Fields& text, const TextDefaults& defaults, M
   return decoder.hidden;
 }
 
-// The last matrix of the text tower; where pictures are there to meet, lone scalars and the dot
-// products.
+// The last matrix of the text tower. If there is a picture tower, also the single scalars and the
+// dot products.
 void add_text_head(ModelSpec& model, const Linear& linear, std::uint64_t scalars) {
   LayerKind head;
   add_linear(head, Part::head, linear, {.rows = Rows::sequences});

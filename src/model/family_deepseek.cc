@@ -1,5 +1,5 @@
 // Multi-head latent attention with routed experts: DeepSeek V2 and V3, Kimi K2, GLM-4.7-Flash, and
-// the two with a sparse indexer, DeepSeek V3.2 and GLM-5.
+// two models with a sparse indexer, DeepSeek V3.2 and GLM-5.
 #include <algorithm>
 
 #include "model/families.h"
@@ -66,7 +66,7 @@ LatentAttentionBlock read_attention(const Fields& config, const Defaults& defaul
 
 Decoder read_experts(const Fields& config, const Defaults& defaults) {
   DecoderDefaults frame = defaults.decoder;
-  frame.head_dim = 1;  // latent attention has widths of its own
+  frame.head_dim = 1;  // latent attention has its own widths
   Decoder decoder = read_decoder(config, frame);
   std::uint64_t width = config.size({"moe_intermediate_size"}, defaults.moe.width);
   decoder.experts.hidden = decoder.hidden;
@@ -97,8 +97,8 @@ LayerKind latent_layer(const Decoder& decoder, const LatentAttentionBlock& atten
   return layer;
 }
 
-// DeepSeek-V3 §2.2: norms of hidden and embedding, their concatenation projected, one more layer,
-// and the head of the model used again.
+// DeepSeek-V3 §2.2: norms of the hidden state and of the embedding, a projection of both together,
+// one more layer, and the model's head used again.
 Stage mtp_stage(const Decoder& decoder, const LatentAttentionBlock& attention,
                 std::uint64_t layers) {
   LayerKind layer = latent_layer(decoder, attention, true);
@@ -118,7 +118,7 @@ Stage mtp_stage(const Decoder& decoder, const LatentAttentionBlock& attention,
   return stage;
 }
 
-// Layers that reuse the choice of the one before have no indexer of their own.
+// Layers that reuse the choice of the layer before have no indexer.
 std::vector<bool> shared_choices(const Fields& config, std::uint64_t layers) {
   std::vector<bool> shared(layers, false);
   std::vector<std::string> types = config.texts({"indexer_types"});

@@ -1,6 +1,6 @@
-// Diffusion transformers by the configs of diffusers, which name their class: Flux, Stable
-// Diffusion 3, DiT. `sequence` is latent patches, `encoder sequence` text tokens; the text encoders
-// are models of their own. Modulations act once a picture.
+// Diffusion transformers from the configs of diffusers, which name their class: Flux, Stable
+// Diffusion 3, DiT. `sequence` is the number of latent patches, `encoder sequence` that of text
+// tokens. The text encoders are separate models. Modulations run once per picture.
 #include <algorithm>
 
 #include "model/families.h"
@@ -8,7 +8,7 @@
 namespace mfu {
 namespace {
 
-// The text stream travels on the wire that cross attention reads elsewhere.
+// The text stream uses the wire that cross attention reads in other models.
 constexpr std::uint8_t kImage = wire::stream, kText = wire::encoded;
 
 struct Dit {
@@ -19,7 +19,7 @@ struct Dit {
               std::uint8_t wires) {
     add_linear(layer, part, {name, in, out, true, wires, wires}, {.rows = rows});
   }
-  // A time step or a pooled text becomes a vector: two matrices a picture.
+  // A time step or a pooled text becomes a vector, by two matrices per picture.
   void embedder(const std::string& name, std::uint64_t in) {
     linear(Part::modulation, name + ".linear_1", in, inner, Rows::sequences, wire::normed);
     linear(Part::modulation, name + ".linear_2", inner, inner, Rows::sequences, wire::normed);
@@ -95,7 +95,7 @@ LayerKind flux_single(Dit dit) {
 void build_flux(const Fields& config, ModelSpec& model) {
   Dit dit;
   begin(model, dit, config, 24, 128);
-  model.encoder_sequence = 512;  // T5's length in the pipeline
+  model.encoder_sequence = 512;  // the length of T5's output in the pipeline
   std::uint64_t channels = config.size({"in_channels"}, 64);
   std::uint64_t patch = config.size({"patch_size"}, 1);
   std::uint64_t out = config.size({"out_channels"}, channels);
@@ -121,7 +121,7 @@ void build_flux(const Fields& config, ModelSpec& model) {
 struct Sd3Style {
   bool last = false, normed = false, dual = false;
 };
-// The last block leaves the text stream where it is.
+// The last block does not change the text stream.
 LayerKind sd3_block(Dit dit, const Sd3Style& style) {
   dit.layer = {};
   std::uint64_t norms = style.normed ? 2 * dit.head_dim : 0;
@@ -177,7 +177,7 @@ void build_sd3(const Fields& config, ModelSpec& model) {
   model.stages.push_back(finish_single(dit, ""));
 }
 
-// DiT (arXiv 2212.09748) in diffusers: every block has an embedder of its own.
+// DiT (arXiv 2212.09748) in diffusers: every block has its own embedder.
 void build_dit(const Fields& config, ModelSpec& model) {
   Dit dit;
   begin(model, dit, config, 16, 72);
@@ -200,7 +200,7 @@ void build_dit(const Fields& config, ModelSpec& model) {
   model.stages.push_back(uniform_stage("transformer_blocks.", Stream::text, std::move(dit.layer),
                                        config.layers({"num_layers"}, 28)));
   dit.layer = {};
-  // The class runs the first block's embedder once more; nobody needs it twice.
+  // The class runs the embedder of the first block once more, which the model does not need.
   for (std::uint64_t in : {std::uint64_t{256}, dit.inner}) {
     Component again{.name = "norm1.emb", .part = Part::modulation};
     again.work = Projection{.in = in,

@@ -1,4 +1,4 @@
-// An encoder whose output a decoder looks at in every layer: T5 and Whisper.
+// T5 and Whisper: an encoder, and a decoder that attends to its output in every layer.
 #include "model/families.h"
 
 namespace mfu {
@@ -9,7 +9,8 @@ struct T5Shape {
   bool gated = false;
 };
 
-// Relative position biases are learned in the first layer of each stack and shared by the rest.
+// Relative position biases are learned in the first layer of each stack. The other layers share
+// them.
 LayerKind t5_layer(const T5Shape& shape, bool decoder, bool first, Rows rows) {
   LayerKind layer;
   std::string feed = decoder ? "layer.2." : "layer.1.";
@@ -83,7 +84,7 @@ void build_t5(const Fields& config, ModelSpec& model) {
   bool encoder_only = model.architecture.ends_with("EncoderModel");
   LayerKind table;
   add_weights(table, "shared", Part::embedding, model.vocab * shape.hidden, wire::stream);
-  // The one table feeds both stacks; where a gradient is concerned, the encoder comes first.
+  // Both stacks use one table. For gradients, the encoder comes first.
   model.stages.push_back(
       single_stage("", encoder_only ? Stream::text : Stream::encoder, std::move(table)));
   if (encoder_only) {
@@ -149,8 +150,8 @@ LayerKind whisper_layer(const WhisperShape& shape, bool decoder) {
   return layer;
 }
 
-// Two convolutions of width 3 over the spectrogram, the second halving its length. A spectrogram
-// carries no gradient.
+// Two convolutions of width 3 over the spectrogram. The second one halves its length. A spectrogram
+// needs no gradient.
 void add_whisper_inputs(ModelSpec& model, std::uint64_t mels, std::uint64_t hidden,
                         std::uint64_t positions) {
   LayerKind layer;

@@ -1,4 +1,4 @@
-// Gemma 1 to 3. Gemma's RMS norm stores weight - 1, one number a channel all the same.
+// Gemma 1 to 3. Gemma's RMS norm stores weight - 1, which is still one number per channel.
 #include "model/families.h"
 
 namespace mfu {

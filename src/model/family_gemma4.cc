@@ -1,5 +1,5 @@
-// Gemma 4, text: wider heads in full-attention layers, keys and values shared by the last layers, a
-// small table of its own for each layer, and experts beside the MLP in some sizes.
+// The text part of Gemma 4. Full-attention layers have wider heads, the last layers share keys and
+// values, each layer has a small table of its own, and some sizes have experts next to the MLP.
 #include "model/families.h"
 
 namespace mfu {
@@ -9,12 +9,13 @@ struct Gemma4 {
   Decoder decoder;
   AttentionBlock sliding, full;
   std::uint64_t shared_from = 0;  // first layer that reuses another's keys and values
-  bool wide_when_shared = false;  // MLP twice as wide there
-  std::uint64_t layer_input = 0;  // width of the table of each layer
+  bool wide_when_shared = false;  // the MLP of these layers is twice as wide
+  std::uint64_t layer_input = 0;  // width of each layer's table
   bool moe = false;
 };
 
-// One of eight kinds: full attention 1, shared keys and values 2.
+// Makes one of the kinds of layers: with full attention or a window, with own or shared keys and
+// values.
 LayerKind make_layer(const Gemma4& gemma, bool full, bool shared) {
   LayerKind layer;
   std::uint64_t h = gemma.decoder.hidden;
@@ -99,7 +100,7 @@ void build_gemma4(const Fields& config, ModelSpec& model) {
   const Decoder& decoder = gemma.decoder;
   std::vector<Mask> masks = read_masks(config, decoder.layers, {MaskKind::window, 1},
                                        [](std::uint64_t layer) { return (layer + 1) % 6 != 0; });
-  if (!masks.empty()) masks.back() = {};  // the class makes the last layer a full one
+  if (!masks.empty()) masks.back() = {};  // the class always makes the last layer a full one
   std::vector<LayerKind> kinds;
   for (std::uint32_t kind = 0; kind < 4; ++kind) {
     kinds.push_back(make_layer(gemma, kind & 1, kind & 2));
@@ -109,7 +110,7 @@ void build_gemma4(const Fields& config, ModelSpec& model) {
     bool full = masks[i].kind == MaskKind::causal;
     order.push_back((full ? 1u : 0u) + (i >= gemma.shared_from ? 2u : 0u));
   }
-  std::size_t first = model.stages.size();  // behind towers, in a whole model
+  std::size_t first = model.stages.size();  // after the towers, in a whole model
   add_decoder_frame(config, decoder,
                     layer_stage("model.layers.", Stream::text, std::move(kinds), order), model);
   if (gemma.layer_input == 0) return;

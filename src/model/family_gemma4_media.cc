@@ -1,5 +1,5 @@
-// Gemma 4, whole: a tower over patches whose averages are the image tokens, a conformer over sound,
-// and the decoder of family_gemma4.cc.
+// Gemma 4 as a whole: a tower over patches, whose averages are the image tokens; a conformer for
+// sound; and the decoder of family_gemma4.cc.
 #include "model/families.h"
 #include "model/tower.h"
 
@@ -40,7 +40,8 @@ void add_pictures(const Fields& vision, std::uint64_t text_hidden, ModelSpec& mo
   std::uint64_t hidden = vision.size({"hidden_size"}, 768);
   std::uint64_t patch = vision.size({"patch_size"}, 16);
   std::uint64_t pooled = vision.size({"pooling_kernel_size"}, 3);
-  // The square ones of most tokens that its processor makes: 256, of at most 280.
+  // The size of square pictures with the most tokens that the processor makes: 256, where 280 are
+  // allowed.
   model.image = ImageShape{.usual = {1, 16 * pooled, 16 * pooled}, .merge = pooled};
   LayerKind inputs;
   Component patches{.name = "patch_embedder.input_proj",
@@ -148,7 +149,7 @@ void build_gemma4_whole(const Fields& config, ModelSpec& model) {
   std::size_t first = model.stages.size();
   add_text_decoder(config, model, "gemma4_text", true);
   if (text.text({"use_bidirectional_attention"}, "") != "vision") return;
-  // In the layers with a window, the tokens of a picture see each other.
+  // In layers with a window, the tokens of a picture see each other.
   for (Attention* attention : text_attentions(model, first)) {
     attention->pictures_whole = attention->mask.kind == MaskKind::window;
   }

@@ -1,4 +1,4 @@
-// The GPT line and its contemporaries: learned positions, layer norms, plain MLPs.
+// GPT and its contemporaries: learned positions, layer norms, plain MLPs.
 #include <algorithm>
 
 #include "model/families.h"
@@ -6,7 +6,7 @@
 namespace mfu {
 namespace {
 
-// What they share; names of fields differ from family to family.
+// What these families share. Their fields have different names.
 struct Shape {
   std::uint64_t hidden = 0, layers = 0, heads = 0, ffn = 0, vocab = 0, positions = 0;
   bool tied = true;
@@ -108,7 +108,7 @@ void build_gpt_neo(const Fields& config, ModelSpec& model) {
   decoder.attention.o = "out_proj";
   decoder.mlp.up = "c_fc";
   decoder.mlp.down = "c_proj";
-  // attention_layers spells out what attention_types abbreviates; by default every other is local.
+  // attention_types is the short form of attention_layers. By default every other layer is local.
   std::vector<std::string> kinds = config.texts({"attention_layers"});
   Mask local{MaskKind::window, config.size({"window_size"}, 256)};
   for (std::uint64_t i = 0; i < shape.layers; ++i) {
@@ -154,7 +154,8 @@ void build_opt(const Fields& config, ModelSpec& model) {
   decoder.mlp.bias = bias;
   if (!config.flag({"layer_norm_elementwise_affine"}, true)) decoder.norm = NormKind::none;
   build_decoder(config, decoder, model);
-  // The table may be narrower than the stream, with a matrix on the way in and one on the way out.
+  // The table may be narrower than the stream. Then there is a matrix from the one width to the
+  // other, and one back.
   std::uint64_t width = config.size({"word_embed_proj_dim"}, shape.hidden);
   std::uint64_t positions = config.count({"max_position_embeddings"}, 2048) + 2;
   LayerKind embedding;
@@ -167,7 +168,7 @@ void build_opt(const Fields& config, ModelSpec& model) {
               wire::stream);
   model.stages[0] = single_stage(decoder.prefix, Stream::text, std::move(embedding));
   Stage& last_norm = model.stages[2];
-  // With norms after the blocks (OPT-350m) there is none at the end.
+  // If norms come after the blocks (OPT-350m), there is none at the end.
   bool final_norm = config.flag({"do_layer_norm_before"}, true) &&
                     !config.flag({"_remove_final_layer_norm"}, false);
   if (!final_norm) last_norm.kinds[0].components[0].work = Weights{0};
@@ -199,7 +200,8 @@ void build_bloom(const Fields& config, ModelSpec& model) {
               wire::stream);
 }
 
-// HF's class: no biases, norms without one, positions by ALiBi whatever learned_pos_emb says.
+// HF's class has no biases, norms without a bias, and positions by ALiBi, whatever learned_pos_emb
+// says.
 void build_mpt(const Fields& config, ModelSpec& model) {
   Shape shape = read_shape(config,  // expansion_ratio is ignored: the MLP is four times as wide
                            {{"d_model", "hidden_size"},
@@ -232,7 +234,7 @@ void build_falcon(const Fields& config, ModelSpec& model) {
   decoder.mlp.down = "dense_4h_to_h";
   bool bias = read_biases(config, "bias", false, decoder.attention);
   decoder.mlp.bias = bias;
-  // RefinedWeb configs of the 40B say n_head_kv and mean the new architecture.
+  // The RefinedWeb configs of the 40B have n_head_kv and mean the new architecture.
   bool is_new = config.flag({"new_decoder_architecture"}, config.has("n_head_kv"));
   bool parallel = config.flag({"parallel_attn"}, true);
   decoder.plan = parallel ? NormPlan::parallel : NormPlan::pre;

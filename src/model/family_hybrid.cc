@@ -1,4 +1,4 @@
-// Attention mixed with recurrences or short convolutions, layer by layer.
+// Models that mix attention with recurrences or short convolutions, layer by layer.
 #include <algorithm>
 
 #include "model/families.h"
@@ -8,13 +8,13 @@ namespace {
 
 enum Mixer : std::uint32_t { attention, other };
 
-// kinds[mixer + 2 * moe], ordered by two predicates of the layer.
+// Two predicates choose the kind of a layer: kinds[mixer + 2 * moe].
 struct Mix {
   std::vector<bool> attends;
   std::vector<bool> moe;
 };
 
-// A mix of layers that attend, and layers that have a norm and another mixer instead of attention.
+// A mix of layers with attention, and layers that have a norm and another mixer instead.
 Stage mixed_stage(const Mix& mix, const Decoder& decoder, std::string_view norm,
                   const std::function<void(LayerKind&)>& add_mixer) {
   std::vector<LayerKind> kinds;
@@ -86,7 +86,8 @@ void set_qwen_experts(const Fields& config, Decoder& decoder, std::uint64_t expe
   }
 }
 
-// One more attention layer, fed by the embedding and the hidden state of the token before.
+// One more attention layer. Its input is the embedding together with the hidden state of the token
+// before.
 Stage qwen_mtp_stage(const Decoder& decoder, std::uint64_t layers) {
   LayerKind layer;
   add_norm(layer, "pre_fc_norm_embedding", NormKind::rms, decoder.hidden);

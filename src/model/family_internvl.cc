@@ -1,5 +1,5 @@
-// Towers whose patches shuffle into fewer, wider tokens before the decoder: InternVL (arXiv
-// 2404.16821), Idefics 3 (arXiv 2408.12637) and SmolVLM.
+// InternVL (arXiv 2404.16821), Idefics 3 (arXiv 2408.12637) and SmolVLM: a tower whose patches are
+// shuffled into fewer, wider tokens before the decoder.
 #include "model/families.h"
 #include "model/tower.h"
 
@@ -36,7 +36,7 @@ void build_internvl(const Fields& config, ModelSpec& model) {
     add_tower(model, tower);
     std::uint64_t wide = tower.hidden * merge * merge;
     LayerKind projector;
-    // Which the class keeps in the tower, beside the patches.
+    // The class keeps this token in the tower, next to the patches.
     if (vision.flag({"use_mask_token"}, false)) {
       add_vision_weights(projector, "mask_token", tower.hidden);
     }

@@ -35,7 +35,7 @@ void build_ministral3(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-// One layer in four sees everything, the first among them.
+// One layer in four, beginning with the first, sees everything.
 void build_cwm(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.hidden = 6144,
                                           .layers = 64,
@@ -50,7 +50,7 @@ void build_cwm(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-// Layers from max_window_layers on slide, when windows are used at all.
+// Layers from max_window_layers on have windows, if windows are used at all.
 void set_qwen_masks(const Fields& config, Decoder& decoder) {
   if (!config.flag({"use_sliding_window"}, false)) return;
   std::uint64_t first = config.count({"max_window_layers"}, 28);

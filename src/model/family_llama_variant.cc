@@ -1,4 +1,4 @@
-// Decoders a step further from Llama: fused matrices, layer norms, blocks beside each other.
+// Decoders that differ more from Llama: fused matrices, layer norms, parallel blocks.
 #include "model/families.h"
 
 namespace mfu {
@@ -30,7 +30,7 @@ void build_glm4(const Fields& config, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-// Its layer norm has a weight and no bias: counted as an RMS norm.
+// Its layer norm has a weight but no bias, so it counts like an RMS norm.
 Decoder read_cohere(const Fields& config) {
   Decoder decoder = read_decoder(
       config,

@@ -1,4 +1,5 @@
-// Mamba-2 with attention in some layers, or beside it in all: Bamba, Granite 4, Falcon-H1.
+// Bamba, Granite 4 and Falcon-H1: Mamba-2, with attention in some layers or next to it in all
+// layers.
 #include <algorithm>
 
 #include "model/families.h"
@@ -53,7 +54,7 @@ void build_bamba(const Fields& config, ModelSpec& model) {
               [&](LayerKind& layer) { add_decoder_mlp(layer, decoder, false); });
 }
 
-// Every layer has a dense MLP, called shared; experts beside it where there are any.
+// Every layer has a dense MLP, called shared. If there are experts, they are next to it.
 void build_granite_hybrid(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {});
   read_biases(config, "attention_bias", false, decoder.attention);

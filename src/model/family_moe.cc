@@ -22,7 +22,7 @@ void build_moe(const Fields& config, const Decoder& decoder, ModelSpec& model) {
   build_decoder(config, decoder, model);
 }
 
-// As Qwen: not in mlp_only_layers, and every decoder_sparse_step-th.
+// As in Qwen: every decoder_sparse_step-th layer, except those in mlp_only_layers.
 void set_qwen_moe_layers(const Fields& config, Decoder& decoder) {
   std::vector<std::uint64_t> dense = config.counts({"mlp_only_layers"});
   std::uint64_t step = config.size({"decoder_sparse_step"}, 1);
@@ -127,7 +127,7 @@ void build_phimoe(const Fields& config, ModelSpec& model) {
   build_moe(config, decoder, model);
 }
 
-// Its layer norms have a weight and no bias: counted as RMS norms.
+// Its layer norms have a weight but no bias, so they count like RMS norms.
 void build_dbrx(const Fields& config, ModelSpec& model) {
   Fields attention = config.section({"attn_config"}), ffn = config.section({"ffn_config"});
   Decoder decoder;
@@ -249,7 +249,8 @@ void build_ernie_moe(const Fields& config, ModelSpec& model) {
   build_moe(config, decoder, model);
 }
 
-// HF sends every token through all routed experts and scales the results; what is needed is top-k.
+// HF sends every token through all routed experts and scales the results. Needed are only the top
+// k.
 void build_llama4(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_decoder(config, {.hidden = 5120,
                                           .layers = 48,

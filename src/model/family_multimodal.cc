@@ -1,13 +1,13 @@
-// A vision tower, a projector and a decoder: Qwen-VL 2, 2.5 and 3, Gemma 3, LLaVA, PaliGemma,
-// Llama 4.
+// A vision tower, a projector and a decoder: Qwen-VL 2, 2.5 and 3, Gemma 3, LLaVA, PaliGemma, Llama
+// 4.
 #include "model/families.h"
 #include "model/mask.h"
 #include "model/tower.h"
 
 namespace mfu {
 
-// The decoder of a multimodal config: its text_config, or the top level of older files. Whether the
-// head is tied is the outer class's word.
+// Adds the decoder of a multimodal config, from its text_config or from the top level of older
+// files. The outer class decides whether the head is tied.
 void add_text_decoder(const Fields& config, ModelSpec& model, std::string_view fallback_type,
                       std::optional<bool> tied) {
   bool nested = config.has("text_config");
@@ -55,7 +55,7 @@ struct Merger {
   std::string_view prefix;
   std::uint64_t hidden = 0, merge = 2, out = 0, norm = 0;
 };
-// m x m patches side by side, through two matrices.
+// Joins m x m neighbouring patches, through two matrices.
 LayerKind merger_layer(const Merger& merger) {
   LayerKind layer;
   std::uint64_t wide = merger.hidden * merger.merge * merger.merge;
@@ -98,7 +98,7 @@ void build_qwen2_vl(const Fields& config, ModelSpec& model) {
   add_text_decoder(config, model, "qwen2_vl_text", tied_by_either(config));
 }
 
-// Windows of window_size pixels in all but a few layers.
+// All but a few layers have windows of window_size pixels.
 void build_qwen2_5_vl(const Fields& config, ModelSpec& model) {
   if (has_vision(config, model)) {
     Fields vision = config.section({"vision_config"});
@@ -123,7 +123,7 @@ void build_qwen2_5_vl(const Fields& config, ModelSpec& model) {
   add_text_decoder(config, model, "qwen2_5_vl_text", tied_by_either(config));
 }
 
-// Learned positions, and mergers that feed the first decoder layers from inside the tower.
+// Qwen3-VL has learned positions. Mergers inside the tower feed the first decoder layers.
 void add_qwen3_vision(const Fields& config, ModelSpec& model, bool deepstack) {
   if (!has_vision(config, model)) return;
   Fields vision = config.section({"vision_config"});
@@ -166,15 +166,15 @@ void build_qwen3_5_moe_seeing(const Fields& config, ModelSpec& model) {
   add_text_decoder(config, model, "qwen3_5_moe_text", false);
 }
 
-// The patches are what the decoder gets, not what a pooling head makes of them.
+// The decoder gets the patches, not the output of a pooling head.
 void add_picture_tower(ModelSpec& model, Tower& tower) {
   tower.prefix = "model.vision_tower.";
   add_tower(model, tower);
   if (tower.pooling_head) add_siglip_head(model, tower, false);
 }
 
-// Patches are averaged down to mm_tokens_per_image before one matrix. In the text, the tokens of a
-// picture see each other.
+// Patches are averaged down to mm_tokens_per_image, then go through one matrix. In the text, the
+// tokens of a picture see each other.
 void build_gemma3_seeing(const Fields& config, ModelSpec& model) {
   std::uint64_t out = config.section({"text_config"}).size({"hidden_size"}, 2304);
   if (has_vision(config, model)) {
@@ -193,7 +193,7 @@ void build_gemma3_seeing(const Fields& config, ModelSpec& model) {
   for (Attention* attention : text_attentions(model, first)) attention->pictures_whole = true;
 }
 
-// Pixtral's tower: RMS norms, gated MLP, no biases, positions by rotation.
+// Pixtral's tower: RMS norms, gated MLP, no biases, rotary positions.
 Tower read_pixtral_tower(const Fields& config, ModelSpec& model) {
   PatchGrid grid = read_patch_grid(config, 1540, 14);
   Tower tower = read_tower(config, grid, {1024, 24, 16, 4096});
@@ -222,8 +222,8 @@ Tower read_any_tower(const Fields& vision, ModelSpec& model, std::string_view fa
 struct Llava {
   std::string_view tower, decoder;
   std::uint64_t decoder_hidden;
-  bool newline;          // a learned vector at the end of a row of patches
-  std::uint64_t layers;  // of the tower, side by side; above 1 with a norm
+  bool newline;          // a learned vector at the end of each row of patches
+  std::uint64_t layers;  // of the tower, joined side by side; above 1 also with a norm
 };
 
 void add_llava(const Fields& config, const Llava& kind, ModelSpec& model) {
@@ -245,7 +245,7 @@ void add_llava(const Fields& config, const Llava& kind, ModelSpec& model) {
   add_text_decoder(config, model, kind.decoder, either ? tied_by_either(config) : false);
 }
 
-// One layer of the tower, or several side by side.
+// The features of one layer of the tower, or of several side by side.
 std::uint64_t features_of(const Fields& config, std::string_view name, std::uint64_t fallback) {
   std::uint64_t listed = config.members(name);
   if (listed > 0) return listed;
@@ -278,7 +278,7 @@ void build_paligemma(const Fields& config, ModelSpec& model) {
   }
   std::size_t first = model.stages.size();
   add_text_decoder(config, model, "gemma", true);
-  // Pictures and prompt see each other; what is generated sees what came before.
+  // Pictures and prompt see each other. Generated tokens see what came before them.
   for (Attention* attention : text_attentions(model, first)) {
     if (attention->mask.kind == MaskKind::causal) {
       attention->mask = {MaskKind::prefix, kPromptPrefix};
@@ -307,7 +307,7 @@ void build_mistral3(const Fields& config, ModelSpec& model) {
   add_text_decoder(config, model, "mistral", true);
 }
 
-// Patches unfold into the tower, then pixels shuffle into fewer, wider tokens.
+// Patches unfold into the tower. Then pixels are shuffled into fewer, wider tokens.
 void build_llama4_seeing(const Fields& config, ModelSpec& model) {
   if (has_vision(config, model)) {
     Fields vision = config.section({"vision_config"});
@@ -327,7 +327,7 @@ void build_llama4_seeing(const Fields& config, ModelSpec& model) {
     std::uint64_t in = vision.size({"projector_input_dim"}, 4096);
     std::uint64_t out = vision.size({"projector_output_dim"}, 4096);
     LayerKind projector;
-    // The class sizes fc1 by the MLP's width, which has to be hidden_size · merge².
+    // The class takes the width of fc1 from the MLP. That width must be hidden_size · merge².
     add_vision_linear(projector, "vision_adapter.mlp.fc1", tower.ffn, in, false, Rows::merged);
     add_vision_linear(projector, "vision_adapter.mlp.fc2", out, out, false, Rows::merged);
     add_vision_linear(

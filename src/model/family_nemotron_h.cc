@@ -1,5 +1,5 @@
-// Nemotron-H: a string of single blocks, each with its own norm: M Mamba-2, * attention, - MLP,
-// E experts.
+// Nemotron-H: a sequence of single blocks, each with its own norm. In its pattern M is Mamba-2, *
+// attention, - an MLP and E experts.
 #include "model/families.h"
 
 namespace mfu {
@@ -65,7 +65,7 @@ void build_nemotron_h(const Fields& config, ModelSpec& model) {
   decoder.prefix = "model.";
   decoder.embedding = "embeddings";
   decoder.attention.head_dim = config.size({"attention_head_dim", "head_dim"}, 128);
-  // The class has no attention biases, whatever attention_bias says.
+  // The class has no biases in attention, whatever attention_bias says.
   decoder.mlp.gated = false;
   decoder.mlp.bias = config.flag({"mlp_bias"}, false);
   Place mixer{.prefix = "mixer."};

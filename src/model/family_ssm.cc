@@ -33,7 +33,8 @@ void build_mamba(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_frame(config, 768, 50280, true, 32);
   MambaBlock block;
   block.hidden = decoder.hidden;
-  // As in the class, an explicit width wins (Falcon-Mamba 7B says expand 16, but is 2 wide).
+  // As in the class, an explicit width wins. (Falcon-Mamba 7B says expand 16, but its width is 2
+  // times the hidden size.)
   std::uint64_t expanded = config.size({"expand"}, 2) * decoder.hidden;
   block.inner = config.size({"intermediate_size"}, expanded);
   block.state = config.size({"state_size"}, 16);
@@ -60,7 +61,7 @@ void build_mamba2(const Fields& config, ModelSpec& model) {
   add_layers(config, decoder, model, block, add_mamba2);
 }
 
-// RWKV-4 (arXiv 2305.13048): the recurrence is elementwise, a few numbers a channel.
+// RWKV-4 (arXiv 2305.13048): the recurrence is element-wise, with a few numbers per channel.
 void build_rwkv(const Fields& config, ModelSpec& model) {
   Decoder decoder = read_frame(config, 4096, 50277, false, 32);
   decoder.prefix = "rwkv.";

@@ -1,4 +1,4 @@
-// Vision transformers on their own: ViT, CLIP's and SigLIP's towers, DINOv2.
+// Vision transformers without a text part: ViT, the towers of CLIP and SigLIP, DINOv2.
 #include "model/families.h"
 #include "model/tower.h"
 

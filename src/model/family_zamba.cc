@@ -1,6 +1,6 @@
-// Zamba2 (arXiv 2411.15242): Mamba-2 layers, and before some of them a transformer block over the
-// layer's input beside the embedding; a few such blocks serve in turn, each use with adapters of
-// its own.
+// Zamba2 (arXiv 2411.15242): Mamba-2 layers. Before some of them there is a transformer block over
+// the layer's input together with the embedding. A few such blocks are used in turn, and each use
+// has its own adapters.
 #include "model/families.h"
 
 namespace mfu {
@@ -18,7 +18,7 @@ void add_adapter(LayerKind& layer, std::string_view name, std::uint64_t in, std:
   add_linear(layer, part, {up, rank, out, false, wire::inner, writes});
 }
 
-// What all uses of a block share.
+// What all uses of a block have in common.
 LayerKind shared_block(const Fields& config, const ZambaShape& shape) {
   LayerKind layer;
   std::uint64_t wide = 2 * shape.hidden;
@@ -53,7 +53,7 @@ void add_own_parts(LayerKind& layer, const ZambaShape& shape) {
 std::vector<std::string> read_types(const Fields& config, std::uint64_t layers) {
   std::vector<std::string> types = config.texts({"layers_block_type", "layer_types"});
   if (types.empty()) {
-    // The class's own pattern of 54 layers.
+    // The class's own pattern, of 54 layers.
     for (std::uint64_t i = 0; i < layers; ++i) {
       bool hybrid = (i >= 6 && i <= 42 && i % 6 == 0) || i == 47 || i == 51;
       types.emplace_back(hybrid ? "hybrid" : "mamba");
@@ -96,7 +96,8 @@ void build_zamba2(const Fields& config, ModelSpec& model) {
   }
   Mamba2Block mixer = read_mixer(config, decoder.hidden, shape.bias);
   LayerKind block = shared_block(config, shape);
-  std::vector<LayerKind> kinds(3);  // Mamba alone, with a block of its own, with a borrowed one
+  // only Mamba; with a new block; with a block that was used before
+  std::vector<LayerKind> kinds(3);
   kinds[1] = block;
   kinds[2] = borrowed(block);
   for (LayerKind& kind : kinds) {

@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint64_t kMostCount = 1ull << 40;
 constexpr std::uint64_t kMostSize = 1ull << 31;
 constexpr std::uint64_t kMostLayers = 100'000;
-// Where a bare override goes when the top level does not have the field.
+// The sections in which an override without a section is looked for if the top level does not have
+// the field.
 constexpr std::string_view kSections[] = {"text_config",   "llm_config",  "language_config",
                                           "vision_config", "attn_config", "ffn_config",
                                           "audio_config"};
@@ -145,7 +146,7 @@ void Fields::note_default(Names names, std::uint64_t fallback) const {
   std::string_view found;
   if (std::find(std::begin(kVital), std::end(kVital), name) == std::end(kVital)) return;
   if (find(names, &found) != nullptr) return;
-  // Classes that take the width of their MLP from elsewhere.
+  // Classes that take the width of their MLP from other fields.
   if (name == "intermediate_size" && (has("block_ff_dim") || has("moe_intermediate_size"))) return;
   Note note{"default_of_class",
             {{"field", std::string(name)}, {"value", static_cast<std::int64_t>(fallback)}}};
@@ -160,7 +161,7 @@ std::uint64_t Fields::layers(Names names, std::uint64_t fallback) const {
   std::uint64_t layers = count(names, fallback);
   std::string_view name;
   find(names, &name);
-  // Experts and prediction layers may be absent; a model without layers is a slip.
+  // There may be 0 experts and 0 prediction layers, but a model with 0 layers is a mistake.
   bool vital = fallback != 0 && (name == "depth" || name.find("layer") != std::string_view::npos);
   if (layers == 0 && vital) complain(name, "0: a model has at least one layer");
   if (layers <= kMostLayers) return layers;
@@ -183,7 +184,7 @@ Result<std::vector<Note>> Fields::unread_overrides() const {
     const Json* at = shared_->document;
     for (std::string_view part : split(key, '.')) at = at != nullptr ? at->find(part) : nullptr;
     std::vector<std::string> near = closest(key, asked, 1);
-    // A slip of the pen; a name farther off may be a field that matters to others.
+    // Most likely a typing error. A name that differs more may be a field that other programs use.
     bool slip =
         !near.empty() && near[0].size() <= key.size() + 2 && key.size() <= near[0].size() + 2;
     if (at == nullptr && slip) {

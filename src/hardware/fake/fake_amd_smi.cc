@@ -1,4 +1,4 @@
-// A stand-in for libamd_smi.so: two sockets, as $MFU_FAKE_MODE says.
+// A stand-in for libamd_smi.so with two sockets. $MFU_FAKE_MODE says how it behaves.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

@@ -1,5 +1,5 @@
-// A stand-in for libnvidia-ml.so.1 that the tests load: it behaves as $MFU_FAKE_MODE says. Compiled
-// with MFU_FAKE_OLD it lacks what old drivers lack.
+// A stand-in for libnvidia-ml.so.1 that the tests load. $MFU_FAKE_MODE says how it behaves. With
+// MFU_FAKE_OLD it lacks what old drivers lack.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -99,7 +99,7 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void*, unsigned index, void** device) {
   *device = &slice;
   return index < 2 ? 0 : 6;
 }
-// GPM: a sample is a number of its own; between two of them the tensor pipes were 50% active.
+// GPM: a sample is just a number. Between any two samples the tensor pipes were 50% active.
 int nvmlDeviceGetHandleByUUID(const char* uuid, void** device) {
   *device = &gpu;
   return std::strcmp(uuid, "GPU-0f1e2d3c") == 0 ? 0 : 6;

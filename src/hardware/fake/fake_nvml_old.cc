@@ -1,3 +1,3 @@
-// The same stand-in as an old driver: what NVML gained later is missing.
+// The same stand-in as an old driver, without what NVML gained later.
 #define MFU_FAKE_OLD
 #include "hardware/fake/fake_nvml.cc"

@@ -1,5 +1,5 @@
-// A stand-in for librocm_smi64.so with the frequency table of ROCm 6 (flag first) or, with mode
-// "earlier", of 5.
+// A stand-in for librocm_smi64.so. It has the frequency table of ROCm 6 (flag first), or that of
+// ROCm 5 in the mode "earlier".
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
