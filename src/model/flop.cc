@@ -99,7 +99,8 @@ Result<ReinforcementNeed> flop_per_reinforcement_step(const ModelSpec& model,
     return MFU_TRY(flop_per_step(model, work, plan)).model_flop;
   };
   FlopCount prefill = MFU_TRY(flop(Phase::prefill, step.prompt, 0));
-  // Decoding token by token needs the same as one decode of all tokens: the masks add up the same.
+  // Decoding token by token needs the same as one decode of all tokens, because the masks add up to
+  // the same.
   FlopCount decode = MFU_TRY(flop(Phase::decode, step.response, step.prompt));
   FlopCount forward = MFU_TRY(flop(Phase::forward, all, 0));
   FlopCount update = MFU_TRY(flop(Phase::train, all, 0));

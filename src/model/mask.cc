@@ -13,7 +13,7 @@ Uint128 causal_pairs(const Span& span) {
   return static_cast<Uint128>(span.length) * span.context + triangle(span.length);
 }
 
-// Σ_{i=1..n} min(c + i, w): a causal triangle until the window is full, then w a token.
+// Σ_{i=1..n} min(c + i, w): a causal triangle until the window is full, then w per token.
 Uint128 window_pairs(const Span& span, std::uint64_t window) {
   std::uint64_t room = window > span.context ? window - span.context : 0;
   std::uint64_t growing = std::min(room, span.length);
@@ -21,12 +21,12 @@ Uint128 window_pairs(const Span& span, std::uint64_t window) {
          static_cast<Uint128>(span.length - growing) * window;
 }
 
-// Σ_{p<x} (p mod C + 1): whole chunks are triangles.
+// Σ_{p<x} (p mod C + 1): complete chunks are triangles.
 Uint128 chunked_below(std::uint64_t end, std::uint64_t chunk) {
   return static_cast<Uint128>(end / chunk) * triangle(chunk) + triangle(end % chunk);
 }
 
-// The token at position j sees max(j + 1, P), P what there is of the prefix.
+// The token at position j sees max(j + 1, P) tokens, where P is the part of the prefix that exists.
 Uint128 prefix_pairs(const Span& span, std::uint64_t prefix) {
   std::uint64_t present = std::min(prefix, span.context + span.length);
   if (present <= span.context) return causal_pairs(span);
@@ -35,7 +35,7 @@ Uint128 prefix_pairs(const Span& span, std::uint64_t prefix) {
          triangle(present);
 }
 
-// n (2h + 1) less the h (h + 1) that both ends lack.
+// n (2h + 1), less h (h + 1) which the two ends lack.
 Uint128 local_pairs(std::uint64_t length, std::uint64_t reach) {
   if (length == 0) return 0;
   if (reach >= length - 1) return static_cast<Uint128>(length) * length;

@@ -1,4 +1,4 @@
-// How many (query, key) pairs a mask lets through, in closed form.
+// Computes in closed form how many (query, key) pairs a mask allows.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,27 @@
 
 namespace mfu {
 
-// The size of a prefix mask that is the prompt itself.
+// The size of a prefix mask whose prefix is the prompt itself.
 inline constexpr std::uint64_t kPromptPrefix = ~0ull;
 
-// One sequence: `length` new tokens after `context` in the cache, beside `encoder` encoder tokens.
+// One sequence: `length` new tokens after `context` tokens in the cache, and `encoder` encoder
+// tokens.
 struct Span {
   std::uint64_t length = 0;
   std::uint64_t context = 0;
-  std::uint64_t count = 1;  // sequences like this
+  std::uint64_t count = 1;  // how many sequences are like this
 };
 
-// Pairs of one sequence. Contract: lengths up to 2^41; a window, chunk or top-k of 1 or more; no
-// `blocks`, which are counted by block_pairs.
+// The pairs of one sequence. Contract: lengths are at most 2^41, and a window, chunk or top-k is at
+// least 1. Not for `blocks`, which block_pairs counts.
 Uint128 attended_pairs(const Mask& mask, const Span& span, std::uint64_t encoder);
 
-// Keys that eager code holds for one sequence: all of them, or those that a sliding cache kept and
-// the new ones.
+// The keys that eager code has for one sequence: all keys, or those that a sliding cache has kept
+// and the new ones.
 std::uint64_t held_keys(const Mask& mask, const Span& span, std::uint64_t encoder);
 
-// Σ over blocks of side `side` of their squared area, the last ones of a row or column cut short.
+// The sum of squared areas of all blocks with sides of `side`. The last ones of a row or column may
+// be smaller.
 Uint128 block_pairs(std::uint64_t height, std::uint64_t width, std::uint64_t side);
 
 }  // namespace mfu

@@ -69,7 +69,7 @@ std::string impossible(const Component& component) {
                        attention->heads, attention->kv_heads);
   }
   const auto* work = std::get_if<Projection>(&component.work);
-  // A single copy that no token uses is a weight that is only stored (DiT's class norm).
+  // A single copy that no token uses is a weight that is stored but not used (DiT's class norm).
   if (work == nullptr || work->copies <= 1) return "";
   if (work->active >= 1 && work->active <= work->copies) return "";
   return fmt::format("a token visits {} of {} experts: give 1 to {}", work->active, work->copies,

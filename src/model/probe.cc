@@ -1,5 +1,5 @@
-// For tests/python: one request a line on stdin, one answer a line on stdout, so that thousands of
-// configs cost one process. Not installed.
+// A program for tests/python. It reads one request per line on stdin and writes one answer per line
+// to stdout, so that one process can answer for thousands of configs. It is not installed.
 //
 //   {"config": {…}, "architecture": "…", "phase": "train", "batch": 2, "seq": 16, "context": 0,
 //    "encoder": 0, "images": 0, "grid": [1, 4, 4], "frozen": ["…"], "lora": 0}
@@ -12,7 +12,7 @@
 namespace mfu {
 namespace {
 
-// A value of JSON written out again: the config inside a request.
+// Writes a JSON value out again: the config inside a request.
 void write(JsonWriter& out, const Json& value) {
   switch (value.kind()) {
     case Json::Kind::null:

@@ -1,4 +1,5 @@
-// From a Hugging Face config.json to a model: finds the family, lets it build, checks the result.
+// Makes a model from a Hugging Face config.json: finds the family, lets it build the model, and
+// checks the result.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
@@ -431,7 +432,7 @@ Result<ConfigText> read_config_text(const std::string& path) {
     bool original = !is_file(folder + "/config.json") && is_file(folder + "/params.json");
     file = folder + (original ? "/params.json" : "/config.json");
   }
-  // An index names shards, not shapes: the config beside it has them.
+  // An index names shards but no shapes. The config in the same folder tells them.
   constexpr std::string_view kIndex = ".safetensors.index.json";
   if (path.ends_with(kIndex)) {
     std::size_t slash = path.rfind('/');
@@ -443,7 +444,7 @@ Result<ConfigText> read_config_text(const std::string& path) {
 
 bool has_family(const ConfigText& config, const ConfigOptions& options) {
   Result<Json> document = parse_json(config.text, config.path);
-  if (!document.has_value()) return true;  // which is parse_model()'s to refuse
+  if (!document.has_value()) return true;  // parse_model() will refuse it
   Result<Fields> fields = Fields::of(*document, config.path, options.overrides);
   if (!fields.has_value() || is_params(*fields)) return true;
   std::string type = read_type(*fields, options).type;

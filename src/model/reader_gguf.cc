@@ -1,5 +1,5 @@
-// GGUF (ggml docs/gguf.md), versions 2 and 3: metadata and tensor shapes; tensor data is never
-// read.
+// Reads GGUF (ggml docs/gguf.md), versions 2 and 3: metadata and tensor shapes, but never tensor
+// data.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr std::uint64_t kMostGgufHeader = 256u << 20;
 
 struct GgmlType {
   std::uint32_t id;
-  std::uint64_t block, bytes;  // elements of a block, and its bytes
+  std::uint64_t block, bytes;  // elements of a block, and its size in bytes
 };
 constexpr GgmlType kTypes[] = {
     {0, 1, 4},      {1, 1, 2},      {2, 32, 18},   {3, 32, 20},    {6, 32, 22},    {7, 32, 24},
@@ -28,7 +28,7 @@ constexpr GgmlType kTypes[] = {
     {26, 1, 4},     {27, 1, 8},     {28, 1, 8},    {29, 256, 56},  {30, 1, 2},     {34, 256, 54},
     {35, 256, 66},  {39, 32, 17}};
 
-// Bytes of metadata values by type; 0: a string (8) or an array (9).
+// The bytes of metadata values by type. 0 stands for a string (8) or an array (9).
 constexpr std::uint64_t kValueBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
 
 class Cursor {
@@ -60,7 +60,7 @@ class Cursor {
   }
 
  private:
-  // `io` tells the reader that a longer piece of the file may do.
+  // With `io` the reader tries again with a longer piece of the file.
   Failure cut_off() const {
     return fail(ErrorCode::io, fmt::format("{}: byte {}: cut off inside the header", file_, at_));
   }
@@ -76,7 +76,7 @@ Result<void> skip_array(Cursor& cursor) {
     if (count > kMostGgufHeader) return cursor.wrong("an array is too long");
     return cursor.skip(count * kValueBytes[type]);
   }
-  // Each string takes 8 bytes at least, so the header's end bounds the loop.
+  // Each string takes at least 8 bytes, so the end of the header limits this loop.
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint64_t length = MFU_TRY(cursor.number<std::uint64_t>());
     MFU_TRY(cursor.skip(length));
@@ -117,9 +117,9 @@ Result<TensorInfo> read_tensor(Cursor& cursor) {
   for (std::uint32_t i = 0; i < sides; ++i) {
     tensor.shape.push_back(MFU_TRY(cursor.number<std::uint64_t>()));
   }
-  std::reverse(tensor.shape.begin(), tensor.shape.end());  // ggml has the fastest side first
+  std::reverse(tensor.shape.begin(), tensor.shape.end());  // ggml puts the fastest dimension first
   std::uint32_t type = MFU_TRY(cursor.number<std::uint32_t>());
-  MFU_TRY(cursor.skip(8));  // offset
+  MFU_TRY(cursor.skip(8));  // the offset
   std::optional<std::uint64_t> elements = checked_product(tensor.shape);
   if (!elements || *elements > 1ull << 56) return cursor.wrong("a tensor is too large");
   tensor.elements = *elements;
@@ -186,8 +186,8 @@ Result<ModelSpec> read_gguf(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
   if (!stream) return fail(ErrorCode::not_found, fmt::format("{}: cannot be opened", path));
   std::string bytes;
-  // Headers are a few megabytes, nearly all of it vocabulary: take more only when that was too
-  // short.
+  // Headers have a few megabytes, nearly all of it vocabulary. We read more only if that was not
+  // enough.
   for (std::uint64_t want = 4u << 20; want <= kMostGgufHeader; want *= 4) {
     std::size_t before = bytes.size();
     bytes.resize(want);

@@ -1,4 +1,5 @@
-// safetensors: 8 bytes of length, a JSON header of that length, then data that is never read.
+// Reads safetensors: 8 bytes with a length, a JSON header of that length, then data, which is never
+// read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,7 +60,7 @@ Result<TensorInfo> tensor_of(const std::string& name, const Json& entry, std::st
   return tensor;
 }
 
-// The format gives every byte to one tensor.
+// In this format every byte belongs to one tensor.
 Result<void> check_apart(const TensorFile& file) {
   std::vector<const TensorInfo*> sorted;
   for (const TensorInfo& tensor : file.tensors) {
@@ -104,7 +105,7 @@ Result<ModelSpec> read_safetensors(const std::string& path) {
     return fail(ErrorCode::malformed,
                 fmt::format("{}: not safetensors: a header of {} bytes", path, length));
   }
-  // Read as it comes, so that a length the file does not have costs nothing.
+  // Reads piece by piece, so that a length that the file does not have costs nothing.
   std::string header;
   std::array<char, 65536> block{};
   while (header.size() < length && stream) {

@@ -7,7 +7,8 @@
 namespace mfu {
 namespace {
 
-// Beyond any context or batch there is, and small enough for squares of sums to stay in 128 bits.
+// More tokens than any context or batch has, but few enough that squares of sums stay within 128
+// bits.
 constexpr std::uint64_t kMostTokens = 1ull << 40;
 constexpr std::uint64_t kUnknownImageTokens = 576;  // CLIP ViT-L/14 at 336 pixels: 24 x 24
 
@@ -27,7 +28,7 @@ Result<void> check_work(const Workload& work) {
   if (work.sums) {
     MFU_TRY(check_count("sequences", work.sums->sequences, 1));
     MFU_TRY(check_count("the sum of lengths", work.sums->tokens, work.sums->sequences));
-    // Σs <= Σs² <= (Σs)², whatever the lengths.
+    // For any lengths, Σs <= Σs² <= (Σs)².
     Uint128 tokens = work.sums->tokens;
     if (work.sums->squares < tokens || work.sums->squares > tokens * tokens) {
       return fail(ErrorCode::invalid_argument,
@@ -133,7 +134,7 @@ void set_encoder(ResolvedWork& load, const ModelSpec& model, const Workload& wor
   load.encoder_length = work.encoder_sequence != 0    ? work.encoder_sequence
                         : model.encoder_sequence != 0 ? model.encoder_sequence
                                                       : longest;
-  // A decode step finds the encoder's keys and values in the cache.
+  // In a decode step the keys and values of the encoder are in the cache.
   std::uint64_t tokens =
       work.phase == Phase::decode ? 0 : load.encoder_length * load.sums.sequences;
   load.needed[static_cast<std::size_t>(Rows::encoder)] = tokens;

@@ -1,5 +1,5 @@
-// A Workload resolved against a model: how many rows each kind of matrix multiply sees, and the
-// lengths that masks are over.
+// A Workload applied to a model: how many rows each kind of matrix multiply sees, and the lengths
+// that masks cover.
 #pragma once
 
 #include <array>
@@ -11,8 +11,9 @@
 
 namespace mfu {
 
-// What is counted: the work a step needs; what the Hugging Face class runs with eager attention, as
-// torch's FlopCounterMode sees it; the same with fused attention.
+// What is counted. `needed`: the work that a step needs. `executed`: what the Hugging Face class
+// runs with eager attention, as torch's FlopCounterMode sees it. `executed_fused`: the same with
+// fused attention.
 enum class Counting : std::uint8_t { needed, executed, executed_fused };
 
 using RowCounts = std::array<std::uint64_t, kRowsCount>;
@@ -22,7 +23,7 @@ struct ResolvedWork {
   bool absorbed = false;  // MLA
   bool only_sums = false;
   LengthSums sums;          // always filled
-  std::vector<Span> spans;  // equal sequences together; of mean length where only sums are known
+  std::vector<Span> spans;  // equal sequences together; of mean length if only sums are known
   std::uint64_t encoder_length = 0;
   std::uint64_t images = 0;
   ImageGrid grid;
@@ -37,7 +38,7 @@ struct ResolvedWork {
   }
 };
 
-// Whether a stage takes part in the step. `mtp`: multi-token-prediction layers run too.
+// Whether a stage takes part in the step. `mtp`: the multi-token-prediction layers run too.
 bool runs_in(const Stage& stage, const ResolvedWork& load, bool mtp);
 
 Result<ResolvedWork> resolve_work(const ModelSpec& model, const Workload& work);

@@ -11,7 +11,7 @@ namespace mfu {
 
 namespace {
 
-// The fields of each type, once, for writing and for reading.
+// The fields of each type. Writing and reading both use this list.
 void fields(auto& a, auto& v, std::type_identity<Mask>) {
   a(v.kind, v.size);
 }
@@ -71,7 +71,7 @@ void fields(auto& a, auto& v, std::type_identity<KeptModel>) {
 template <typename T>
 constexpr bool kPlain = std::is_integral_v<T> || std::is_enum_v<T>;
 
-// Every value as an array of its fields: short, and a missing field is seen.
+// Writes every value as an array of its fields, which is short. A missing field is noticed.
 struct Writer {
   JsonWriter json;
 
@@ -113,7 +113,7 @@ struct Writer {
 };
 
 struct Reader {
-  const Json* at = nullptr;  // the array whose elements come next
+  const Json* at = nullptr;  // the array whose next elements are to be read
   std::size_t next = 0;
   bool good = true;
 
@@ -121,7 +121,7 @@ struct Reader {
   void operator()(Fields&... each) {
     (take(each), ...);
   }
-  // The next element; null (and bad) where there is none.
+  // The next element. If there is none, returns null and sets `bad`.
   const Json* element() {
     if (!good || at == nullptr || next >= at->elements().size()) {
       good = false;

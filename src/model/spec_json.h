@@ -1,5 +1,5 @@
-// Stores a model from memory and reads it back, for models without a config.json and for what is
-// trained. Only processes of the same version may exchange it.
+// Stores a model from memory and reads it back, for models without a config.json and for plans of
+// what is trained. Only processes of the same version may exchange it.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct KeptModel {
 };
 
 std::string keep_model(const KeptModel& kept);
-// `malformed` for anything else than what keep_model() of this version wrote: it carries a sum.
+// Fails with `malformed` if keep_model() of this version did not write it. A checksum shows that.
 Result<KeptModel> read_kept_model(std::string_view text, std::string_view name);
 
 }  // namespace mfu

@@ -11,7 +11,7 @@
 namespace mfu {
 namespace {
 
-// "model.layers.12.mlp.up_proj.weight" -> "model.layers.", 12, "mlp.up_proj.weight".
+// Splits "model.layers.12.mlp.up_proj.weight" into "model.layers.", 12 and "mlp.up_proj.weight".
 struct LayerName {
   std::string prefix, rest;
   std::uint64_t index = 0;
@@ -90,7 +90,7 @@ Component component_of(const std::string& name, const TensorInfo& tensor, const 
 
 using Layer = std::map<std::string, const TensorInfo*>;
 
-// Experts stored one by one become one component of so many copies.
+// Experts that are stored one by one become one component with so many copies.
 LayerKind layer_kind(const Layer& layer, const TensorFile& file) {
   LayerKind kind;
   std::map<std::string, std::size_t> grouped;
@@ -143,7 +143,7 @@ void add_scores(LayerKind& kind, const TensorFile& file) {
   kind.components.push_back(std::move(core));
 }
 
-// Plans mark components by bits of a word: longer kinds are cut into stages of their own.
+// A plan marks components by the bits of a word, so longer kinds are divided into several stages.
 void push_stages(ModelSpec& model, const std::string& prefix, bool repeated, LayerKind kind,
                  std::uint64_t count) {
   constexpr std::size_t kMost = 60;
@@ -189,7 +189,8 @@ void add_tied_head(ModelSpec& model, const std::vector<const TensorInfo*>& table
   model.stages.back().kinds[0].components[0].reads = wire::stream;
 }
 
-// Metadata may speak of more layers than are here, as in one file of several; of fewer it cannot.
+// Metadata may name more layers than this file has, if it is one of several files. It cannot name
+// fewer.
 Result<void> check_layers(const TensorFile& file, std::uint64_t found, std::vector<Note>& notes) {
   constexpr std::uint64_t kMostLayers = 100'000;
   if (!file.layers || *file.layers == found) return {};

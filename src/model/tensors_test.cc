@@ -1,4 +1,5 @@
-// Headers of safetensors and GGUF: what their shapes give, and what hostile headers get.
+// Headers of safetensors and GGUF: what follows from their shapes, and how hostile headers are
+// refused.
 #include "model/tensors.h"
 
 #include <gtest/gtest.h>

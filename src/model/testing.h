@@ -1,4 +1,4 @@
-// For tests only: models by the name of a shared config, or from their JSON.
+// For tests only: reads models by the name of a shared config, or from JSON.
 #pragma once
 
 #include <string>

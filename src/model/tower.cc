@@ -88,7 +88,7 @@ void add_tower(ModelSpec& model, const Tower& tower) {
 
 PatchGrid read_patch_grid(const Fields& config, std::uint64_t image, std::uint64_t patch) {
   PatchGrid grid;
-  // Square ones, also where both sides are given.
+  // Pictures are square, even if the config gives both sides.
   auto side = [&](std::string_view name, std::uint64_t fallback) {
     std::uint64_t both = config.members(name);
     if (both == 0) return config.size({name}, fallback);
@@ -144,7 +144,7 @@ void add_siglip_head(ModelSpec& model, const Tower& tower, bool read) {
   add_vision_weights(head, "probe", h);
   add_vision_linear(head, "attention.q", h, h, true, Rows::images);
   add_vision_linear(head, "attention.kv", h, 2 * h, true, Rows::tower);
-  // Scores and values of one query a picture: 2 h multiply-adds a patch.
+  // Scores and values of one query per picture: 2 h multiply-adds per patch.
   add_vision_linear(head, "attention.scores", 1, 2 * h, false, Rows::tower);
   std::get<Projection>(head.components.back().work).stored = false;
   add_vision_linear(head, "attention.out_proj", h, h, true, Rows::images);

@@ -1,4 +1,4 @@
-// Vision towers: patches in, a transformer over them, image tokens out.
+// Vision towers: patches go in, a transformer runs over them, image tokens come out.
 #pragma once
 
 #include <string>
@@ -14,20 +14,20 @@ struct Tower {
   bool patch_bias = true;
   std::uint64_t positions = 0, class_tokens = 0;
   NormKind norm = NormKind::layer;
-  bool norm_before = false, norm_after = true;  // beside those of the layers
+  bool norm_before = false, norm_after = true;  // in addition to the norms of the layers
   bool gated = false, fused_qkv = false, qkv_bias = true, out_bias = true, mlp_bias = true;
   std::string_view q = "self_attn.q_proj", k = "self_attn.k_proj", v = "self_attn.v_proj",
                    o = "self_attn.out_proj";
   std::string_view up = "mlp.fc1", down = "mlp.fc2";
-  bool qk_norm = false;               // over the whole width
+  bool qk_norm = false;               // norms over the whole width
   std::uint64_t scales = 0;           // parameters of a layer that scale what its blocks add
-  std::uint64_t block = 0;            // above 0: windows of that many patches a side …
-  std::vector<std::uint64_t> global;  // … but in these layers
-  bool pooling_head = false;          // SigLIP's, which its class runs unless told not to
+  std::uint64_t block = 0;            // above 0: windows with so many patches on a side …
+  std::vector<std::uint64_t> global;  // … except in these layers
+  bool pooling_head = false;  // SigLIP's, which its class runs unless the config says otherwise
 };
 void add_tower(ModelSpec& model, const Tower& tower);
 
-// A matrix of the projector: `rows` of tower, merged tokens or pictures.
+// A matrix of the projector. `rows` are those of the tower, of merged tokens or of pictures.
 void add_vision_linear(LayerKind& layer, std::string_view name, std::uint64_t in, std::uint64_t out,
                        bool bias, Rows rows);
 void add_vision_weights(LayerKind& layer, std::string_view name, std::uint64_t count);

@@ -1,4 +1,4 @@
-// Which weights are trained and which carry adapters, by name: made once for a model.
+// Finds by name which weights are trained and which have adapters. This is done once for a model.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace mfu {
 namespace {
 
-// '*' any run, '?' any one character. Linear in the text for each star: no blow-up on hostile
-// input.
+// '*' matches any run of characters and '?' any one character. The time is linear in the text for
+// each star, also for hostile patterns.
 bool glob_matches(std::string_view pattern, std::string_view text) {
   std::size_t p = 0, t = 0, star = std::string_view::npos, retry = 0;
   while (t < text.size()) {
@@ -56,7 +56,7 @@ std::string weight_name(const Stage& stage, std::uint64_t index, const Component
   return fmt::format("{}{}.{}", stage.prefix, index, component.name);
 }
 
-// The table a tied head shares its matrix with.
+// The name of the table with which a tied head shares its matrix.
 std::string embedding_name(const ModelSpec& model) {
   for (const Stage& stage : model.stages) {
     for (const LayerKind& kind : stage.kinds) {
@@ -87,7 +87,7 @@ bool Planner::adapts(const Stage& stage, const Component& component) {
   }
   const auto& targets = options.lora_targets;
   bool every = targets.empty() || (targets.size() == 1 && targets[0].starts_with("all"));
-  // As PEFT's all-linear: the projections of the layers, not the head or the router.
+  // Like all-linear in PEFT: the projections of the layers, but not the head or the router.
   if (every) {
     return stage.repeated && stage.stream != Stream::vision && component.part != Part::router;
   }
@@ -148,7 +148,7 @@ void Planner::plan_stage(const Stage& stage) {
   for (const LayerRun& run : stage.order) {
     const LayerKind& kind = stage.kinds[run.kind];
     std::uint64_t adapted = adapted_of_kind[run.kind];
-    // Without patterns all layers of the run are the same.
+    // Without patterns, all layers of the run are treated alike.
     std::uint64_t step = options.frozen.empty() || !stage.repeated ? run.count : 1;
     for (std::uint64_t done = 0; done < run.count; done += step) {
       LayerPlan layer{run.kind, step, trained_bits(stage, kind, index + done), adapted};
@@ -196,7 +196,8 @@ Result<TrainingPlan> plan_training(const ModelSpec& model, const TrainingOptions
   }
   for (const Stage& stage : model.stages) {
     for (const LayerKind& kind : stage.kinds) {
-      if (kind.components.size() <= 64) continue;  // what is trained is marked in bits of a word
+      // what is trained is marked by the bits of a word
+      if (kind.components.size() <= 64) continue;
       return fail(ErrorCode::unsupported,
                   fmt::format("{}: a layer has {} parts, but training can be set for 64 at most",
                               stage.prefix, kind.components.size()));

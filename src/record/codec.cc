@@ -69,7 +69,9 @@ void put_spread(Encoder& encoder, const RegionSpread& spread) {
     std::uint32_t count = spread.counts[i].load(std::memory_order_relaxed);
     if (count == 0) continue;
     encoder.count(RegionSpread::value_of(i)).count(count);
-    --used;  // no more than were said, also where one more came meanwhile
+    // write no more than the number that was written before, even if another one was added
+    // meanwhile
+    --used;
   }
   for (; used != 0; --used) encoder.count(0).count(0);
 }

@@ -1,5 +1,5 @@
-// Layout 1 of a region, which mfu 0.1.0 wrote. What an older observer left behind or still writes
-// is read as layout 2 (region.h); what layout 1 lacks stays empty.
+// Layout 1 of a region, which mfu 0.1.0 wrote. Regions of an older observer are read as layout 2
+// (region.h). What layout 1 does not have stays empty.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,15 @@ inline constexpr std::uint32_t kRegionVersion = 1;
 
 inline constexpr std::size_t kRegionPhases = 5;
 
-// One finished step. Counts are of this step alone (what all threads did since the last record).
+// One finished step. Its counts are what all threads did since the last record.
 struct StepRecord {
-  std::uint64_t sequence;  // of this process, from 0, without a gap: dropped ones leave one
+  std::uint64_t sequence;  // from 0 in each process; dropped records leave a gap
   std::uint64_t start_ns;  // CLOCK_MONOTONIC
   std::uint64_t end_ns;
   std::uint64_t tokens;
   std::uint64_t samples;
   std::array<std::uint64_t, kRegionPhases> phase_ns;
-  std::uint64_t index;  // the program's own number of the step, where it has one, else the sequence
+  std::uint64_t index;  // the program's own number for the step, or else the sequence
   StepKind kind;
   std::uint8_t types;  // how many of `flop` are used
   std::array<std::uint8_t, 6> reserved;
@@ -35,23 +35,25 @@ struct alignas(64) RegionHeader {
   std::uint64_t region_bytes;
   std::uint32_t parent_pid;
   std::uint32_t reserved;
-  std::uint64_t process_start_ticks;  // field 22 of /proc/PID/stat: pid and this name a process
+  // field 22 of /proc/PID/stat; together with the pid it identifies a process
+  std::uint64_t process_start_ticks;
   std::uint64_t start_monotonic_ns;
   std::uint64_t start_realtime_ns;
   char host[64];
-  std::array<std::uint64_t, 16> affinity;  // CPUs the process may use when it started, one bit each
-  std::atomic<std::int32_t> rank, world_size, local_rank;   // -1: not known
+  // CPUs the process could use when it started, one bit each
+  std::array<std::uint64_t, 16> affinity;
+  std::atomic<std::int32_t> rank, world_size, local_rank;   // -1 if not known
   std::atomic<std::uint32_t> ended;                         // 1: the process said goodbye
   std::atomic<std::uint32_t> operators, types, fact_bytes;  // used of each table
-  std::atomic<std::uint32_t> blocks;                        // ever taken, from the first on
-  RegionWord tokens;                                        // looked up in the widest table so far
-  RegionWord token_rows;                                    // of that table; 0: none seen
+  std::atomic<std::uint32_t> blocks;                        // how many were ever taken
+  RegionWord tokens;                                        // lookups in the widest table so far
+  RegionWord token_rows;  // rows of that table; 0 if none was seen
   RegionWord samples;
   RegionWord last_ns;  // CLOCK_MONOTONIC of the last sign of life
   std::array<RegionWord, kRegionPhases> phase_ns;
-  alignas(64) RegionWord step_head;  // produced
+  alignas(64) RegionWord step_head;  // records that were written
   RegionWord steps_dropped;          // because the ring was full
-  alignas(64) RegionWord step_tail;  // drained, written by the drainer
+  alignas(64) RegionWord step_tail;  // records that were drained; the drainer writes this
 };
 
 struct Region {
@@ -59,10 +61,11 @@ struct Region {
   std::array<RegionOperator, kRegionOperators> operators;
   std::array<std::array<char, 16>, kRegionTypes> types;  // "bf16", ends with 0
   std::array<std::atomic<std::uint32_t>, kRegionCells>
-      keys;                                           // (operator << 8 | type) + 1; 0: unused
-  std::array<char, kRegionFactBytes> facts;           // lines "key=value\n", appended
-  std::array<RegionBlock, kRegionBlocks + 1> blocks;  // the last: threads beyond, under a lock
-  std::array<StepRecord, kRegionSteps> steps;         // a ring
+      keys;                                  // (operator << 8 | type) + 1; 0 if unused
+  std::array<char, kRegionFactBytes> facts;  // lines "key=value\n", appended
+  // the last one is shared by further threads, under a lock
+  std::array<RegionBlock, kRegionBlocks + 1> blocks;
+  std::array<StepRecord, kRegionSteps> steps;  // a ring
 };
 static_assert(std::is_standard_layout_v<Region> && sizeof(Region) == 1622080);
 

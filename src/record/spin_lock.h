@@ -1,4 +1,5 @@
-// A lock for what lasts well under a microsecond: nobody who counts may sleep in the kernel for it.
+// A lock for work that takes well under a microsecond, so that a thread that counts never sleeps in
+// the kernel.
 #pragma once
 
 #include <sched.h>
@@ -10,7 +11,8 @@ namespace mfu {
 class SpinLock {
  public:
   bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
-  // What it guards lasts well under a microsecond, but its holder may be descheduled.
+  // The work takes well under a microsecond, but the kernel may stop the holder in the middle of
+  // it.
   void lock() {
     while (!try_lock()) sched_yield();
   }

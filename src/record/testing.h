@@ -1,5 +1,5 @@
-// What the tests of this folder share: work in processes of its own, since a process has one
-// recorder, and folders that vanish.
+// What the tests of this folder share: work in separate processes, because a process has only one
+// recorder, and folders that are deleted at the end.
 #pragma once
 
 #include <sys/wait.h>
@@ -33,7 +33,8 @@ class Folder {
   std::string path_;
 };
 
-// The pid of a child that does `work` and leaves as a killed process would: without goodbyes.
+// Starts a child that does `work` and then ends like a killed process, without saying goodbye.
+// Returns its pid.
 inline pid_t begin_child(const std::function<void()>& work) {
   pid_t child = fork();
   if (child == 0) {
@@ -43,7 +44,7 @@ inline pid_t begin_child(const std::function<void()>& work) {
   return child;
 }
 
-// True: it ended by itself.
+// Returns true if the child ended by itself.
 inline bool end_child(pid_t child) {
   int status = 0;
   return waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
@@ -53,7 +54,7 @@ inline bool in_child(const std::function<void()>& work) {
   return end_child(begin_child(work));
 }
 
-// One step of so many calls, each of 1000 FLOP.
+// Takes one step with so many calls of 1000 FLOP each.
 inline void one_step(Recorder& recorder, unsigned operator_id, unsigned type_id, int calls = 1) {
   for (int i = 0; i < calls; ++i) {
     recorder.count(operator_id, type_id, {.hardware_flop = 1000, .model_flop = 900, .bytes = 8});

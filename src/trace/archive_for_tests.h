@@ -1,4 +1,4 @@
-// Archives for tests, made by the libraries that read them.
+// Makes archives for tests, with the libraries that read them.
 #pragma once
 
 #include <isa-l/igzip_lib.h>

@@ -78,7 +78,7 @@ void TraceBuilder::event(const EventText& event) {
     return;
   }
   if (phase != "X" || category == Category::other || flow) {
-    if (phase == "M") {  // names and labels of processes, such as their command lines
+    if (phase == "M") {  // these are names and labels of processes, such as their command lines
       find_secrets_in_member(coverage, event.inside(Key::name), event.value(Key::args));
     }
     ++coverage.ignored_events;
@@ -113,14 +113,14 @@ void TraceBuilder::member(std::string_view name, std::string_view value) {
   find_secrets_in_member(trace_.coverage, name, value);
 }
 
-// False: no start, a negative duration, or a time beyond what 64 bits of nanoseconds hold with room
-// for a difference of two.
+// False if there is no start, if the duration is negative, or if a time is so large that a
+// difference of two would not fit 64 bits of nanoseconds.
 bool TraceBuilder::read_times(const EventText& event) {
   std::string_view start = event.value(Key::ts), duration = event.value(Key::dur);
   std::optional<std::int64_t> start_ns = parse_ns(start);
   std::optional<std::int64_t> duration_ns = event.has(Key::dur) ? parse_ns(duration) : 0;
   if (!start_ns || !duration_ns || *duration_ns < 0) return false;
-  constexpr std::int64_t kFarthestNs = 4'000'000'000'000'000'000;  // of 1970: the year 2096
+  constexpr std::int64_t kFarthestNs = 4'000'000'000'000'000'000;  // since 1970: the year 2096
   if (*start_ns < -kFarthestNs || *start_ns > kFarthestNs || *duration_ns > kMostSpanNs) {
     return false;
   }
@@ -152,7 +152,7 @@ TraceBuilder::NameFacts& TraceBuilder::facts_of(std::uint32_t name) {
   return facts;
 }
 
-// A process, thread or stream id; where it is not a number, a number that stands for the text.
+// A process, thread or stream id. If it is not a number, a number that stands for the text.
 std::int64_t TraceBuilder::number_or_text_id(std::string_view token) {
   if (std::optional<std::int64_t> number = parse_id(token)) return *number;
   if (token.size() >= 2 && token.front() == '"') token = token.substr(1, token.size() - 2);
@@ -277,11 +277,12 @@ void TraceBuilder::host_event(const EventText& event, HostKind kind) {
   host.inputs.push_back(python ? kNone : inputs_of(event));
   host.stack.push_back(python || stack.empty() ? kNone : trace_.texts->intern_raw(stack));
   host.collective.push_back(!python && event.has(Key::collective) ? collective_of(event) : kNone);
-  // Autograd numbers the thread a backward operator's forward ran on from 1; 0 is no backward.
+  // Autograd numbers threads from 1: this is the thread on which the forward of a backward operator
+  // ran. 0 means that the operator is not a backward.
   host.backward.push_back(!python && optional_id(event, Key::forward_thread).value_or(0) > 0);
 }
 
-// dims|types|concrete: what parse_inputs() takes apart.
+// Joins dims|types|concrete, which parse_inputs() takes apart.
 std::uint32_t TraceBuilder::inputs_of(const EventText& event) {
   if (!event.has(Key::input_dims) && !event.has(Key::input_types)) return kNone;
   scratch_.clear();
@@ -310,14 +311,15 @@ std::uint32_t TraceBuilder::collective_of(const EventText& event) {
 }
 
 void TraceBuilder::flow_event(const EventText& event, Category category) {
-  // Almost every trace has correlation ids, and then the arrows repeat them.
+  // Almost every trace has correlation ids, which say the same as the arrows.
   constexpr std::size_t kEnoughToKnow = 1000;
   bool launch = category == Category::launch_flow;
   if (launch && !device_without_correlation_ && trace_.device.size() > kEnoughToKnow) return;
   std::optional<std::int64_t> time_ns = parse_ns(event.value(Key::ts));
   std::optional<std::int64_t> id = parse_id(event.value(Key::id));
   if (!time_ns || !id) return;
-  // The arrow's head comes after the device event it points to; others point to the host.
+  // The head of an arrow follows the device event that it points to. Other arrows point to the
+  // host.
   bool start = event.inside(Key::ph) == "s";
   std::uint32_t where = launch && !start ? lane_of(event, false) : thread_of(event);
   Column<FlowEnd>& flows = launch ? unlinked_.launch_flows : unlinked_.backward_flows;

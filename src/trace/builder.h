@@ -15,19 +15,19 @@
 
 namespace mfu {
 
-// An end of an arrow between two events.
+// One end of an arrow between two events.
 struct FlowEnd {
   std::int64_t id = 0, time_ns = 0;
   std::uint32_t where = 0;  // row of lanes or threads
   bool start = false;
 };
 
-// What links need and the finished trace does not.
+// What linking needs and the finished trace does not.
 struct Unlinked {
-  Column<FlowEnd> launch_flows;  // kept only where device events lack a correlation id
+  Column<FlowEnd> launch_flows;  // kept only if device events lack a correlation id
   Column<FlowEnd> backward_flows;
-  std::int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // of all starts
-  bool whole_microseconds = true;  // no time has a fraction: ends may be off by one
+  std::int64_t first_ns = INT64_MAX, last_ns = INT64_MIN;  // over all starts
+  bool whole_microseconds = true;  // no time has a fraction, so ends may be off by one
 };
 
 class TraceBuilder : public DocumentSink {
@@ -54,7 +54,7 @@ class TraceBuilder : public DocumentSink {
   std::uint32_t collective_of(const EventText& event);
   std::int64_t number_or_text_id(std::string_view token);
 
-  struct NameFacts {  // of a text, found once
+  struct NameFacts {  // about a text; found out once
     bool known = false, communication = false, fused_all_reduce = false, annotation = false;
     LaunchKind launch = LaunchKind::other;
   };
@@ -62,7 +62,7 @@ class TraceBuilder : public DocumentSink {
 
   Trace trace_;
   Unlinked unlinked_;
-  std::int64_t start_ns_ = 0, duration_ns_ = 0;  // of the event at hand
+  std::int64_t start_ns_ = 0, duration_ns_ = 0;  // of the current event
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> threads_, lanes_;
   std::uint32_t last_thread_ = kNone, last_lane_ = kNone;
   std::vector<NameFacts> facts_;
@@ -73,7 +73,7 @@ class TraceBuilder : public DocumentSink {
 
 // Fills info from a member of the file: deviceProperties, distributedInfo, versions …
 void read_info_member(TraceInfo& info, std::string_view name, std::string_view value);
-// Notes where a member of the file holds what looks like a credential.
+// Notes that a member of the file holds what looks like a credential.
 void find_secrets_in_member(TraceCoverage& coverage, std::string_view name, std::string_view value);
 // Called when reading is over. Does the same for the file's own name, and for names, inputs and
 // call stacks, where it overwrites the secrets.

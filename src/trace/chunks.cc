@@ -9,17 +9,17 @@
 namespace mfu {
 namespace {
 
-// Before this many chunks a thread costs more than it saves.
+// For fewer chunks than this, a thread costs more than it saves.
 #ifdef MFU_FUZZED
 constexpr std::uint64_t kChunksAlone = 2;
 #else
 constexpr std::uint64_t kChunksAlone = 8;
 #endif
-// How far from the end of a chunk the beginning of an event is looked for.
+// How far from the end of a chunk we look for the beginning of an event.
 constexpr std::ptrdiff_t kLookBack = 16 << 10;
 
-// Where the last event begins that is seen to: "{" behind the comma behind another event, with a
-// key of an event in it. nullptr: none.
+// Finds where the last event begins: a "{" after a comma after another event, with a key of an
+// event in it. nullptr if there is none.
 const char* last_event_start(const char* begin, const char* end) {
   const char* limit = end - begin > kLookBack ? end - kLookBack : begin;
   for (const char* at = end; at > limit;) {
@@ -46,7 +46,7 @@ void ChunkCutter::next(Chunk& chunk, const std::atomic<bool>* cancel) {
   std::copy(carried_.begin(), carried_.end(), chunk.bytes.get());
   carried_.clear();
   chunk.last = chunk.clean = false;
-  // Full chunks, whatever a pipe gives at a time.
+  // Fills the chunk, however little a pipe gives at a time.
   while (!chunk.last && chunk.size < kWindowBytes) {
     if (cancel != nullptr && cancel->load(std::memory_order_relaxed)) break;
     std::size_t read = source_.read(chunk.bytes.get() + chunk.size, kWindowBytes - chunk.size);
@@ -99,7 +99,8 @@ void ChunkReader::start() {
   parser_ = std::make_unique<Parser>();
   try {
     for (unsigned i = 1; i < threads_; ++i) workers_.emplace_back([this] { work(); });
-  } catch (const std::system_error&) {  // no more threads are to be had: those there are will do
+    // the system gives no more threads, so those that exist do the work
+  } catch (const std::system_error&) {
     if (workers_.empty()) threads_ = 1;
   }
 }
@@ -139,7 +140,7 @@ Chunk* ChunkReader::next() {
   if (first && threads_ > 1 && alone_ >= kChunksAlone) start();
   if (workers_.empty()) return next_alone();
   std::unique_lock lock(mutex_);
-  if (!first) {  // the caller is done with the chunk before
+  if (!first) {  // the caller has finished the previous chunk
     slots_[next_used_++ % slots_.size()].ready = false;
     changed_.notify_all();
   }

@@ -1,9 +1,10 @@
-// The text of a trace in chunks that begin at events as far as can be seen, and their events, read
-// by several threads ahead of the one that uses them.
+// Divides the text of a trace into chunks that begin at an event, as far as that can be seen.
+// Several threads read their events ahead of the thread that uses them.
 //
-// Where an event begins is a guess from the text. It decides how fast reading is and never what is
-// read: the document takes events from a chunk only where it stands at the chunk's first byte
-// itself and every event in it was whole, else it reads the chunk's text as it reads any other.
+// Where an event begins is only a guess from the text. A wrong guess makes reading slower but never
+// changes the result: the document takes the events of a chunk only if it has itself arrived at the
+// chunk's first byte and if every event in it was complete. Otherwise it reads the chunk's text in
+// the usual way.
 #pragma once
 
 #include <condition_variable>
@@ -22,16 +23,16 @@ namespace mfu {
 struct Chunk {
   std::unique_ptr<char[]> bytes;
   std::size_t size = 0;
-  bool last = false;             // nothing comes behind it
-  std::uint64_t file_bytes = 0;  // taken from the file up to here
-  PackedEvents events;           // of the whole text; only where `clean`
+  bool last = false;             // no chunk follows
+  std::uint64_t file_bytes = 0;  // bytes of the file that were read up to here
+  PackedEvents events;           // of the whole text; valid only if `clean`
   bool clean = false;
 
   std::string_view text() const { return {bytes.get(), size}; }
 };
 
-// Cuts what a source gives into chunks. A chunk that is not the last one and is not empty ends
-// before an event where one is seen to begin in its last part.
+// Divides what a source gives into chunks. Every chunk but the last, unless it is empty, ends
+// before an event if an event is seen to begin in its last part.
 class ChunkCutter {
  public:
   explicit ChunkCutter(ByteSource& source) : source_(source) {}
@@ -39,11 +40,12 @@ class ChunkCutter {
 
  private:
   ByteSource& source_;
-  std::vector<char> carried_;  // read already, belongs to the next chunk
+  std::vector<char> carried_;  // was read already, but belongs to the next chunk
 };
 
-// Chunks in order. With more than one thread, and once the text turns out to be long, chunks are
-// read from the source and taken apart by all threads, the caller's among them, a few chunks ahead.
+// Gives chunks in order. If there are several threads and the text turns out to be long, all
+// threads, including the caller's, read chunks from the source and take them apart, a few chunks
+// ahead.
 class ChunkReader {
  public:
   ChunkReader(ByteSource& source, unsigned threads, const std::atomic<bool>* cancel);
@@ -51,7 +53,7 @@ class ChunkReader {
   ChunkReader(const ChunkReader&) = delete;
   ChunkReader& operator=(const ChunkReader&) = delete;
 
-  // The next chunk; null after the last. It is valid until the next call.
+  // The next chunk, or null after the last one. It is valid until the next call.
   Chunk* next();
 
  private:
@@ -70,12 +72,12 @@ class ChunkReader {
   ChunkCutter cutter_;
   const std::atomic<bool>* cancel_;
   unsigned threads_;
-  std::uint64_t alone_ = 0;  // chunks that were read without help
+  std::uint64_t alone_ = 0;  // chunks that were read by one thread alone
   bool ended_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Slot> slots_;  // chunk number n is in slot n modulo their number
+  std::vector<Slot> slots_;  // chunk n is in slot n modulo the number of slots
   std::uint64_t next_read_ = 0, next_used_ = 0;
   bool reading_ = false, read_all_ = false, stop_ = false;
   std::unique_ptr<Parser> parser_;  // the caller's own

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kGzipMagic = "\x1f\x8b";
 constexpr std::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
-constexpr std::size_t kMostBytes = 1u << 30;  // the libraries count in 32 bits
+constexpr std::size_t kMostBytes = 1u << 30;  // the libraries count with 32 bits
 
 // ISA-L is about twice as fast as zlib. Members may follow one another, as `cat a.gz b.gz` and pigz
 // make them.

@@ -25,7 +25,7 @@ std::string text_of(const Json* json) {
   return json != nullptr && json->string() != nullptr ? safe_text(*json->string(), 4096) : "";
 }
 
-// "[0, 1, 2]", as record_param_comms writes the ranks of a group.
+// Writes "[0, 1, 2]", as record_param_comms writes the ranks of a group.
 std::string list_of(const Json* json) {
   std::vector<std::string> parts;
   if (json == nullptr) return "";

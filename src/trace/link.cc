@@ -23,12 +23,13 @@ class OpenEvents {
  public:
   OpenEvents(const HostEvents& host, std::int64_t slack_ns) : host_(host), slack_ns_(slack_ns) {}
 
-  // Closes what ended before or at this time.
+  // Closes what ended at or before this time.
   void advance(std::int64_t time_ns) {
     while (!open_.empty() && end_of(open_.back()) <= time_ns) open_.pop_back();
   }
   std::uint32_t innermost() const { return open_.empty() ? kNone : open_.back(); }
-  // Opens it inside what holds all of it; what it overlaps without being inside is closed.
+  // Opens a row inside the events that contain all of it. An event that it overlaps without being
+  // inside is closed.
   std::uint32_t open(std::uint32_t row) {
     advance(host_.start_ns[row]);
     while (!open_.empty() && end_of(open_.back()) + slack_ns_ < end_of(row)) open_.pop_back();
@@ -46,7 +47,7 @@ class OpenEvents {
   std::vector<std::uint32_t> open_;
 };
 
-// Correlation ids that only the arrows carry: device event ← flow id → launch.
+// Some correlation ids are only in arrows: device event ← flow id → launch.
 void correlate_by_flows(Trace& trace, Unlinked& unlinked) {
   DeviceEvents& device = trace.device;
   Column<FlowEnd>& flows = unlinked.launch_flows;
@@ -75,7 +76,7 @@ void correlate_by_flows(Trace& trace, Unlinked& unlinked) {
   }
 }
 
-// Runtime calls that put work on the device come before those that only ask.
+// Runtime calls that give work to the device come before those that only ask.
 void index_launches(const Launches& launches, IdIndex& index) {
   index.prepare();
   for (bool launching : {true, false}) {

@@ -37,10 +37,10 @@ class IdIndex {
  public:
   explicit IdIndex(const Column<std::int64_t>& ids)
       : ids_(ids), slots_(ids.sibling_of<std::uint32_t>()) {}
-  // Rows are added in order of preference: of two with one id the first stays.
+  // Rows must be added in order of preference: of two with the same id, the first is found.
   void prepare();
   void add(std::uint32_t row);
-  std::uint32_t find(std::int64_t id) const;  // kNone: no such id
+  std::uint32_t find(std::int64_t id) const;  // kNone if there is no such id
 
  private:
   static constexpr int kPageBits = 12;
@@ -48,7 +48,8 @@ class IdIndex {
   static constexpr std::size_t kNowhere = SIZE_MAX;
 
   bool number_pages(std::uint64_t most);
-  std::size_t page_of(std::int64_t id) const;  // where the id's page begins; kNowhere: it has none
+  // where the id's page begins; kNowhere if it has none
+  std::size_t page_of(std::int64_t id) const;
   std::size_t slot_of(std::int64_t id) const;
   const Column<std::int64_t>& ids_;
   Column<std::uint32_t> slots_;

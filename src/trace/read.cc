@@ -23,7 +23,7 @@ bool cancelled(const ReadOptions& options) {
   return options.cancel != nullptr && options.cancel->load(std::memory_order_relaxed);
 }
 
-// Says how far it is, ten times a second at most.
+// Reports the progress, at most ten times a second.
 class ProgressReporter {
  public:
   explicit ProgressReporter(std::function<void(std::uint64_t)> report)
@@ -42,23 +42,24 @@ class ProgressReporter {
 };
 
 struct Reading {
-  std::uint64_t json_bytes = 0;  // taken by the reader
+  std::uint64_t json_bytes = 0;  // taken by the document reader
   bool cancelled = false;
 };
 
 unsigned threads_for_one(const ReadOptions& options) {
-  constexpr unsigned kMost = 16;  // one thread puts together what the others read
+  constexpr unsigned kMost = 16;  // a single thread puts together what the others have read
   unsigned threads = options.threads != 0 ? options.threads : usable_cores();
   return std::clamp(threads, 1u, kMost);
 }
 
-// Feeds the document chunk by chunk. What it leaves waits for the next chunk; where one event is
-// longer than a chunk, for as much again, so that it is not gone over for every chunk.
+// Gives the chunks to the document, one after another. What the document leaves is given again with
+// the next chunk. If one event is longer than a chunk, it is given again only after as much more
+// text, so that it is not read for every chunk.
 Reading read_chunks(ByteSource& source, DocumentReader& document, const ReadOptions& options,
                     ProgressReporter& progress) {
   Reading reading;
   std::string left;
-  std::size_t wanted = 0;  // bytes of `left` that are worth another look
+  std::size_t wanted = 0;  // bytes that `left` must have before it is read again
   ChunkReader chunks(source, threads_for_one(options), options.cancel);
   while (const Chunk* chunk = chunks.next()) {
     if (cancelled(options)) {
@@ -66,7 +67,8 @@ Reading read_chunks(ByteSource& source, DocumentReader& document, const ReadOpti
       return reading;
     }
     progress.at(chunk->file_bytes);
-    // What follows the document says whether the archive was whole. Of what is none, nothing does.
+    // What follows the document tells whether the archive was complete. If it is not a trace,
+    // nothing tells.
     if (document.refused()) break;
     if (document.over()) continue;
     if (left.empty() && chunk->clean && document.take_events(chunk->text(), chunk->events)) {

@@ -1,4 +1,4 @@
-// Several traces at once: files, and directories of them.
+// Reads several traces at once: files, and directories of files.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool is_trace_name(const std::string& name) {
   return false;
 }
 
-// "rank-10" after "rank-9": runs of digits compare as numbers.
+// Compares digits as numbers, so that "rank-10" comes after "rank-9".
 bool natural_before(const std::string& a, const std::string& b) {
   auto digit = [](char c) { return c >= '0' && c <= '9'; };
   std::size_t i = 0, j = 0;
@@ -70,7 +70,7 @@ Result<std::vector<ListedFile>> list_files(const std::vector<std::string>& paths
     if (error) {
       return fail(ErrorCode::io, fmt::format("{}: cannot be listed: {}", path, error.message()));
     }
-    // Parts beside traces are most likely made of them.
+    // Parts next to traces were most likely made from them.
     if (found.empty()) found = std::move(parts);
     if (found.empty()) {
       return fail(ErrorCode::not_found,
@@ -89,7 +89,7 @@ Result<std::vector<ListedFile>> list_files(const std::vector<std::string>& paths
 
 namespace {
 
-// The sum over the files that are being read.
+// The progress summed over the files that are being read.
 class SharedProgress {
  public:
   SharedProgress(const std::vector<ListedFile>& files, const ReadOptions& options)
@@ -131,7 +131,7 @@ void read_files(const std::vector<ListedFile>& files, const ReadOptions& options
   auto work = [&] {
     for (std::size_t i = next++; i < files.size(); i = next++) {
       ReadOptions each = options;
-      each.threads = std::max(1u, all / threads);  // a file alone has them all
+      each.threads = std::max(1u, all / threads);  // a single file gets all threads
       if (options.progress) {
         each.progress = [&progress, i](const ReadProgress& at) { progress.at(i, at.bytes_done); };
       }

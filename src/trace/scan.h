@@ -45,8 +45,8 @@ inline const char* skip_space(const char* at, const char* end) {
   return at;
 }
 
-// From after an opening quote: the closing one. Control characters and bytes that are not UTF-8 are
-// let through.
+// From after an opening quote: finds the closing one. Accepts control characters and bytes that are
+// not UTF-8.
 inline const char* find_closing_quote(const char* at, const char* end) {
   while (at < end) {
     if (end - at >= kStride) {
@@ -63,11 +63,11 @@ inline const char* find_closing_quote(const char* at, const char* end) {
   return nullptr;
 }
 
-// An object or a list, from its opening bracket to just after its closing one. Nesting is counted,
-// not recursed into: a million levels are a number.
+// Skips an object or a list, from its opening bracket to just after its closing one. Nesting is
+// counted and needs no recursion, so a million levels are no problem.
 const char* skip_container(const char* at, const char* end);
 
-// A number or a bare word; nullptr where it touches `end`.
+// Skips a number or a bare word. nullptr if it touches `end`.
 inline const char* skip_word(const char* at, const char* end) {
   while (end - at >= kStride) {
     std::uint32_t hits = match_no_digit(at);
@@ -82,8 +82,8 @@ inline const char* skip_word(const char* at, const char* end) {
   return at < end ? at : nullptr;
 }
 
-// A value of any kind, from its first character to just after its last. Numbers and bare words end
-// where a separator stands, so one that touches `end` is not known to be whole: nullptr.
+// Skips a value of any kind, from its first character to just after its last. Numbers and bare
+// words end at a separator, so one that touches `end` may not be complete: nullptr.
 inline const char* skip_value(const char* at, const char* end) {
   if (at >= end) return nullptr;
   if (*at == '"') {
@@ -94,11 +94,11 @@ inline const char* skip_value(const char* at, const char* end) {
   return skip_word(at, end);
 }
 
-// The same over text that comes in pieces, for values too large to hold.
+// Does the same for text that comes in pieces, for values that are too large to keep.
 class ValueSkipper {
  public:
-  // Takes as much as belongs to the value; returns where it stopped: `end`, or just after the
-  // value, and then done() holds. `at` is at the value's first character on the first call.
+  // Takes as much as belongs to the value. Returns where it stopped: `end`, or just after the
+  // value, and then done() is true. In the first call `at` is the value's first character.
   const char* take(const char* at, const char* end);
   bool done() const { return done_; }
 
@@ -107,9 +107,9 @@ class ValueSkipper {
   bool in_string_ = false, escaped_ = false, begun_ = false, done_ = false;
 };
 
-// An element of a list of objects that could not be read is left by looking for the next one: a '{'
-// that is followed by a quoted word that starts an event ("ph", "cat", "name", "pid", "tid", "ts",
-// "args", "id", "dur", "bp", "s"). nullptr: none before `end`.
+// Finds the next object if an element of a list could not be read: a '{' before a quoted word that
+// begins an event ("ph", "cat", "name", "pid", "tid", "ts", "args", "id", "dur", "bp", "s").
+// nullptr if there is none before `end`.
 const char* find_event_start(const char* at, const char* end);
 
 }  // namespace mfu

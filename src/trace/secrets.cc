@@ -1,4 +1,4 @@
-// Credentials that a trace carries: where they are is said, and no report repeats them.
+// Finds credentials in a trace. The reader is told where they are, and no report repeats them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,13 +21,13 @@ void add(TraceCoverage& coverage, std::string_view kind, const std::string& plac
   if (!known && found.size() < kMostPlaces) found.push_back(std::move(line));
 }
 
-// A member of the file with the keys that lead to a value in it.
+// A member of the file, with the keys that lead to a value inside it.
 using Path = std::vector<std::string_view>;
 
-// Words are made only where there is something to say: nearly all values are harmless.
+// Makes a sentence only if there is something to report: nearly all values are harmless.
 void look_at(TraceCoverage& coverage, const Path& path, std::string_view value) {
   std::optional<std::string_view> kind = secret_behind(path.back(), value);
-  // The form says more than the name it stands behind.
+  // The form of a value says more than the name in front of it.
   if (std::vector<Secret> forms = find_secrets(value); !forms.empty()) kind = forms[0].kind;
   if (!kind) return;
   std::string place = printable(unescape(path[0]), 60);
@@ -35,7 +35,7 @@ void look_at(TraceCoverage& coverage, const Path& path, std::string_view value) 
   add(coverage, *kind, "\"" + place + "\"");
 }
 
-// As deep as parse_json() goes.
+// Goes as deep as parse_json() does.
 void walk(TraceCoverage& coverage, Path& path, const Json& json) {
   if (json.string() != nullptr) look_at(coverage, path, *json.string());
   for (const Json& element : json.elements()) walk(coverage, path, element);

@@ -9,7 +9,7 @@
 namespace mfu {
 namespace {
 
-// Spelled as in a benchmark that published traces with a live token.
+// Written as in a benchmark that published traces with a valid token.
 TEST(TraceSecrets, says_where_a_credential_is_and_keeps_it_nowhere) {
   std::string key = "hf_" + std::string("aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzA");
   std::string text =

@@ -1,4 +1,4 @@
-// Rows in the order everything after relies on.
+// Puts rows into the order on which all later stages rely.
 #include <algorithm>
 #include <atomic>
 #include <functional>
@@ -47,11 +47,12 @@ std::vector<SortKey*> sorted_blocks(SortKey* begin, SortKey* end, Before before,
   return starts;
 }
 
-// Where the runs start that are in order already. Profilers write long ones, one behind the other.
-// If they are short, blocks are sorted and returned instead.
+// Finds the runs that are already in order, and returns where they start. Profilers write long
+// ones, one after another. If the runs are short, it sorts blocks and returns those instead.
 template <typename Before>
 std::vector<SortKey*> sorted_runs(SortKey* begin, SortKey* end, Before before, unsigned threads) {
-  constexpr std::ptrdiff_t kShortestRun = 16;  // on average; below it nothing is in order
+  // on average; if runs are shorter, nothing is in order
+  constexpr std::ptrdiff_t kShortestRun = 16;
   std::vector<SortKey*> starts;
   for (SortKey* at = begin; at != end; ++at) {
     if (at != begin && !before(*at, at[-1])) continue;
@@ -73,7 +74,7 @@ void sort_keys(SortKey* begin, SortKey* end, Before before, unsigned threads) {
       if (i + 1 < starts.size()) {
         SortKey* middle = starts[i + 1];
         SortKey* after = i + 2 < starts.size() ? starts[i + 2] : end;
-        // Only where they overlap.
+        // Merges only where the runs overlap.
         SortKey* from = std::upper_bound(starts[i], middle, *middle, before);
         if (from != middle) {
           std::inplace_merge(from, middle, std::lower_bound(middle, after, middle[-1], before),
@@ -86,11 +87,11 @@ void sort_keys(SortKey* begin, SortKey* end, Before before, unsigned threads) {
   }
 }
 
-// The rows, those of a group together, groups in order. Returns where each group ends.
+// Returns the rows by group, with the groups in order, and where each group ends.
 std::vector<std::size_t> by_group(const Column<std::int64_t>& start_ns,
                                   const Column<std::uint32_t>* group, std::size_t groups,
                                   Column<SortKey>& order) {
-  std::vector<std::size_t> ends(groups + 1, 0);  // first where each begins
+  std::vector<std::size_t> ends(groups + 1, 0);  // at first, where each group begins
   if (group != nullptr) {
     for (std::uint32_t each : *group) ++ends[each + 1];
     for (std::size_t i = 0; i < groups; ++i) ends[i + 1] += ends[i];
@@ -104,11 +105,11 @@ std::vector<std::size_t> by_group(const Column<std::int64_t>& start_ns,
   return ends;
 }
 
-// The order of rows: by group, then start, then `ties` of two rows.
+// The order of rows: by group, then by start; `ties` decides between equal rows.
 struct RowOrder {
   Column<std::uint32_t> rows;
   std::vector<std::size_t> ends;  // where each group ends
-  bool in_place = true;           // the rows are in order already
+  bool in_place = true;           // whether the rows are already in order
 };
 
 template <typename Ties>
@@ -163,7 +164,8 @@ RowOrder launch_order(const Launches& launches, std::size_t groups, unsigned thr
 }
 
 RowOrder host_order(const HostEvents& host, std::size_t groups, unsigned threads) {
-  // The enclosing first; of two with the same ends an annotation or a frame encloses an operator.
+  // The enclosing event comes first. Of two with the same ends, an annotation or a frame encloses
+  // an operator.
   return order_of(host.start_ns, &host.thread, groups, threads,
                   [&](std::uint32_t a, std::uint32_t b) {
                     std::int64_t longer = compare(host.duration_ns[b], host.duration_ns[a]);

@@ -13,8 +13,8 @@
 namespace mfu {
 namespace {
 
-// A few megabytes of gzip can hold gigabytes of blanks or of one event. Traces that profilers wrote
-// shrink to a fifth to a fortieth.
+// A few megabytes of gzip can unpack to gigabytes of blanks or of one event. Traces that profilers
+// wrote shrink to between a fifth and a fortieth.
 constexpr std::uint64_t kMostRatio = 100, kFreeBytes = 64u << 20;
 
 class MemorySource : public ByteSource {
@@ -63,8 +63,7 @@ class FileSource : public ByteSource {
   std::optional<std::string> problem_;
 };
 
-// What stands in front of a source: its first bytes are looked at, and a decoder put between if
-// they ask for one.
+// Looks at the first bytes of a source, and inserts a decoder if they are those of an archive.
 class SniffedSource : public ByteSource {
  public:
   explicit SniffedSource(std::unique_ptr<ByteSource> inner) : inner_(std::move(inner)) {
@@ -128,7 +127,7 @@ class SniffedSource : public ByteSource {
   std::unique_ptr<StreamDecoder> decoder_;
   std::unique_ptr<char[]> buffer_ = std::make_unique_for_overwrite<char[]>(kWindowBytes);
   std::size_t at_ = 0, filled_ = 0;
-  std::uint64_t given_ = 0;  // unpacked so far
+  std::uint64_t given_ = 0;  // bytes unpacked so far
   std::optional<std::string> ended_;
 };
 

@@ -1,5 +1,5 @@
-// Events that cannot be of this trace: a zero or a broken number as time lies decades away from
-// everything else, and one of them would make the window of it.
+// Removes events that cannot belong to this trace. A time of zero or a broken number is decades
+// away from all other events, and a single such event would make the window that long.
 #include <algorithm>
 #include <vector>
 
@@ -8,14 +8,14 @@
 namespace mfu {
 namespace {
 
-// The starts of some rows, spread over the column.
+// Adds the starts of some rows, spread over the column.
 void add_sample(const Column<std::int64_t>& start_ns, std::vector<std::int64_t>& sample) {
   constexpr std::size_t kSampled = 4096;
   std::size_t every = start_ns.size() / kSampled + 1;
   for (std::size_t i = 0; i < start_ns.size(); i += every) sample.push_back(start_ns[i]);
 }
 
-// Where most events lie is within reach of the middle one.
+// The times near the middle one, where most events are.
 class Neighbourhood {
  public:
   explicit Neighbourhood(std::vector<std::int64_t> sample) {
@@ -27,7 +27,7 @@ class Neighbourhood {
   }
   bool has(std::int64_t start_ns) const { return start_ns >= from_ns_ && start_ns <= to_ns_; }
 
-  // Keeps the rows that lie in it; returns how many do not.
+  // Keeps the rows in it. Returns how many others there were.
   template <typename... Columns>
   std::uint64_t keep(Column<std::int64_t>& start_ns, Columns&... columns) const {
     std::size_t rows = start_ns.size();
@@ -59,7 +59,7 @@ void leave_out_strays(Trace& trace, const Unlinked& unlinked) {
   if (unlinked.first_ns > unlinked.last_ns || unlinked.last_ns - unlinked.first_ns <= kMostSpanNs) {
     return;
   }
-  // The device's clock and the host's need not be one.
+  // The device and the host may have different clocks.
   std::vector<std::int64_t> of_device, of_host;
   DeviceEvents& device = trace.device;
   Launches& launches = trace.launches;

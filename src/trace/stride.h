@@ -1,5 +1,5 @@
-// Looking for a few characters in a stride of text at a time: 16 bytes with SSE2, which every
-// x86-64 has, or with NEON, which every AArch64 has; 8 in a plain word elsewhere.
+// Searches text for a few characters, several bytes at a time: 16 with SSE2, which every x86-64
+// has, or NEON, which every AArch64 has. Elsewhere 8, in a plain word.
 #pragma once
 
 #include <cstddef>
@@ -13,37 +13,38 @@ namespace mfu {
 #if defined(MFU_LANES)
 inline constexpr std::ptrdiff_t kStride = 16;
 
-// Which of the next 16 are one of these two.
+// Which of the next 16 bytes are one of these two.
 inline std::uint32_t match2(const char* at, char a, char b) {
   Stride bytes = load_stride(at);
   return bits_of(either(equal(bytes, a), equal(bytes, b)));
 }
 
-// Which of the next 16 are a quote or a bracket: '[' and '{', ']' and '}' differ in one bit only.
+// Which of the next 16 bytes are a quote or a bracket. '[' and '{' differ in one bit only, and so
+// do ']' and '}'.
 inline std::uint32_t match_nesting(const char* at) {
   Stride bytes = load_stride(at);
   Stride folded = with_bits(bytes, 0x20);
   return bits_of(either(either(equal(folded, '{'), equal(folded, '}')), equal(bytes, '"')));
 }
 
-// Which of the next 16 are no space, tab or line end.
+// Which of the next 16 bytes are not a space, tab or line end.
 inline std::uint32_t match_no_space(const char* at) {
   Stride bytes = load_stride(at);
   Stride blanks = either(equal(bytes, ' '), equal(bytes, '\n'));
   return bits_of(either(blanks, either(equal(bytes, '\t'), equal(bytes, '\r')))) ^ 0xffff;
 }
 
-// Which of the next 16 are not one of -./0123456789, which stand together.
+// Which of the next 16 bytes are not in -./0123456789, which are consecutive characters.
 inline std::uint32_t match_no_digit(const char* at) {
   return bits_of(between(load_stride(at), '-', '9')) ^ 0xffff;
 }
 
-// Which of the next 16 are not printable ASCII.
+// Which of the next 16 bytes are not printable ASCII.
 inline std::uint32_t match_not_printable(const char* at) {
   return bits_of(between(load_stride(at), 0x20, 0x7e)) ^ 0xffff;
 }
 
-// Both may be read up to a whole number of strides.
+// Both texts must be readable up to a whole number of strides.
 inline bool same_bytes(const char* a, const char* b, std::size_t size) {
   auto differing = [](const char* x, const char* y) {
     return bits_of(equal(load_stride(x), load_stride(y))) ^ 0xffff;
@@ -56,7 +57,7 @@ inline bool same_bytes(const char* a, const char* b, std::size_t size) {
 #else
 inline constexpr std::ptrdiff_t kStride = 8;
 
-// Eight bytes in a word: the high bit of each byte that equals c.
+// Compares eight bytes in a word: sets the high bit of each byte that equals c.
 inline std::uint64_t equal_bytes(std::uint64_t word, char c) {
   constexpr std::uint64_t kOnes = 0x0101010101010101, kLow = 0x7f7f7f7f7f7f7f7f;
   std::uint64_t x = word ^ (kOnes * static_cast<unsigned char>(c));
@@ -83,7 +84,7 @@ inline std::uint32_t match_nesting(const char* at) {
   return to_bits(equal_bytes(word, '"') | equal_bytes(word, '{') | equal_bytes(word, '[') |
                  equal_bytes(word, '}') | equal_bytes(word, ']'));
 }
-// These say "the very next one may be": the caller then looks at it.
+// These say that the very next byte may be one, so that the caller looks at it.
 inline std::uint32_t match_no_space(const char*) {
   return 1;
 }

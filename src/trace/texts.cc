@@ -19,7 +19,7 @@ std::uint64_t load(const char* at, std::size_t bytes) {
   return value;
 }
 
-// Printable ASCII without a backslash: such a raw string is its own text.
+// Printable ASCII without a backslash: such a raw string equals its text.
 bool is_plain(std::string_view raw) {
   return is_printable(raw.data(), raw.size()) && raw.find('\\') == std::string_view::npos;
 }
@@ -63,7 +63,8 @@ void append_utf8(std::string& out, std::uint32_t code) {
   }
 }
 
-// The escape that `rest` (after the backslash) starts with; returns how many bytes it took.
+// Appends the character for the escape that `rest` begins with (after the backslash). Returns how
+// many bytes the escape has.
 std::size_t append_escape(std::string& out, std::string_view rest) {
   if (rest.empty()) {
     out += '?';
@@ -184,7 +185,7 @@ std::uint32_t Texts::intern(std::string_view text) {
 
 std::uint32_t Texts::intern_raw(std::string_view raw) {
   std::uint32_t id = texts_.find_or_add(raw, false);
-  // A raw spelling that equals some text may mean another one only if it is not plain.
+  // A raw spelling that equals another text means something else only if it is not plain.
   if (id != UINT32_MAX && raw.find('\\') == std::string_view::npos) return id;
   if (is_plain(raw)) return intern(raw);
   bool room = spellings_.count() < kMostTexts && spellings_.size_bytes() + raw.size() <= kMostBytes;

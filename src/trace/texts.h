@@ -1,6 +1,6 @@
-// Interned texts: every name, shape list and call stack of a trace is kept once. Looked up by the
-// bytes as they stand in the file (escapes and all), so that a name seen before costs a hash and a
-// compare; texts that differ only in how they were escaped get the same id.
+// Interned texts: every name, shape list and call stack of a trace is kept only once. Texts are
+// looked up by their bytes in the file, with escapes, so a name that was seen before costs one hash
+// and one comparison. Texts that differ only in their escapes get the same id.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,12 @@
 
 namespace mfu {
 
-// Byte strings, numbered in the order they came; open addressing over one arena.
+// Byte strings, numbered in the order in which they came. It uses open addressing over one arena.
 class ByteStrings {
  public:
   explicit ByteStrings(const SpillHandle& spill);
-  // The number of these bytes; added where they are new and `may_add`, else UINT32_MAX.
+  // The number of these bytes. If they are new, they are added if `may_add`, otherwise the result
+  // is UINT32_MAX.
   std::uint32_t find_or_add(std::string_view bytes, bool may_add);
   std::string_view at(std::uint32_t number) const {
     return {arena_.data() + begin_[number], begin_[number + 1] - begin_[number]};
@@ -31,7 +32,7 @@ class ByteStrings {
  private:
   struct Slot {
     std::uint32_t tag = 0;     // upper half of the hash
-    std::uint32_t number = 0;  // + 1; 0: free
+    std::uint32_t number = 0;  // number + 1; 0 means free
   };
   void grow_slots();
   Column<char> arena_;
@@ -47,32 +48,33 @@ class Texts {
 
   explicit Texts(const SpillHandle& spill);
 
-  // The id of what stands between the quotes of a JSON string.
+  // The id for the text between the quotes of a JSON string.
   std::uint32_t intern_raw(std::string_view raw);
-  // The id of a text that is what it says: plain, or unescaped before.
+  // The id of a text without escapes, or whose escapes were resolved before.
   std::uint32_t intern(std::string_view text);
 
   std::string_view text(std::uint32_t id) const { return texts_.at(id); }
   std::uint32_t count() const { return texts_.count(); }
   std::uint64_t dropped() const { return dropped_; }
-  void drop_lookup();  // once reading is over
-  // Overwrites part of a text; only after drop_lookup(), since it is not found by its bytes then.
+  void drop_lookup();  // call it when reading is over
+  // Overwrites part of a text. Only after drop_lookup(), because the text can then no longer be
+  // found by its bytes.
   void blank(std::uint32_t id, std::size_t begin, std::size_t size) {
     texts_.blank(id, begin, size);
   }
 
  private:
   ByteStrings texts_;
-  ByteStrings spellings_;           // raw strings that are not their own text
-  Column<std::uint32_t> meanings_;  // of each spelling: the id of its text
+  ByteStrings spellings_;           // raw strings that differ from their text
+  Column<std::uint32_t> meanings_;  // for each spelling, the id of its text
   std::uint64_t dropped_ = 0;
 };
 
-// The text a JSON string's raw bytes stand for: escapes resolved; lone surrogates, bytes that are
-// not UTF-8 and control characters replaced.
+// The text that the raw bytes of a JSON string stand for. Escapes are resolved. Single surrogates,
+// bytes that are not UTF-8 and control characters are replaced.
 std::string unescape(std::string_view raw);
 
-// 64 well-mixed bits of the bytes; the same on every machine of one byte order.
+// A hash of 64 well-mixed bits. It is the same on all machines with the same byte order.
 std::uint64_t hash_bytes(std::string_view bytes);
 
 }  // namespace mfu
