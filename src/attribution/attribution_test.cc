@@ -242,7 +242,7 @@ TEST(Ledger, an_inserted_synchronise_moves_just_that_much_and_the_ranking_follow
 }
 
 TEST(Ledger, by_hand) {
-  // mm 16×16×16 is 8192 FLOP: at 1e9 FLOP/s 8192 ns of the 20 000 it took.
+  // mm 16×16×16 is 8192 FLOP. At 1e9 FLOP/s this takes 8192 ns of the 20 000 that it took.
   RankAttribution rank = explained(training(50'000, 0), plain_options());
   EXPECT_EQ(rank.ledger[matmul_at_peak], 8192);
   EXPECT_EQ(rank.ledger[matmul_below_peak], 20'000 - 8192);

@@ -28,7 +28,7 @@ os.environ.update(
 
 
 def bounded(value, path="", depth=0):
-    """Refuses what no model has, before a class builds it."""
+    """Refuses sizes that no model has, before a class is built."""
     if depth > 32:
         raise Refused("its values are nested more than 32 deep")
     if isinstance(value, dict):
@@ -60,7 +60,7 @@ def bounded(value, path="", depth=0):
 
 
 def limited():
-    """Time and memory of this process have a bound."""
+    """Limits the time and memory of this process."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -69,7 +69,7 @@ def limited():
 
 
 def stamps(*modules):
-    """Files that change when a library does: whoever keeps the answer looks at them again."""
+    """The files that change when a library is updated. A stored answer is valid as long as they stay the same."""
     found = []
     for module in modules:
         path = os.path.join(os.path.dirname(module.__file__), "__init__.py")
@@ -98,7 +98,7 @@ def outputs_of(model):
 
 
 def watch(torch, model, recorder):
-    """Modules say where in the model the loop is."""
+    """Lets modules say which part of the model is running."""
     mark_layers(torch, model, recorder)
 
     def leave(*_):
@@ -121,7 +121,7 @@ CACHES = ("past_key_values", "cache_params", "state", "past_buckets_states")
 
 
 def learnt(torch, model, result):
-    """The outputs that a loss is made of: all that the class predicts, or its first."""
+    """The outputs from which a loss is made: everything that the class predicts, or else its first output."""
     named = (
         list(result.items())
         if hasattr(result, "items")
@@ -138,12 +138,12 @@ def learnt(torch, model, result):
 
 
 def encoded(model, past, given):
-    """What the encoder left, as its own class gives it; its last states where it cannot be asked alone."""
+    """The output of the encoder, as its own class gives it. If it cannot be asked alone, its last states."""
     from transformers.modeling_outputs import BaseModelOutput
 
     try:
         return model.get_encoder()(**given)
-    except Exception:  # an encoder that wants more than the model's own arguments
+    except Exception:  # an encoder that needs more than the model's own arguments
         return BaseModelOutput(last_hidden_state=past.encoder_last_hidden_state)
 
 
@@ -155,7 +155,7 @@ def next_sizes(sizes, request):
 
 
 def step(torch, model, request, recorder, inputs, modes_of):
-    """One step of the phase; what it was given."""
+    """Runs one step of the phase. Returns what the model was given."""
     phase, taken = request["phase"], inputs.taken
     operators, marks = modes_of
     caches = phase in ("prefill", "decode")
@@ -210,7 +210,7 @@ def step(torch, model, request, recorder, inputs, modes_of):
 
 
 def parameters(torch, model):
-    """By part; each tensor once. Persistent buffers that routers learn without a gradient are parameters of ours."""
+    """Parameters by part, each tensor once. Persistent buffers that routers learn without a gradient count too."""
     parts, total, seen = {}, 0, set()
     for name, weight in model.named_parameters(remove_duplicate=True):
         part = part_of(name)
@@ -322,7 +322,7 @@ def tied_anyway(model, config):
 
 
 def overridden(config, changes):
-    """--set KEY=VALUE, with dots for what is inside."""
+    """Applies --set KEY=VALUE. Dots lead to fields inside other fields."""
     for key, text in changes:
         at, words = config, key.split(".")
         for word in words[:-1]:
@@ -336,7 +336,8 @@ def overridden(config, changes):
 
 
 def active_parameters(config, total, parts):
-    """Without the experts that a token does not visit; none where the config does not say how many it visits."""
+    """The parameters without the experts that a token does not use. None if the config does not say how many it uses.
+    """
     experts = parts.get("experts", 0)
     if not experts:
         return total
@@ -371,7 +372,7 @@ def package_of(problem):
 
 def main(config_text, request_text):
     out = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what a library prints is no answer
+    os.dup2(2, 1)  # what a library prints is not part of the answer
     request = {}
     try:
         config, request = json.loads(config_text), json.loads(request_text)

@@ -1,6 +1,7 @@
-"""Attention of a class: fused, with the true area of its mask. Part of the script that ask_class.py ends."""
+"""Attention of a class: fused, with the true area of its mask. This is a part of the script that ends with
+ask_class.py."""
 
-AREAS = {}  # pairs attended of all sequences, one head; by the storage of masks that a rule made
+AREAS = {}  # attended pairs of all sequences for one head, by the storage of a mask that a rule made
 MOST_EVALUATED = 1 << 22
 
 
@@ -12,7 +13,7 @@ def whole(sizes):
 
 
 def pairs_of(torch, values, query, key, mask, causal):
-    """Attended pairs of all sequences and heads; and whether that is known."""
+    """Attended pairs of all sequences and heads, and whether they are known."""
     rows, columns = query.shape[-2], key.shape[-2]
     batch, heads = whole(query.shape[:-3]), query.shape[-3] if query.dim() > 2 else 1
     if mask is not None:
@@ -25,7 +26,7 @@ def pairs_of(torch, values, query, key, mask, causal):
         seen = twin if twin.dtype == torch.bool else twin > -1e4
         repeated = batch * heads * rows * columns // max(1, whole(torch.broadcast_shapes(seen.shape, (rows, columns))))
         return repeated * int(seen.expand(torch.broadcast_shapes(seen.shape, (rows, columns))).sum()), True
-    if causal:  # torch's: the first row sees the first key
+    if causal:  # torch's own: the first row sees the first key
         seen = min(rows, columns)
         return batch * heads * (seen * (seen + 1) // 2 + max(0, rows - columns) * columns), True
     return batch * heads * rows * columns, True
@@ -67,12 +68,12 @@ def fused(
                 for each in context.shapes
             )
 
-    return Attention.apply(query, key, value, attn_mask, bias)  # a mask may be learnt
+    return Attention.apply(query, key, value, attn_mask, bias)  # a mask may be learned
 
 
 def area_of(torch, rule, rows, columns, first, offset):
-    """Pairs that a rule lets through, and which, where all were tried. For many, each row is the run of keys around its
-    own."""
+    """The pairs that a rule allows; and the mask, if all pairs were tried. If there are many, each row is taken to be
+    the run of keys around its own."""
     zero = torch.zeros((), dtype=torch.long)
 
     def seen(queries, keys):
@@ -92,7 +93,7 @@ def area_of(torch, rule, rows, columns, first, offset):
     queries = every + first
     own = (queries - offset).clamp(0, columns - 1)
     low, high, bottom, top = torch.zeros_like(own), own.clone(), own.clone(), torch.full_like(own, columns - 1)
-    for _ in range(columns.bit_length() + 1):  # where the run begins, and where it ends
+    for _ in range(columns.bit_length() + 1):  # finds where the run begins and where it ends
         middle = (low + high) // 2
         inside = seen(queries, middle + offset)
         low, high = torch.where(inside, low, torch.minimum(middle + 1, high)), torch.where(inside, middle, high)
@@ -111,7 +112,7 @@ def area_of(torch, rule, rows, columns, first, offset):
 
 
 def in_memory(torch, values):
-    """A mode in which tensors that a rule holds have their values: padding, blocks, lengths."""
+    """A mode in which the tensors that a rule uses have their values: padding, blocks, lengths."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Twins(TorchDispatchMode):
@@ -125,7 +126,8 @@ def in_memory(torch, values):
 
 
 def masks(torch, transformers, recorder, values):
-    """Registers an attention of ours: fused, with masks whose true area is worked out from the rule that makes them."""
+    """Registers an attention of our own. It is fused, and the true area of its masks is computed from the rule that
+    makes them."""
     import inspect
     from transformers import masking_utils
     from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
@@ -147,7 +149,7 @@ def masks(torch, transformers, recorder, values):
                 pairs, seen = area_of(torch, rule, int(rows), int(columns), int(first), int(offset))
                 if seen is not None and result.numel() <= MOST_KNOWN:
                     values.keep(result, seen)
-        except Exception:  # a rule that looks at a tensor's values
+        except Exception:  # a rule that looks at the values of a tensor
             pairs = None
         if pairs == rows * columns and bound.get("allow_is_bidirectional_skip") and bound.get("attention_mask") is None:
             return None  # as in the library, a mask that leaves nothing out is no mask
@@ -171,4 +173,4 @@ def masks(torch, transformers, recorder, values):
     masking_utils.ALL_MASK_ATTENTION_FUNCTIONS.register("mfu", mask)
 
 
-KEPT = []  # masks stay alive, so that no other gets their storage
+KEPT = []  # keeps masks alive, so that no other mask gets their storage

@@ -1,14 +1,13 @@
-"""What a step of a diffusers model brings: part of the script that ask_class.py ends.
+"""The inputs of one step of a diffusers model. This is a part of the script that ends with ask_class.py.
 
-Latents, texts and times have their sizes from the config and the question. As with transformers, what a class refuses
-is tried in
-another shape, and nothing here names a model."""
+The sizes of latents, texts and times come from the config and the question. As with transformers, if a class refuses an
+input, another shape is tried, and no model is named here."""
 
 PICTURE_TO_LATENT = 8
 
 
 def diffusion_model(torch, config, request, values, notes, recorder):
-    """The library, its model on the meta device, and what it can be given."""
+    """The library, its model on the meta device, and what the model can be given."""
     import diffusers
 
     name = config["_class_name"]
@@ -37,7 +36,7 @@ def number(config, *names, default=None):
 
 
 class DiffusionInputs(Inputs):
-    """Which tensors a diffusion model can be given. A config is a plain mapping here."""
+    """The tensors that a diffusion model can be given. A config is a plain mapping here."""
 
     def __init__(self, torch, model, request, values, notes, recorder):
         self.recorder = recorder
@@ -81,7 +80,7 @@ class DiffusionInputs(Inputs):
     # -- latents
 
     def latents(self, channels=None):
-        """Shapes of a latent: pictures, videos with the frames after or before the channels, or rows of patches."""
+        """Shapes of a latent: pictures, videos with the frames before or after the channels, or rows of patches."""
         config, batch, frames, (high, wide) = self.config, self.batch, self.frames, self.size
         channels = channels or number(config, "in_channels", "latent_channels", default=4)
         patch = number(config, "patch_size", default=2)
@@ -104,7 +103,7 @@ class DiffusionInputs(Inputs):
         return [*video, *picture, *packed] if deep or self.frames > 1 else [*picture, *video, *packed]
 
     def rows(self):
-        """Positions of the latent that was taken, as img_ids and img_shapes must have them."""
+        """Positions of the latent that was accepted, in the form that img_ids and img_shapes need."""
         return self.frames * (self.size[0] // 2) * (self.size[1] // 2)
 
     def of_hidden_states(self):
@@ -251,7 +250,7 @@ class DiffusionInputs(Inputs):
         return super().tensor(shape)
 
     def tokens(self, given):
-        """Positions of the latent, as the model's own patches cut it."""
+        """The number of positions of the latent, divided into the model's own patches."""
         latent = next(iter(given.values()))
         if latent.dim() == 3:
             return latent.shape[0] * latent.shape[1]

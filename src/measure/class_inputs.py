@@ -1,8 +1,9 @@
-"""What a step of a transformers model brings, found out from its class: part of the script that ask_class.py ends.
+"""Finds from its class which inputs a transformers model takes in one step. This is a part of the script that ends with
+ask_class.py.
 
-Each argument of forward() has one or more shapes that it may have, from the config's sizes. A call that fails says
-which argument is
-missing, or that a shape is wrong: then the next ones are tried. Nothing here names a model."""
+Each argument of forward() has one or more possible shapes, which follow from the sizes in the config. If a call fails,
+its message says which argument is missing or that a shape is wrong, and the next ones are tried. No model is named
+here."""
 
 import inspect
 import itertools
@@ -17,7 +18,7 @@ MOST_TRIED = 24
 
 
 def configs_of(config, depth=0):
-    """A config and those inside it, the outer before the inner."""
+    """A config and the configs inside it, outer before inner."""
     yield config
     inner = [value for value in vars(config).values() if hasattr(value, "to_dict") and hasattr(value, "model_type")]
     for each in inner if depth < 3 else ():
@@ -25,7 +26,7 @@ def configs_of(config, depth=0):
 
 
 def within(config, *words):
-    """The config of one part, such as vision; the whole where there is none."""
+    """The config of one part, such as vision. If there is none, the whole config."""
     for each in configs_of(config):
         for word in words:
             inner = getattr(each, word, None)
@@ -35,7 +36,7 @@ def within(config, *words):
 
 
 def size_in(config, *names, default=None):
-    """The first of these fields that is a number; in the config, then in those inside it."""
+    """The first of these fields that is a number, in the config or in those inside it."""
     for each in configs_of(config):
         for name in names:
             value = getattr(each, name, None)
@@ -47,12 +48,12 @@ def size_in(config, *names, default=None):
 
 
 def documented(model):
-    """The shapes of arguments that are in a class's documentation."""
+    """The shapes of arguments that the documentation of a class states."""
     return dict(re.findall(r"^\s*(\w+)\s*\(.*?of shape `\(([^)`]*)\)`", model.forward.__doc__ or "", re.MULTILINE))
 
 
 def plain_token(config):
-    """An ordinary token: not padding, not a placeholder of a picture."""
+    """An ordinary token: neither padding nor a placeholder of a picture."""
     special = set()
     for each in configs_of(config):
         for name, value in vars(each).items():
@@ -81,7 +82,7 @@ def picture_size(config, request):
 
 
 class Inputs:
-    """Which tensors a class can be given."""
+    """The tensors that a class can be given."""
 
     def __init__(self, torch, model, request, values, notes, recorder):
         self.recorder = recorder
@@ -92,7 +93,8 @@ class Inputs:
         self.token = plain_token(self.config)
         self.encoder = request.get("encoder_sequence") or self.sequence
         self.kind = model.config.model_type
-        self.places, self.place_token = 0, None  # of a picture's placeholders in each text
+        # the positions of a picture's placeholders in each text, and their token
+        self.places, self.place_token = 0, None
 
     # -- shapes, by the argument's name
 
@@ -151,7 +153,7 @@ class Inputs:
         return found
 
     def of_hidden_states(self):
-        """Of a vision tower that comes with a grid: its patches as rows."""
+        """For a vision tower that comes with a grid: its patches as rows."""
         if any("grid" in each for each in self.taken):
             return [each for each in self.of_pixel_values() if len(each[0]) == 2] or None
         return self.by_documentation("hidden_states")
@@ -186,7 +188,7 @@ class Inputs:
         return [((self.batch, 2), [picture_size(self.config, self.request) or [224, 224]] * self.batch)]
 
     def of_token_type_ids(self):
-        """1 for the placeholders of a picture, else 0."""
+        """1 for the placeholders of a picture, otherwise 0."""
         length = self.length_of("input_ids")
         return [((self.batch, length), [[1] * self.places + [0] * (length - self.places)] * self.batch)]
 
@@ -196,7 +198,7 @@ class Inputs:
         return [((self.batch, self.length_of("input_ids"), 4), "id")]
 
     def of_input_values(self):
-        """Sound as samples, or as a spectrogram."""
+        """Sound, as samples or as a spectrogram."""
         config, batch = self.config, self.batch
         mel = size_in(config, "num_mel_bins", "n_mels", "feature_size")
         frames = size_in(config, "max_length", "spec_size", default=self.encoder)
@@ -359,12 +361,12 @@ class Inputs:
         return made
 
     def tokens(self, given):
-        """Positions of text; pictures, sounds or series where there is none."""
+        """The number of positions of text, or, if there is no text, of pictures, sound or series."""
         text = given.get("decoder_input_ids", given.get("input_ids"))
         return text.numel() if text is not None else self.batch
 
     def first(self):
-        """Names that a first call gives."""
+        """The names of the arguments that the first call gives."""
         required = [
             name
             for name, each in self.taken.items()
@@ -391,7 +393,7 @@ class Inputs:
         return names
 
     def missing(self, problem, names):
-        """Arguments that a failed call asks for, by its own words."""
+        """The arguments that a failed call asks for in its message."""
         said = str(problem)
         asked = [
             each
@@ -404,7 +406,7 @@ class Inputs:
         asked = [each for each in asked if self.shapes(each)]
         if asked or not isinstance(problem, (TypeError, AttributeError, ValueError, AssertionError)):
             return asked
-        # It says nothing: what the class takes beside its first input, by its kind.
+        # The message does not tell. These are what such classes usually take in addition to their first input.
         likely = (
             "encoder_attention_mask",
             "encoder_hidden_states_mask",
@@ -469,7 +471,7 @@ class Inputs:
                     return given, call(given)
                 except Refused:
                     raise
-                except Exception as problem:  # whatever a class says of inputs that do not fit
+                except Exception as problem:  # a class may raise anything for inputs that do not fit
                     if isinstance(problem, MemoryError) or getattr(problem, "mfu_end", False):
                         raise
                     if self.make_places(problem):

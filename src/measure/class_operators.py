@@ -1,5 +1,5 @@
-"""What a class runs, operator by operator: the first part of the script that ask_class.py ends (measure/class_need.cc
-joins them)."""
+"""Records what a class runs, operator by operator. This is the first part of the script that ends with ask_class.py;
+measure/class_need.cc joins the parts."""
 
 import json
 import os
@@ -7,10 +7,11 @@ import sys
 
 
 class Refused(Exception):
-    """What a person should be told."""
+    """Its message is for the user."""
 
 
-# What a module or a weight belongs to, by the words of its name: the first that fits, from the inside out.
+# The part that a module or a weight belongs to, by the words of its name. The first match counts, from inside to
+# outside.
 PARTS = (
     ("router_bias", ("e_score_correction_bias", "expert_bias", "expert_biases")),
     ("shared_experts", ("shared_expert", "shared_experts", "shared_mlp")),
@@ -55,7 +56,7 @@ def part_of(name, kind=""):
 
 
 def inner_part(words, last):
-    """The part of a weight that is no router, norm or head for logits."""
+    """The part of a weight that is neither a router, a norm nor a head for logits."""
     if any(word.startswith(("vision", "visual", "image", "pixel", "vit", "siglip")) for word in words):
         return "vision"
     if any(word.startswith(("audio", "speech", "sound")) for word in words):
@@ -162,7 +163,7 @@ class Recorder:
 
 
 def modes(torch, recorder, values):
-    """What sees operators below autograd, and what marks autograd's nodes with the part that made them."""
+    """One mode sees the operators below autograd. The other marks autograd's nodes with the part that made them."""
     from torch.overrides import TorchFunctionMode
     from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -194,7 +195,7 @@ def modes(torch, recorder, values):
                 return func(values.of(args[0]) if values.known(args[0]) else args[0], **kwargs)
             try:
                 result = func(*args, **kwargs)
-            except (RuntimeError, NotImplementedError) as problem:  # by values, or of two devices
+            except (RuntimeError, NotImplementedError) as problem:  # it needs values, or tensors of two devices
                 result = mixed(func, name, args, kwargs, problem)
             if recorder.on and find_cost(name):
                 listed = [
@@ -250,7 +251,7 @@ def modes(torch, recorder, values):
             return func(*args, **kwargs)
         try:
             return func(*args, **(kwargs | {"device": "cpu"})).to("meta")
-        except Exception:  # of tensors whose values are not known
+        except Exception:  # for tensors whose values are not known
             return func(*args, **kwargs)
 
     return Operators(), Marks()
@@ -269,7 +270,7 @@ COSTS = {}
 
 
 def find_cost(name):
-    """Whether an operator may multiply: what it costs is for ops/ to say."""
+    """Whether an operator may multiply. src/ops says what it costs."""
     if name not in COSTS:
         COSTS[name] = not name.startswith("aten::") or any(word in name for word in PRODUCTS)
     return COSTS[name]

@@ -1,10 +1,9 @@
-"""What is known of values on the meta device: part of the script that ask_class.py ends.
+"""Values that are known on the meta device. This is a part of the script that ends with ask_class.py.
 
-Positions, masks, lengths and grids decide what a class computes, and come from the inputs' shapes. Each meta storage
-whose
-values are known has a twin in memory. An operator whose inputs are all known runs on the twins too. Views and changes
-in
-place need nothing more, since twins lie in memory as their tensors would."""
+Positions, masks, lengths and grids decide what a class computes. They follow from the shapes of the inputs. If the
+values of a meta storage are known, it has a twin in memory. An operator whose inputs are all known also runs on the
+twins. Views and changes in place then need no further work, because twins have the same memory layout as their tensors.
+"""
 
 MOST_KNOWN = 1 << 24  # most values of one tensor
 MOST_KNOWN_BYTES = 1 << 30  # most bytes of all tensors together
@@ -27,7 +26,7 @@ class Values:
         from torch.multiprocessing.reductions import StorageWeakRef
 
         self.torch, self.twins, self.held, self.assumed, self.weak = torch, {}, 0, assumed, StorageWeakRef
-        self.picked = False  # whether something was picked by activations
+        self.picked = False  # whether something was chosen by activations
 
     def known(self, tensor):
         return (
@@ -84,7 +83,7 @@ class Values:
         )
 
     def follow(self, func, name, args, kwargs, result):
-        """After an operator ran on meta: its result's values, where its inputs' are known."""
+        """Called after an operator ran on meta. If the values of its inputs are known, those of its result are too."""
         torch = self.torch
         given = list(tensors_of(torch, args)) + list(tensors_of(torch, kwargs.values()))
         written = [
@@ -121,14 +120,14 @@ class Values:
             return
         try:
             twin = self.run(func, args, kwargs)
-        except Exception:  # an operator that has no kernel in memory, say of this type
+        except Exception:  # an operator that has no kernel in memory, for example for this type
             return
         for meta, real in zip(fresh, tensors_of(torch, twin if isinstance(twin, (tuple, list)) else (twin,))):
             if meta.shape == real.shape:
                 self.keep(meta, real)
 
     def pick(self, short, args, kwargs, fresh):
-        """Positions that activations would pick, such as experts. They are picked in turn, so that their number is
+        """Positions that activations would choose, such as experts. They are chosen in turn, so that their number is
         right."""
         torch, places = self.torch, fresh[-1]
         axis = kwargs.get("dim", args[2 if short == "topk" else 1] if len(args) > (2 if short == "topk" else 1) else -1)

@@ -26,7 +26,7 @@ double executed(const Multiply& multiply, const Tile& tile) {
 }  // namespace
 
 double tile_share(const ModelSpec& model, std::uint64_t tokens, const Tile& tile) {
-  // A multiple of any tile stands for many rows.
+  // A multiple of any tile, to stand for many rows.
   double rows = tokens == 0 ? static_cast<double>(tile.side * tile.depth) * 1024
                             : static_cast<double>(tokens);
   double useful = 0, all = 0;

@@ -31,7 +31,7 @@ class SinkFeeder {
   // Warns once that reports are lost because they come faster than the sink takes them. Any thread
   // may call it.
   void say_loss() const;
-  // The same of a sink that hangs at the end, with how many reports did not reach it.
+  // Warns that a sink hangs at the end, and how many reports did not reach it.
   void say_hang(std::uint64_t reports) const;
   void close();
 

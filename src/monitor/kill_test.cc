@@ -31,8 +31,7 @@ using KillTest = RegionTest;
 // step.
 constexpr const char *kChildFolder = "MFU_KILL_TEST_FOLDER", *kChildPipe = "MFU_KILL_TEST_PIPE";
 
-// What the child does all its life: it logs until it is killed, and reports each step whose call
-// returned.
+// What the child does until it is killed: it logs, and reports each step whose call returned.
 void log_until_killed(const std::string& folder, int acknowledge) {
   MonitorOptions options;
   options.config.mode = SmartMode{};

@@ -1,4 +1,4 @@
-// What the tests of this folder share: a small model, and folders that vanish.
+// What the tests of this folder share: a small model, and folders that are deleted at the end.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class FolderTest : public ::testing::Test {
   std::string folder_;
 };
 
-// With the queues that outlive their process in it too.
+// The folder also contains the queues that outlive their process.
 class RegionTest : public FolderTest {
  protected:
   RegionTest() {

@@ -29,14 +29,15 @@ struct PhaseSum {
 };
 using PhaseSums = std::map<std::tuple<RunPhase, std::string>, PhaseSum>;
 
-// What the kept passes used. FLOPs are divided among types as those of the whole phase. Processes
-// that share a device share its time.
+// What the kept passes used. FLOPs are divided among types like those of the whole phase. If
+// processes share a device, they share its time.
 struct PhaseUse {
   std::optional<Fraction> mfu, hfu, mbu;
 };
 PhaseUse use_of(const RunReport& report, const PhaseSum& sum);
-// Whether the time of such passes is that of their launches, while the device's own clock timed the
-// steps: then it is part of no rate. Who generates reads each token, so that the host has waited.
+// Whether the time of such passes is only that of their launches, because the device's own clock
+// timed the steps. Then it is part of no rate. A program that generates reads each token, so there
+// the host has waited.
 bool only_launched(const RunReport& report, RunPhase phase);
 
 // Fills `shares`, `windows` and `idle`. For a run without steps it also fills the totals, over the

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-// A processor of 100 GFLOP/s in fp32 and 200 in bf16, to reckon by hand.
+// A processor with 100 GFLOP/s in fp32 and 200 in bf16, so that results can be computed by hand.
 Device hand_made() {
   Device device;
   device.name = "hand-made";
@@ -94,8 +94,8 @@ RunRecord run_of(std::vector<ProcessRecord> processes) {
   return record;
 }
 
-// 4 steps after one of warm-up: 8 GFLOP in 0.4 s = 20 GFLOP/s of 100 = 20%. The whole run: 10 GFLOP
-// in 1 s = 10%.
+// 4 steps after one of warm-up: 8 GFLOP in 0.4 s are 20 GFLOP/s of 100, so 20%. The whole run: 10
+// GFLOP in 1 s, so 10%.
 TEST(Tf32, is_advised_only_where_every_process_said_that_it_is_refused) {
   auto refused = [](std::vector<std::vector<Fact>> facts) {
     RunRecord record;
@@ -128,7 +128,7 @@ TEST(RunDevice, is_the_partition_that_the_device_says_it_is) {
   EXPECT_EQ(device->device->name, "MI300X CPX");
   record.processes[1].facts[2].value = "304";
   device = device_of_run(record, Catalog::builtin(), "");
-  EXPECT_FALSE(device->device);  // two sizes have no one peak
+  EXPECT_FALSE(device->device);  // devices of two sizes have no common peak
   ASSERT_FALSE(device->notes.empty());
 }
 
@@ -164,7 +164,7 @@ TEST(RunReport, gives_half_the_utilization_for_twice_the_time) {
   }
 }
 
-// Two ranks on one processor: 2 × 8 GFLOP in the same 0.4 s: 40%.
+// Two ranks on one processor: 2 × 8 GFLOP in the same 0.4 s, so 40%.
 TEST(RunReport, takes_ranks_on_one_processor_for_one_device) {
   RunReport report = report_run(run_of({process_of({}, 0), process_of({}, 1)}), asked());
   EXPECT_EQ(report.ranks, 2u);
@@ -173,7 +173,7 @@ TEST(RunReport, takes_ranks_on_one_processor_for_one_device) {
   EXPECT_DOUBLE_EQ(*report.tokens_per_s, 20000);
 }
 
-// Two GPUs: 2 × 8 GFLOP, 2 × 0.4 s: 20%.
+// Two GPUs: 2 × 8 GFLOP in 2 × 0.4 s, so 20%.
 TEST(RunReport, takes_ranks_on_gpus_of_their_own_for_a_device_each) {
   std::vector<ProcessRecord> ranks = {process_of({}, 0), process_of({}, 1)};
   for (ProcessRecord& each : ranks) each.facts = {{"device", "cuda:0 NVIDIA H100 80GB HBM3"}};
@@ -206,7 +206,8 @@ TEST(RunReport, is_the_same_for_ranks_in_any_order) {
   }
 }
 
-// fp32: 8 GFLOP of 100 = 80 ms at peak; bf16: 8 of 200 = 40 ms; together 120 of 400 ms: 30%.
+// fp32: 8 GFLOP at 100 take 80 ms at peak. bf16: 8 at 200 take 40 ms. Together 120 of 400 ms, so
+// 30%.
 TEST(RunReport, adds_types_up_by_their_own_peaks) {
   ProcessRecord mixed = process_of({});
   for (Step& step : mixed.steps) step.flop.push_back({"bf16", step.flop[0].flop});
@@ -226,7 +227,7 @@ TEST(RunReport, holds_a_type_without_a_unit_against_what_it_is_computed_in) {
 }
 
 TEST(RunReport, names_the_rank_that_keeps_the_others_waiting) {
-  // In lockstep every step takes 100 ms; rank 1 waits for nobody.
+  // In lockstep every step takes 100 ms. Rank 1 waits for nobody.
   std::vector<ProcessRecord> ranks = {process_of({.communication = milliseconds(60)}, 0),
                                       process_of({.communication = milliseconds(5)}, 1),
                                       process_of({.communication = milliseconds(61)}, 2)};
@@ -235,7 +236,7 @@ TEST(RunReport, names_the_rank_that_keeps_the_others_waiting) {
   ASSERT_FALSE(report.findings.empty());
   EXPECT_EQ(report.findings[0].code, "straggler");
   EXPECT_EQ(report.findings[0].values[2].second, NoteValue(std::int64_t{1}));  // the rank
-  // Alike: none is named.
+  // If the ranks are alike, none is named.
   for (ProcessRecord& each : ranks)
     each = process_of({.communication = milliseconds(5)}, each.rank);
   EXPECT_FALSE(report_run(run_of(ranks), asked()).slowest_rank.has_value());
@@ -268,12 +269,12 @@ TEST(RunReport, says_what_it_does_not_know) {
   EXPECT_FALSE(report.flop.has_value());
   EXPECT_FALSE(report.mfu.has_value());
   EXPECT_TRUE(says(report, "no_torch"));
-  // Steps, and no device: counts, no MFU.
+  // There are steps but no device: there are counts but no MFU.
   RunQuestion question;
   report = report_run(run_of({process_of({})}), question);
   EXPECT_TRUE(report.flop.has_value());
   EXPECT_FALSE(report.mfu.has_value());
-  // Counts, and no step: MFU of the whole run only.
+  // There are counts but no steps: only the MFU of the whole run.
   ProcessRecord stepless = process_of({});
   stepless.steps.clear();
   report = report_run(run_of({stepless}), asked());
@@ -340,7 +341,7 @@ TEST(RunSteps, percentiles_by_nearest_rank) {
   EXPECT_EQ(times->median, nanoseconds(50));
 }
 
-// 2 GFLOP in 0.1 s of 100 GFLOP/s: 20%, at every step, and every step is there.
+// 2 GFLOP in 0.1 s at 100 GFLOP/s are 20% in every step, and every step is reported.
 TEST(RunReport, gives_single_steps_as_the_monitor_reports_them) {
   RunRecord record = run_of({process_of({}, 0), process_of({.count = 3}, 1)});
   record.processes[1].token_rows = 7;  // a pipeline stage without the vocabulary
@@ -358,8 +359,8 @@ TEST(RunReport, gives_single_steps_as_the_monitor_reports_them) {
   EXPECT_TRUE(report_run_steps(record, nothing)[0].value("perf/step_time"));
 }
 
-// 2 GFLOP at 100 and 2 at 200 GFLOP/s need 0.03 s of the 0.1: 30%. What has no room of its own
-// ("other") counts as the most used type: 1 GFLOP more at 200 makes 35%.
+// 2 GFLOP at 100 and 2 at 200 GFLOP/s need 0.03 s of the 0.1, so 30%. A type without a place of its
+// own ("other") counts as the most used type: 1 GFLOP more at 200 makes 35%.
 TEST(RunReport, holds_each_type_of_a_step_against_its_own_peak) {
   RunRecord record = run_of({process_of({.count = 1})});
   Step& step = record.processes[0].steps[0];
@@ -408,7 +409,7 @@ TEST(RunCoverage, is_false_where_products_were_not_seen) {
   EXPECT_EQ(report.contradictions, std::vector{note});
 }
 
-// 5 steps of 2 GFLOP: `first` of each on one place, the rest on the other.
+// 5 steps of 2 GFLOP. `first` of each is on one place, the rest on the other.
 ProcessRecord on_places(const std::string& one, const std::string& other, std::uint64_t first) {
   ProcessRecord process = process_of({});
   PhaseTotal train;
@@ -429,8 +430,8 @@ const RunDeviceReport* device_at(const RunReport& report, std::optional<std::uin
   return found != report.by_device.end() ? &*found : nullptr;
 }
 
-// 1.5 of 2 GFLOP a step of 0.1 s on the accelerator: 15 of 100 GFLOP/s. The processor's are not
-// its.
+// 1.5 of the 2 GFLOP in a step of 0.1 s ran on the accelerator: 15 of 100 GFLOP/s. Those of the
+// processor do not count for it.
 TEST(RunReport, holds_an_accelerator_with_an_offloaded_part_against_its_own_flop) {
   RunReport report = report_run(run_of({on_places("late:0", "cpu", 1'500'000'000)}), asked());
   EXPECT_DOUBLE_EQ(report.mfu->value, 0.15);
@@ -440,7 +441,7 @@ TEST(RunReport, holds_an_accelerator_with_an_offloaded_part_against_its_own_flop
   EXPECT_EQ(device_at(report, std::nullopt)->flop.model_flop, 2'500'000'000u);
 }
 
-// Two accelerators of one process: 2 GFLOP in 0.1 s of two: 10%; 15% and 5% of them.
+// Two accelerators of one process: 2 GFLOP in 0.1 s on both are 10%, and 15% and 5% of each.
 TEST(RunReport, holds_one_process_on_two_accelerators_against_two) {
   RunReport report = report_run(run_of({on_places("late:0", "late:1", 1'500'000'000)}), asked());
   EXPECT_DOUBLE_EQ(report.mfu->value, 0.1);
@@ -448,7 +449,7 @@ TEST(RunReport, holds_one_process_on_two_accelerators_against_two) {
   EXPECT_DOUBLE_EQ(device_at(report, 1)->mfu->value, 0.05);
 }
 
-// An H100 and an A100 in one process: each its own peak, and MFU is over the two.
+// An H100 and an A100 in one process: each has its own peak, and MFU is over both.
 TEST(RunReport, holds_different_accelerators_against_a_peak_each) {
   ProcessRecord process = on_places("late:0", "late:1", 1'000'000'000);
   process.facts = {{"device_name@late:0", "NVIDIA H100 80GB HBM3"},
@@ -474,7 +475,7 @@ TEST(RunReport, gives_no_mfu_where_one_accelerator_is_not_known) {
   EXPECT_FALSE(device_at(report, 1)->mfu.has_value());
 }
 
-// A loader's process multiplies on the CPU: that is no work of the accelerator's.
+// The process of a loader multiplies on the CPU. That is not work of the accelerator.
 TEST(RunReport, keeps_loader_processes_out_of_an_accelerators_run) {
   ProcessRecord loader = process_of({.count = 3}, 1);
   loader.steps.clear();
@@ -485,7 +486,7 @@ TEST(RunReport, keeps_loader_processes_out_of_an_accelerators_run) {
   EXPECT_EQ(report.flop->model_flop, 16'000'000'000u);
 }
 
-// 10 GFLOP in a run of 1 s against 5 GFLOP/s.
+// 10 GFLOP in a run of 1 s, compared with 5 GFLOP/s.
 TEST(RunReport, calls_a_whole_run_above_the_peak_a_contradiction) {
   RunQuestion question = asked();
   question.peak = FlopRate{5e9};

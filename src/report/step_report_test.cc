@@ -15,7 +15,7 @@ std::shared_ptr<UtilizationBasis> basis() {
 }
 
 TEST(StepReport, works_every_documented_number_out) {
-  // 5e11 FLOP in 0.5 s are 1e12 a second, of 2 × 1e12: a half.
+  // 5e11 FLOP in 0.5 s are 1e12 per second, which is half of 2 × 1e12.
   StepInput input{.step = 9, .loss = 2.5, .duration = milliseconds(500), .tokens = 4096};
   input.samples = 8;
   input.flop = MeasuredFlop{.flop = 500'000'000'000u, .source = Source::counted};
@@ -70,7 +70,7 @@ TEST(StepReport, has_the_five_metrics_of_generation) {
   EXPECT_DOUBLE_EQ(*report.value("mfu/elapsed_time"), 10);
   // 14e9 × 150.5 / 312e12 = 0.675 %.
   EXPECT_NEAR(*report.value("mfu/mfu_percentage"), 0.6753, 1e-4);
-  // 1e13 bytes in 10 s of 2e12 a second: a half.
+  // 1e13 bytes in 10 s at 2e12 per second are a half.
   EXPECT_DOUBLE_EQ(*report.value("mfu/mbu_percentage"), 50);
   for (const StepMetric& metric : report.metrics) {
     const auto& names = step_metric_names();

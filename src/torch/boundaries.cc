@@ -209,9 +209,11 @@ void optimizer_stepped(bool leads) noexcept {
                passes_begun() == passes_of_step.load();
   bool trains = backward_seen.load(std::memory_order_relaxed);
   if (again && trains) return;
-  if (!trains && passes_begun() == 1) return;  // nothing was computed yet: it makes its state
+  // nothing was computed yet: this step only makes the optimizer's state
+  if (!trains && passes_begun() == 1) return;
   end_step({});
-  if (optimizer_start_ns != 0) optimizer_start_ns = now_ns();  // the step's end is not its work
+  // ending the step is not the optimizer's work
+  if (optimizer_start_ns != 0) optimizer_start_ns = now_ns();
 }
 
 void update_seen() noexcept {

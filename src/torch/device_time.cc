@@ -20,7 +20,7 @@
 namespace mfu::observer {
 namespace {
 
-constexpr std::size_t kMostWaiting = 256;  // of each kind: then no more are recorded until some are
+constexpr std::size_t kMostWaiting = 256;  // of each kind; further ones are not recorded
 constexpr std::size_t kEndsARecord = kRegionPhases;
 constexpr std::size_t kEndsAtExit = 96;
 
@@ -55,7 +55,7 @@ DeviceClock& device_clock() {
 constinit std::atomic<bool> events_refused{false};  // a device without such events
 
 bool is_capturing(const c10::impl::DeviceGuardImplInterface& guard, const c10::Stream& stream) {
-  // An older torch cannot be asked. The glue tells then (kCapturing).
+  // An older torch cannot be asked. Then the Python glue tells it (kCapturing).
   auto ask = [&](const auto& any) {
     if constexpr (requires { any.isStreamCapturing(stream); }) return any.isStreamCapturing(stream);
     return false;

@@ -92,7 +92,7 @@ void open_account(Account& account, long thread) {
   account = {.file = open(path, O_RDONLY | O_CLOEXEC), .thread = thread};
 }
 
-// The second of the three numbers; 0 if the kernel keeps none.
+// The second number of schedstat. 0 if the kernel keeps none.
 std::uint64_t waited(const Account& account) {
   char text[96];
   ssize_t size = account.file < 0 ? 0 : pread(account.file, text, sizeof text - 1, 0);

@@ -1,7 +1,8 @@
 // Where the training loop's thread spends its time: computing, blocked (host_wait.h says in what),
-// or ready to run while other processes hold the cores. At the end of each step it reads a clock,
-// and where the step was longer than that says, a file that stays open. Other threads are looked at
-// only in steps of several milliseconds.
+// or ready to run while other processes hold the cores. At the end of each step it reads how long
+// the thread computed. If the step took longer, it also reads the scheduler's account of the
+// thread, from a file that stays open. Other threads are looked at only in steps of several
+// milliseconds.
 #pragma once
 
 #include <array>

@@ -270,7 +270,7 @@ void Models::drop_gradients() {
 
 bool Models::any_updated() {
   return std::any_of(models_.begin(), models_.begin() + count_, [&](Model& each) {
-    // Nobody uses the last new weights, but each gradient before made some.
+    // The newest weights were not used yet, but each earlier gradient was followed by new weights.
     bool given = by_hand && each.functional != 0;
     return (given && replaced_) || ((given || each.backwards != 0) && is_updated(each, by_hand));
   });

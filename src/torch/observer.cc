@@ -95,8 +95,8 @@ void after_fork() {
   this_thread.pass = Pass::none;
 }
 
-// Tells how much of the loader's time was its own work. Work and waiting are helped by different
-// things.
+// Tells how much of the loader's time was its own work, because work and waiting need different
+// advice.
 void tell_loading() {
   HostUse use = loading_use();
   if (use.loading_ns == 0) return;

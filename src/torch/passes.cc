@@ -308,7 +308,8 @@ void add_lookup(Thread& thread, const Lookup& lookup) noexcept {
     }
     name_pass(open, weight, pass);
     open.marked = true;
-    constexpr std::uint8_t kRemembered = 4;  // one would do, if each had logits and one followed
+    // one would be enough if each made logits and another pass followed
+    constexpr std::uint8_t kRemembered = 4;
     Model& model = passes().models[open.model];
     bool asks = pass == Pass::plain && model.tails.back() == nullptr && is_storage(lookup.table);
     if (asks) open.head_columns = lookup.rows;
@@ -347,9 +348,9 @@ void book_training(Thread& thread) noexcept {
   book_training_locked(thread);
 }
 
-// Time between two passes belongs to the one before, unless it is much.
+// Time between two passes belongs to the earlier one, unless it is long.
 void book_gap(std::uint64_t step_ns) noexcept {
-  constexpr std::uint64_t kMuch = 20;  // one part in so many
+  constexpr std::uint64_t kMuch = 20;  // longer than one part in so many of the step
   std::uint64_t gap = gap_ns.exchange(0), model = 0;
   {
     Lock lock;

@@ -129,7 +129,7 @@ inline Thread& found_thread() noexcept {
   asm("" : "+r"(thread));
   return *thread;
 }
-// Bits of `mode`; hot paths go on only if it is exactly kCounting
+// Bits of `mode`. The hot paths go on only if it is exactly kCounting.
 inline constexpr std::uint32_t kCounting = 1;
 inline constexpr std::uint32_t kPending = 2;    // operators were defined and not registered yet
 inline constexpr std::uint32_t kCapturing = 4;  // a graph is being captured

@@ -20,8 +20,8 @@ enum class Writer : int {
 Writer writer_of(std::uint64_t storage) noexcept;
 // Whether an operator read memory that nobody had written.
 bool read_unwritten() noexcept;
-// Whether somebody other than torch allocated it: numpy, or who gave it through DLPack. A tensor
-// whose memory numpy() shares is torch's own.
+// Whether somebody other than torch allocated it: numpy, or a library that passed it on through
+// DLPack. If numpy() merely shares a tensor's memory, the memory is torch's own.
 bool is_outside(std::uint64_t storage) noexcept;
 
 }  // namespace mfu::observer

@@ -6,7 +6,8 @@ namespace mfu {
 namespace {
 
 TEST(Plan, turns_flop_into_device_hours_days_cost_and_energy) {
-  // 3.6e18 FLOP at 50% of 1e12 on 10 devices: 7.2e6 device-seconds = 2000 hours = 8.333 days on ten
+  // 3.6e18 FLOP at 50% of 1e12 on 10 devices: 7.2e6 device-seconds are 2000 hours, or 8.333 days on
+  // ten devices.
   Plan plan = plan_run({.total_flop = 3'600'000'000'000'000'000u,
                         .peak = {1e12},
                         .mfu = {0.5},

@@ -61,7 +61,8 @@ TEST(Utilization, no_time_no_devices_and_no_peak_are_refused) {
   EXPECT_FALSE(utilization_of(input).has_value());
 }
 
-// fp32: 8 GFLOP of 100 a second = 80 ms; bf16: 8 of 200 = 40 ms; together 120 of 400 ms = 30%.
+// fp32: 8 GFLOP at 100 per second take 80 ms. bf16: 8 at 200 take 40 ms. Together 120 of 400 ms, so
+// 30%.
 TEST(Utilization, holds_each_type_against_its_own_peak) {
   FlopCount flop = 8'000'000'000u;
   UtilizationInput input{.work = {{.model_flop = flop, .peak = FlopRate{100e9}},

@@ -1,5 +1,5 @@
-// fmt::format for plain {} only, in place of the real one. The observer is compiled where it meets
-// its torch, with that torch's ABI and no other library at hand; what it formats are error messages
+// fmt::format for plain {} only, in place of the real one. The observer is compiled on users'
+// machines, for the torch there and without any other library. It only formats the error messages
 // of ops/.
 #pragma once
 
