@@ -1,10 +1,11 @@
-"""Runs at every start of a Python that has the package openmfu, by openmfu_start.pth; does nothing outside `mfu run`.
+"""Runs at every start of a Python that has the package openmfu, through openmfu_start.pth. Outside `mfu run` it does
+nothing.
 
-`mfu run` reaches its programs through PYTHONPATH. This file reaches those that ignore it (`python -E`, `-I`),
-replaced it or lost their whole environment (`env -i`, ssh-like launchers): such a process is one of `mfu run` if the
-environment still says so, or if the launcher is among its ancestors. A launcher's folder of counters has its pid in
-its name, so that where nobody of this user runs `mfu run` the look costs one system call. Such a folder stays where a
-launcher was killed, and pids are given out again: when the process began must agree, too.
+`mfu run` reaches its programs through PYTHONPATH. This file reaches processes that ignore PYTHONPATH (`python -E`,
+`-I`), replaced it or lost their whole environment (`env -i`, launchers like ssh). Such a process belongs to `mfu run`
+if the environment still says so, or if a launcher is among its ancestors. A launcher has a folder of counters with its
+pid in the folder's name. If this user has no `mfu run`, the search costs one system call. A folder stays behind if its
+launcher was killed, and the system may give the pid out again, so the time at which the process began must agree too.
 """
 
 import os
@@ -12,13 +13,13 @@ import sys
 
 
 def _ancestors():
-    """(pid, when it began in ticks since boot) of this process's ancestors, the parent first."""
+    """(pid, when it began in ticks since boot) of each ancestor of this process, the parent first."""
     pid = os.getppid()
     for _ in range(64):
         if pid < 1:
             return
         with open("/proc/%d/stat" % pid, "rb") as file:
-            # The name in parentheses may hold anything, also blanks and parentheses: count from its end.
+            # The name in parentheses may hold anything, even blanks and parentheses, so we count from its end.
             fields = file.read().rpartition(b")")[2].split()
         yield pid, os.fsdecode(fields[19])
         pid = int(fields[1])
@@ -31,7 +32,7 @@ def _entries(folder):
 
 
 def _values_of_launcher():
-    """What the `mfu run` above this process set; None where there is none."""
+    """What the `mfu run` above this process set. None if there is none."""
     for base in ("/dev/shm", "/tmp"):
         mine = "%s/mfu-%d" % (base, os.getuid())
         try:
@@ -42,7 +43,7 @@ def _values_of_launcher():
         except OSError:
             continue
         launchers = {}
-        for name in runs:  # DATE-TIME-PID-NUMBER
+        for name in runs:  # the form is DATE-TIME-PID-NUMBER
             parts = name.split("-")
             if len(parts) == 4 and parts[2].isdigit():
                 launchers.setdefault(int(parts[2]), []).append(os.path.join(mine, name))
@@ -58,9 +59,9 @@ def _values_of_launcher():
 
 
 def _values():
-    """What `mfu run` set in the environment of its command; None outside of it."""
+    """What `mfu run` set in the environment of its command. None outside of it."""
     if os.environ.get("MFU_REGION_DIR"):
-        # else: an older launcher's, which comes by itself
+        # otherwise an older launcher, which reaches the process by itself
         return dict(os.environ) if os.environ.get("MFU_INJECT_DIR") else None
     return _values_of_launcher()
 
@@ -69,7 +70,7 @@ def _begin():
     values = _values()
     if values is None or sys.version_info < (3, 8):
         return
-    # The launcher's own part, because it may be of another version than this package.
+    # Uses the launcher's own files, because the launcher may be of another version than this package.
     for folder in (
         values.get("MFU_INJECT_DIR"),
         os.path.join(os.path.dirname(os.path.abspath(__file__)), "mfu", "_inject"),
@@ -86,5 +87,5 @@ def _begin():
 
 try:
     _begin()
-except Exception:  # Python's start goes on as without us
+except Exception:  # Python starts as it would without us
     pass

@@ -114,7 +114,7 @@ void mfu_observer_calls(int (*same)(void));
 // (all parameters are frozen), 4 (it had this number before), 8 (a table only: ask again later).
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
 // `owns` is called when a pass has made its logits and something else runs. It returns 2 if that
-// model is the outermost module that runs in this thread, 1 if that module owns `table` (a storage).
+// model is the outermost module that runs in this thread, 1 if that module owns `table`, a storage.
 // With 0xFFFF, when a pass begins with a batched product, it returns only 0 or 1.
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table));
 // Says that two numbers belong to one module, such as an encoder and its decoder. Passes without
@@ -122,8 +122,8 @@ void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table));
 void mfu_observer_join_models(uint32_t model, uint32_t other);
 // Call it if a model got the number of a deleted model of another class. Returns a new number.
 uint32_t mfu_observer_split_model(uint32_t model);
-// `seen` is called once for each device but the CPU ("cuda:0"), on the thread that first used it. It
-// answers with name_device() (a uuid) and with facts such as "device_name@cuda:0".
+// `seen` is called once for each device but the CPU ("cuda:0"), on the thread that first used it.
+// It answers with name_device() (a uuid) and with facts such as "device_name@cuda:0".
 void mfu_observer_devices(void (*seen)(const char* device));
 void mfu_observer_name_device(const char* device, const char* identity);
 

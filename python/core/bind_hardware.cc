@@ -1,4 +1,4 @@
-// What the hardware could do, and where peak, need and time meet.
+// Binds what hardware could do, and what needs a peak, FLOPs and time together.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

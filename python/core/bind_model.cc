@@ -1,5 +1,5 @@
-// What a model needs: mfu._core.Spec and the questions to it. Answers leave as the JSON of
-// docs/formats/, which the package parses, so that Python and `--json` never differ.
+// Binds what a model needs: mfu._core.Spec and the questions to it. An answer is the JSON of
+// docs/formats/, which the package parses. So Python and `--json` always say the same.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>

@@ -51,7 +51,7 @@ nb::dict dict_of(const Calibration& calibration) {
   return found;
 }
 
-// By phase, of all models.
+// The sums of each phase over all models.
 std::vector<PhaseDone> observed_phases(std::uintptr_t address) {
   constexpr std::size_t kMost = 256;
   std::vector<PhaseDone> sums;
@@ -179,7 +179,8 @@ void bind_answers(nb::class_<LoopMonitor>& monitor) {
       .def(
           "flush",
           [](LoopMonitor& self, double seconds) {
-            double bounded = std::min(seconds, 1e6);  // infinity is not a number of milliseconds
+            // infinity cannot be converted to milliseconds
+            double bounded = std::min(seconds, 1e6);
             return self.monitor->flush(
                 std::chrono::milliseconds(static_cast<std::int64_t>(bounded * 1e3)));
           },

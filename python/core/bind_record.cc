@@ -1,4 +1,4 @@
-// The run directory of a process that observes itself.
+// Binds the run directory of a process that observes itself.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 

@@ -1,4 +1,4 @@
-// Explains traces. The answer leaves as the JSON of `mfu explain --json`, or as its page.
+// Binds the explanation of traces. The answer is the JSON of `mfu explain --json`, or its page.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>

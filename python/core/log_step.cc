@@ -278,7 +278,7 @@ Odd odd_step(const nb::dict& arguments, const StepShape& usual) {
   plain(given, {}, odd.info);
   Py_DECREF(nought);
   if (flop != nullptr) odd.info.counted_flop = count_of(nb::borrow<nb::int_>(flop), "counted_flop");
-  // The sums of a mask win over what was given for its rows.
+  // If there are sums of a mask, they are used instead of what was given for its rows.
   PyObject* sums = PyDict_GetItemString(arguments.ptr(), "sums");
   StepShape& shape = odd.info.shape;
   std::uint64_t batch = 0;
@@ -390,7 +390,7 @@ nb::object bound_function(PyMethodDef& method, Bound* bound) {
     delete static_cast<Bound*>(PyCapsule_GetPointer(made, kCapsule));
   }));
   PyCapsule_SetContext(capsule.ptr(),
-                       bound);  // the calls ask for it, since it is had without the name
+                       bound);  // calls read this: it needs no comparison of names
   return nb::steal(PyCFunction_NewEx(&method, capsule.ptr(), nullptr));
 }
 

@@ -12,8 +12,8 @@
 
     mfu.explain("trace.json.gz").findings                       # where the rest went, and what to change
 
-Importing this costs a few milliseconds: the native library, and PyTorch, are loaded where they are used.
-docs/python.md shows the whole of it.
+Importing it takes a few milliseconds. The native library and PyTorch are loaded when they are first used.
+docs/python.md describes all of it.
 """
 
 import importlib
@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any, List
 
 __version__ = "0.2.0"
 
-# Where each name lives. Loaded on first use: a process that is only observed never needs the native library.
+# The module of each name. It is loaded at first use, because a process that is only observed never needs the native
+# library.
 _PLACES = {
     "Error": "_errors",
     "InvalidArgument": "_errors",

@@ -1,4 +1,4 @@
-"""The command mfu: `python -m mfu …` and the console script. The program is C++, shipped beside this file."""
+"""The command mfu: `python -m mfu …` and the console script. The program is C++ and comes with this package."""
 
 import os
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def binary() -> Path:
-    """The program: $MFU_BINARY, or the one this package was built with."""
+    """The path of the program: $MFU_BINARY, or the one that this package was built with."""
     named = os.environ.get("MFU_BINARY")
     return Path(named) if named else Path(os.path.abspath(__file__)).parent / "bin" / "mfu"
 
@@ -20,8 +20,8 @@ def main() -> int:
             file=sys.stderr,
         )
         return 2
-    # What the program asks of Python (torch's ceiling, the observer, a model's class) it asks of the active
-    # environment, else of this one.
+    # For what the program needs of Python (torch's ceiling, the observer, a model's class) it uses the active
+    # environment, or else this one.
     os.environ.setdefault("MFU_OWN_PYTHON", sys.executable)
     os.execv(program, [str(program), *sys.argv[1:]])
 

@@ -1,4 +1,4 @@
-"""What the library answers: the keys of the JSON (docs/formats/), read as attributes or items."""
+"""The library's answers. The keys of the JSON (docs/formats/) can be read as attributes or as items."""
 
 import json
 from typing import Any, Dict, List
@@ -22,8 +22,8 @@ class Answer(Dict[str, Any]):
 
 
 class NeedAnswer(Answer):
-    """What a step needs (mfu.flops/1). Counts are Python integers, however large; unknown is None, with a sentence in
-    `notes`."""
+    """What a step needs (mfu.flops/1). Counts are Python integers of any size. An unknown value is None, and `notes`
+    says why."""
 
     model: Answer
     input: Answer
@@ -38,7 +38,7 @@ class NeedAnswer(Answer):
     utilization: "Answer | None"
     assumptions: List[str]
     notes: List[str]
-    assumption_codes: List[Answer]  # the same as codes and values
+    assumption_codes: List[Answer]  # the same as codes with values
     note_codes: List[Answer]
 
 
@@ -79,7 +79,7 @@ class UtilizationAnswer(Answer):
     flop_per_s: float
     peak_flop_per_s: float
     peak_source: str
-    peak_dtype: "str | None"  # whose peak it is
+    peak_dtype: "str | None"  # the type whose peak it is
     peak_reason: str  # own_unit, wider_unit, tf32_allowed or given
     devices: int
     rating: "str | None"

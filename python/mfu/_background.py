@@ -1,5 +1,5 @@
-"""The monitor's Python threads: one for the other ranks and devices that cannot be asked, one for Weights & Biases,
-which may hang alone."""
+"""The monitor's Python threads: one for the other ranks and for devices that cannot be asked, and one for Weights &
+Biases, which may hang without holding up the first."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Background:
-    """The threads of one monitor. They end with it."""
+    """The threads of one monitor. They end when the monitor does."""
 
     def __init__(self, monitor: "Monitor", wandb: Union[bool, str, None]) -> None:
         from ._ranks import Ranks
@@ -81,7 +81,7 @@ class Background:
         return self._main.flush(deadline) and (self._feeds is None or self._feeds.flush(deadline))
 
     def close(self, deadline: float) -> None:
-        """Ends both threads. One that hangs beyond the deadline is left alone."""
+        """Ends both threads. A thread that hangs longer than the deadline is left alone."""
         if os.getpid() != self._pid:
             return
         for turns in (self._main, self._feeds):
@@ -99,8 +99,8 @@ class Background:
 
 
 class _Turns:
-    """A thread that takes a turn every quarter of a second, or when it is woken, until `work` says no or it is
-    stopped; then `end`."""
+    """A thread that calls `work` every quarter of a second and whenever it is woken, until `work` returns False or the
+    thread is stopped. Then it calls `end`."""
 
     def __init__(self, name: str, work: Callable[[], bool], end: Callable[[], None] = lambda: None) -> None:
         self._work, self._end = work, end
@@ -124,7 +124,7 @@ class _Turns:
         self._woken.set()
 
     def flush(self, deadline: float) -> bool:
-        wanted = self._taken + 2  # one may be half done
+        wanted = self._taken + 2  # one may be in progress
         while self._taken < wanted and not self._stop and time.monotonic() < deadline:
             self._woken.set()
             time.sleep(0.005)

@@ -73,7 +73,7 @@ class Counted:
                 self._tracker = _tracker_of(glue)
                 self._tracker.enter()
                 self._module_before = dict(self._tracker.read_counts())
-            except Exception as error:  # everything else is still counted
+            except Exception as error:  # everything else is counted all the same
                 self._tracker = None
                 warnings.warn(f"mfu.count: nothing by module: {error}", RuntimeWarning, stacklevel=2)
         glue.settle_lengths()
@@ -181,8 +181,8 @@ class Counted:
 
     @property
     def by_module(self) -> Dict[str, int]:
-        """FLOPs of each module with everything inside it, forward and backward. A name is the class of the outermost
-        module, then attributes."""
+        """FLOPs of each module, including everything inside it, forward and backward. A name is the class of the
+        outermost module, followed by attribute names."""
         return {
             _modules.GLOBAL: self.hardware_flop or 0,
             **{name: sum(by.values()) for name, by in self._module_counts().items()},

@@ -1,12 +1,13 @@
-"""Where traces are read: on this machine, or wherever Ray has workers; from folders, and from object stores by fsspec.
+"""Reads traces on this machine, or on the machines where Ray has workers; from folders, or from object stores through
+fsspec.
 
-Each trace becomes a part (docs/formats/part.md) where it is read, by the program mfu. Only parts travel, and whoever
-asked merges them. The command calls
+Each trace is condensed to a part (docs/formats/part.md) by the program mfu, on the machine where it is read. Only parts
+are sent, and the program that asked merges them. The command calls
 
     python _engines.py --mfu BINARY --engine ray=ADDRESS --window all --out FOLDER PATH…
 
-which writes FOLDER/000000.mfu-part …, or FOLDER/error: a code, a newline and a message. It needs nothing of this
-package, so that a worker needs only the program."""
+and gets FOLDER/000000.mfu-part and so on, or FOLDER/error: a code, a newline and a message. This file needs nothing of
+the package, so that a worker only needs the program."""
 
 import argparse
 import json
@@ -29,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 
 class EngineError(Exception):
-    """What a person can do something about. `code` is that of mfu.error/1."""
+    """An error that a person can do something about. `code` is that of mfu.error/1."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -38,12 +39,12 @@ class EngineError(Exception):
 
 @dataclass
 class Found:
-    """One file to read, and where."""
+    """One file to read, and where it is."""
 
     path: str
-    named: bool = True  # by a person; else found in a folder, and perhaps no trace at all
-    name: str = ""  # in reports, where it is not the path
-    nodes: List[str] = field(default_factory=list)  # of Ray, that have it; empty: any
+    named: bool = True  # a person named it; otherwise it was found in a folder and may not be a trace
+    name: str = ""  # name in reports, if it differs from the path
+    nodes: List[str] = field(default_factory=list)  # Ray's nodes that have the file; empty: any node
 
 
 def is_remote(path: str) -> bool:
@@ -51,18 +52,18 @@ def is_remote(path: str) -> bool:
 
 
 def natural(path: str) -> List[Any]:
-    """rank-10 after rank-9, as the command sorts them."""
+    """Sorts rank-10 after rank-9, as the command does."""
     return [(1, int(piece), "") if piece.isdigit() else (0, 0, piece) for piece in re.split(r"(\d+)", path)]
 
 
 def traces_among(paths: Sequence[str]) -> List[str]:
-    """Of what a folder holds: the traces, or where there are none the parts."""
+    """Of the files in a folder: the traces, or, if there are none, the parts."""
     traces = [path for path in paths if path.endswith(ENDINGS)]
     return sorted(traces or [path for path in paths if path.endswith(PART)], key=natural)
 
 
 def look(path: str) -> Optional[List[Tuple[str, Tuple[int, int], bool]]]:
-    """The files that a path stands for here, each with what tells it from another; None: nothing is there."""
+    """The files that a path stands for on this machine, each with what identifies it. None if nothing is there."""
 
     def told(file: str, named: bool) -> Tuple[str, Tuple[int, int], bool]:
         status = os.stat(file)
@@ -89,7 +90,7 @@ def object_store(path: str) -> Tuple[Any, str]:
 
 
 def look_remote(path: str) -> List[Found]:
-    """The files that a URL stands for: one file, a folder, or what fits a pattern."""
+    """The files that a URL stands for: one file, those of a folder, or those that match a pattern."""
     store, place = object_store(path)
     try:
         if any(sign in place for sign in "*?["):
@@ -104,7 +105,7 @@ def look_remote(path: str) -> List[Found]:
             )
     except FileNotFoundError:
         paths, named = [], False
-    except Exception as error:  # each store has errors of its own: credentials, network
+    except Exception as error:  # each store raises its own errors, for example for credentials or the network
         raise EngineError("io", f"{path}: cannot be listed: {error}") from None
     if not paths:
         raise EngineError(
@@ -115,7 +116,7 @@ def look_remote(path: str) -> List[Found]:
 
 
 def program(told: str) -> str:
-    """The program mfu on this machine: the one that asks, where it is here too."""
+    """The program mfu on this machine: the one that asks, if it exists here too."""
     for path in (os.environ.get("MFU_BINARY", ""), told, shutil.which("mfu") or ""):
         if path and os.access(path, os.X_OK) and os.path.isfile(path):
             return path
@@ -166,20 +167,20 @@ def condense_once(path: str, name: str, window: str, mfu: str) -> bytes:
 
 
 def condense(path: str, name: str, window: str, mfu: str) -> bytes:
-    """The part of one trace. What may go better next time (network, memory) is tried again."""
+    """The part of one trace. After an error that may pass (network, memory) it tries again."""
     for attempt in range(ATTEMPTS):
         try:
             return condense_once(path, name, window, mfu)
         except EngineError:
             raise
-        except Exception as error:  # a store's own kinds of failure among them
+        except Exception as error:  # including the errors of a store
             if attempt == ATTEMPTS - 1:
                 raise EngineError("io", f"{name or path}: cannot be read, tried {ATTEMPTS} times: {error}") from None
     raise AssertionError
 
 
 def attempt(path: str, name: str, window: str, mfu: str) -> Tuple[bytes, str, str]:
-    """The same as a value: the part, or a code and a message."""
+    """The same, but returns a value: the part, or a code and a message."""
     try:
         return condense(path, name, window, mfu), "", ""
     except EngineError as error:
@@ -187,7 +188,7 @@ def attempt(path: str, name: str, window: str, mfu: str) -> Tuple[bytes, str, st
 
 
 class Parts:
-    """Parts as they come, in a folder; in the order of their traces at the end."""
+    """Stores parts in a folder as they arrive. At the end they are in the order of their traces."""
 
     def __init__(self, files: List[Found], folder: str, progress: Optional[Progress]) -> None:
         self.files, self.folder, self.progress = files, folder, progress
@@ -221,7 +222,7 @@ class Parts:
 def gather_here(
     paths: Sequence[str], window: str, mfu: str, folder: str, progress: Optional[Progress] = None
 ) -> List[str]:
-    """Fetches what is in object stores, some at a time. Paths of this machine stay as they are."""
+    """Fetches what is in object stores, several files at a time. Paths on this machine stay as they are."""
     files: List[Found] = []
     order: List[Any] = []
     for path in paths:
@@ -250,7 +251,7 @@ def gather_here(
 
 
 def unreachable(address: str) -> str:
-    """Why nobody answers at HOST:PORT; empty where somebody does. Ray itself would try for minutes."""
+    """Why nobody answers at HOST:PORT; empty if somebody does. Ray itself would try for minutes."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not host or not port.isdigit():
         return ""
@@ -323,7 +324,7 @@ def look_everywhere(ray: Any, path: str) -> List[Found]:
 def gather_by_ray(
     paths: Sequence[str], window: str, mfu: str, folder: str, address: str = "", progress: Optional[Progress] = None
 ) -> List[str]:
-    """A part of each trace, made on a node that has it. Tasks of nodes that are lost run again elsewhere."""
+    """Makes a part of each trace, on a node that has it. Tasks of lost nodes run again on other nodes."""
     ray = connect(address)
     from ray import cloudpickle
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -360,7 +361,7 @@ def gather_by_ray(
 def gather(
     engine: str, paths: Sequence[str], window: str, mfu: str, folder: str, progress: Optional[Progress] = None
 ) -> List[str]:
-    """Paths that the command explains on this machine: parts in `folder`, and what is here already."""
+    """The paths that the command explains on this machine: parts in `folder`, and files that are here already."""
     name, _, address = engine.partition("=")
     if name == "ray":
         return gather_by_ray(paths, window, mfu, folder, address, progress)

@@ -1,4 +1,4 @@
-"""Where the time of a profiler trace went: mfu.explain."""
+"""Says where the time of a profiler trace went: mfu.explain."""
 
 import os
 import tempfile
@@ -14,10 +14,10 @@ Columns = Dict[str, List[Any]]
 
 
 class Explanation(Answer):
-    """The answer of `mfu explain --json` (mfu.explain/1), and its tables as columns:
+    """The answer of `mfu explain --json` (mfu.explain/1), with its tables as columns:
     pandas.DataFrame(explanation.operators).
 
-    Every table starts with `rank` and `device_id`; times are whole nanoseconds, unknown is None.
+    Every table begins with `rank` and `device_id`. Times are whole nanoseconds; an unknown value is None.
     """
 
     ranks: List[Answer]
@@ -27,43 +27,44 @@ class Explanation(Answer):
 
     @property
     def mfu(self) -> "float | None":
-        """Of all ranks together; None where no matmul has known FLOPs or no peak is known."""
+        """The MFU of all ranks together. None if no matmul has known FLOPs or if no peak is known."""
         return self["summary"]["mfu"]  # type: ignore[no-any-return]
 
     @property
     def findings(self) -> List[Answer]:
-        """What to change, the most to win first; empty where nothing stands out."""
+        """What to change, with the largest gain first. Empty if nothing stands out."""
         return self["summary"]["findings"]  # type: ignore[no-any-return]
 
     @property
     def ledger(self) -> Columns:
-        """A row a line and rank: line, duration_ns, fraction. The lines of a rank add up to its window exactly."""
+        """One row for each line and rank: line, duration_ns, fraction. The lines of a rank add up to its window
+        exactly."""
         return self._table("ledger")
 
     @property
     def operators(self) -> Columns:
-        """A row an operator with one set of shapes: calls, flop, bytes, duration_ns, flop_per_s, peak_fraction,
+        """One row for each operator with one set of shapes: calls, flop, bytes, duration_ns, flop_per_s, peak_fraction,
         code."""
         return self._table("operators")
 
     @property
     def kernels(self) -> Columns:
-        """A row a kernel name: kind, calls, duration_ns."""
+        """One row for each name of a kernel: kind, calls, duration_ns."""
         return self._table("kernels")
 
     @property
     def idle(self) -> Columns:
-        """A row a cause of idle time and what the host was in: line, what, code, gaps, duration_ns."""
+        """One row for each cause of idle time and what the host was doing: line, what, code, gaps, duration_ns."""
         return self._table("idle")
 
     @property
     def gaps(self) -> Columns:
-        """The longest stretches with nothing on the device, by cause."""
+        """The longest times in which nothing ran on the device, with their causes."""
         return self._table("gaps")
 
     @property
     def steps(self) -> Columns:
-        """A row a step: number, start_ns, end_ns, model_flop, and each line of its ledger."""
+        """One row for each step: number, start_ns, end_ns, model_flop, and each line of its ledger."""
         return self._table("steps", spread="ledger")
 
     def _table(self, name: str, spread: str = "") -> Columns:
@@ -88,16 +89,16 @@ def explain(
     html: Optional[PathLike] = None,
     engine: str = "",
 ) -> Explanation:
-    """Explains traces of torch.profiler: a file (.json, .json.gz, .json.zst), a part (.mfu-part), a folder, or a list.
-    An address of an object store (s3://…) is read through fsspec.
+    """Explains traces of torch.profiler: a file (.json, .json.gz, .json.zst), a part (.mfu-part), a folder, or a list
+    of these. An address of an object store (s3://…) is read through fsspec.
 
-    window    "all", "steps" (default where the trace marks them) or "FROM:TO"
-    device    whose peak counts, where the trace does not name it; dtype: what its matmuls ran in, where it does not
-    show
+    window    "all", "steps" (the default if the trace marks steps) or "FROM:TO"
+    device    the device whose peak counts, if the trace does not name it
+    dtype     the type in which matmuls ran, if the trace does not show it
     peak      of one device in FLOP/s; wins over device
     catalog   a CSV of your own devices
-    html      also writes the page there
-    engine    where traces are read: "ray" or "ray=ADDRESS" on nodes of Ray that have the files; "" or "local": here
+    html      also writes the page to this file
+    engine    where traces are read: "ray" or "ray=ADDRESS" for nodes of Ray that have the files; "" or "local": here
     """
     paths = [os.fspath(trace)] if isinstance(trace, (str, os.PathLike)) else [os.fspath(path) for path in trace]
     if not paths:

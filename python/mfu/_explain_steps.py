@@ -1,4 +1,4 @@
-"""mfu.explain_steps(): a few steps of a loop, profiled and explained from inside the program, without `mfu run`."""
+"""mfu.explain_steps(): profiles and explains a few steps of a loop from inside the program, without `mfu run`."""
 
 import os
 import tempfile
@@ -10,7 +10,7 @@ from ._manners import let_through, said
 
 
 class ExplainedSteps:
-    """What mfu.explain_steps() gives. `explanation` is an mfu.Explanation once the block has ended, or None;
+    """The object of an mfu.explain_steps() block. After the block, `explanation` is an mfu.Explanation, or None; then
     `problem` says why."""
 
     def __init__(
@@ -51,7 +51,7 @@ class ExplainedSteps:
             self._complain(said(error))
 
     def stop(self) -> None:
-        """Ends a window that is still open and explains what was recorded. Never raises."""
+        """Ends a window that is still open, and explains what was recorded. Never raises."""
         library, self._library = self._library, None
         if library is None:
             return
@@ -73,7 +73,7 @@ class ExplainedSteps:
 
     @property
     def findings(self) -> List[Any]:
-        """What to change, the most to win first; empty where nothing stands out or nothing was explained."""
+        """What to change, with the largest gain first. Empty if nothing stands out or nothing was explained."""
         return self.explanation.findings if self.explanation is not None else []
 
     def _traces(self) -> List[str]:
@@ -100,15 +100,15 @@ def explain_steps(
     device: str = "",
     peak: Optional[float] = None,
 ) -> ExplainedSteps:
-    """Profiles `steps` steps of the loop in the block, once they have become alike or `after` that many, and explains
-    them:
+    """Profiles `steps` steps of the loop in the block and explains them. It begins after `after` steps, or else when
+    steps take about the same time.
 
         with mfu.explain_steps(3) as explained:
             for batch in loader:
                 …; optimizer.step(); optimizer.zero_grad()
         print(explained.findings[0].title, explained.findings[0].fix)
 
-    Steps end where optimizers step, or by mfu.mark_step(). The trace stays in `directory`. Nothing raises into the
+    A step ends when an optimizer steps, or at mfu.mark_step(). The trace stays in `directory`. Nothing raises into the
     loop: see `problem`.
     """
     return ExplainedSteps(steps, after, stacks, None if directory is None else os.fspath(directory), device, peak)

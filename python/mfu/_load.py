@@ -1,15 +1,15 @@
-"""The observer of this process. There is one instance, whether `mfu run` or this package loaded it."""
+"""The observer of this process. There is only one, whether `mfu run` or this package loaded it."""
 
 import importlib.util
 import os
 import sys
 from typing import Any
 
-_NAME = "_mfu_observer"  # the injection's name for it, so that both find the same
+_NAME = "_mfu_observer"  # the name under which the injection loads it, so that both use the same one
 
 
 def phases_at() -> int:
-    """The address of the observer's native function for phases. 0 if this process is not observed (yet)."""
+    """The address of the observer's native function for phases. 0 if this process is not observed, or not yet."""
     loaded = sys.modules.get(_NAME)
     try:
         return int(loaded.phases_at()) if loaded is not None else 0

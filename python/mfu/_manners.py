@@ -31,13 +31,13 @@ def said(error: BaseException) -> str:
 
 
 def _heard() -> bool:
-    """Whether standard error can be written to. What is written to one that is closed stays in its buffer, and Python
-    then ends with status 120."""
+    """Whether standard error can be written to. Text for a closed one stays in its buffer, and Python then ends with
+    status 120."""
     try:
         return fcntl.fcntl(sys.stderr.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
     except OSError as error:
         return error.errno != errno.EBADF
-    except Exception as error:  # a stand-in for it, as notebooks have
+    except Exception as error:  # an object in its place, as notebooks have
         let_through(error)
     return True
 
@@ -48,7 +48,7 @@ def tell(message: str, level: int = 3) -> None:
         if not _heard():
             return
         warnings.warn(message, RuntimeWarning, stacklevel=level)
-    except Exception as error:  # made an error by a filter, or standard error is closed
+    except Exception as error:  # a filter made the warning an error, or standard error is closed
         let_through(error)
         try:
             if isinstance(error, Warning) and sys.stderr is not None:
@@ -76,8 +76,8 @@ def _of_handler(error: BaseException) -> bool:
 
 
 def _codes(handler: Any) -> Iterator[types.CodeType]:
-    """The code that runs where that is the handler of a signal: a function, a method, a partial, an object that is
-    called."""
+    """The code objects that run if this is a signal handler: those of a function, a method, a partial, or an object
+    that can be called."""
     for _ in range(8):
         code: Optional[Any] = getattr(handler, "__code__", None)
         if isinstance(code, types.CodeType):

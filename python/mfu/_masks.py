@@ -14,12 +14,12 @@ def on_device(value: Any) -> bool:
 
 
 class Later:
-    """A tensor on its way to the host; `read` makes plain numbers of the copy. The copy is made in the order of the
-    device's work.
+    """A tensor that is being copied to the host. `read` makes plain numbers of the copy, which is made in the order of
+    the device's work.
 
-    ready() and value() never wait, and are for the thread that logs: a question from another one breaks the capture
-    of a CUDA graph. A device that has no events cannot be asked: `unread` is true then, and read(), which may wait,
-    is for a thread of the monitor's.
+    ready() and value() never wait. Only the thread that logs may call them, because a question from another thread
+    breaks the capture of a CUDA graph. A device without events cannot be asked. Then `unread` is true, and one of the
+    monitor's threads calls read(), which may wait.
     """
 
     unread = False
@@ -34,7 +34,7 @@ class Later:
         events = getattr(getattr(torch, self._device, None), "Event", None)
         self._event: Optional[Any] = events() if events is not None else None
         if self._event is None:
-            self._host, self.unread = tensor.clone(), True  # the loop may write to its own before this is read
+            self._host, self.unread = tensor.clone(), True  # the loop may overwrite its tensor before this is read
             return
         if self._device == "cuda":
             self._host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
@@ -83,8 +83,8 @@ def sums(mask: Any) -> Any:
         return row_sums([sum(1 for token in row if token) for row in mask], max((len(row) for row in mask), default=0))
     torch, given = sys.modules.get("torch"), mask
     if torch is not None and isinstance(mask, torch.Tensor):
-        # Handed over here: asked by native code, a tensor runs Python, and what a signal handler raises in it would
-        # be lost.
+        # The conversion is done here. If native code did it, the tensor would run Python, and an exception of a signal
+        # handler in it would be lost.
         given = torch.utils.dlpack.to_dlpack(mask.detach())
     try:
         rows, tokens, squares, width = _core.mask_sums(given)

@@ -14,8 +14,8 @@ from collections import Counter
 from typing import Any, Callable, Dict, Iterable, List, Set, Tuple, cast
 
 GLOBAL = "Global"
-Chain = Tuple[str, ...]  # modules by name, outermost first
-Place = Tuple[Chain, int]  # with the number of an operator; _ANY: no particular one
+Chain = Tuple[str, ...]  # names of modules, outermost first
+Place = Tuple[Chain, int]  # with the number of an operator; _ANY means no particular one
 _ANY = -1
 _MOST_CHANGES = 192
 
@@ -25,7 +25,8 @@ class _State(threading.local):
 
     def __init__(self, tracker: "Tracker") -> None:
         self.stack: List[Chain] = [()]
-        self.tasks: List[Tuple[int, List[Chain]]] = []  # running backward passes: id, and the stack to go back to
+        # running backward passes: their ids, and the stacks to return to
+        self.tasks: List[Tuple[int, List[Chain]]] = []
         self.counts: "Counter[Place]" = Counter()
         self.reading = tracker.types.Thread()
         self.before = (ctypes.c_uint64 * tracker.types.THREAD_STATE)()

@@ -67,7 +67,8 @@ class Model:
         mlp: str = "gated",
         tied: bool = False,
     ) -> "Model":
-        """A decoder by its shape alone. 0: not given (kv_heads: heads; head_dim: hidden / heads; ffn: 4 hidden)."""
+        """A decoder described by its shape alone. 0 means not given (kv_heads: as heads; head_dim: hidden / heads; ffn:
+        4 hidden)."""
         if mlp not in ("gated", "plain"):
             raise InvalidArgument(f"mlp {mlp!r}: gated or plain was expected")
         sizes = {"layers": layers, "hidden": hidden, "heads": heads, "kv_heads": kv_heads, "head_dim": head_dim,
@@ -99,7 +100,7 @@ class Model:
 
     @property
     def notes(self) -> List[str]:
-        """What was assumed where the config does not say."""
+        """What was assumed because the config does not say it."""
         return self._spec.notes
 
     @property

@@ -1,4 +1,4 @@
-"""mfu.observe(): counts this process from here to its end, into a run directory, without `mfu run`."""
+"""mfu.observe(): counts this process from now until its end, into a run directory, without `mfu run`."""
 
 import atexit
 import os
@@ -16,9 +16,10 @@ _current: "Optional[Observation]" = None
 
 
 class Observation:
-    """What mfu.observe() began. `directory` is the run directory; the counts so far are attributes, as of mfu.count().
+    """What mfu.observe() returns. `directory` is the run directory. The counts so far are attributes, as in
+    mfu.count().
 
-    The directory can be read at any time, by `mfu` on any machine; summary.json is in it soon after the process has
+    `mfu` can read the directory at any time, on any machine. summary.json appears in it soon after the process has
     ended. If nothing can be observed, `directory` is None, `problem` says why, and the program goes on.
     """
 
@@ -68,7 +69,7 @@ def _begin(directory: Optional[str], step_marker: Optional[str], children: bool)
     if not region:
         from . import _core
 
-        observer().library(_torch())  # a torch that cannot be observed makes no run directory
+        observer().library(_torch())  # a torch that cannot be observed leaves no run directory
         place, region, notes = _core.create_run(directory or "", _command())
         for note in notes:
             warnings.warn(f"mfu.observe: {note}", RuntimeWarning, stacklevel=4)

@@ -1,7 +1,7 @@
 """Gives the other ranks what rank 0 measured, through torch.distributed's own store, on a background thread.
 
-There is no extra collective, and no rank waits: rank 0 sets a key, and the others check whether it is there. A rank
-that no longer hears from rank 0 keeps its estimate or the last calibration, and warns.
+This needs no extra collective, and no rank waits: rank 0 sets a key, and the others check whether it is there. A rank
+that no longer hears from rank 0 keeps its estimate or its last calibration, and warns.
 """
 
 import importlib
@@ -44,7 +44,7 @@ class Ranks:
         self.sharing = _distributed() is not None
         self._store: Optional[Any] = None
         self._lock = threading.Lock()
-        self._reading: Optional[Dict[str, Any]] = None  # newest of rank 0
+        self._reading: Optional[Dict[str, Any]] = None  # the newest reading of rank 0
         self._calibrated: Tuple[int, int] = (-1, -1)
         self._sent = self._got = ""
         self._use: Optional[Dict[str, Any]] = None  # for the next step of this rank
@@ -58,8 +58,8 @@ class Ranks:
                 self._reading = {"step": step, "shape": list(shape), "flop": flop}
 
     def before_step(self, step: int) -> None:
-        """Rank 0's count for this rank's step, where steps are counted and not calibrated; it holds where the same
-        lengths ran."""
+        """Uses rank 0's count for this rank's step, if steps are counted and not calibrated. It is used only if the
+        lengths were the same."""
         with self._lock:
             reading, self._use = self._use, None
         if reading is not None:
@@ -93,7 +93,7 @@ class Ranks:
 
         store = distributed_c10d._get_default_store()
         try:
-            store = store.clone()  # a connection of our own: the program's is never held
+            store = store.clone()  # a connection of our own, so that the program's is never in use
         except Exception:
             pass
         self._store = PrefixStore("mfu-monitor", store)
@@ -162,7 +162,8 @@ class Ranks:
 
 
 def own_device() -> Optional[Tuple[str, str, Optional[int], Optional[int]]]:
-    """Name, architecture, units and memory of the GPU that this rank computes on; None before the program used one."""
+    """Name, architecture, units and memory of the GPU that this rank computes on. None before the program has used one.
+    """
     torch = sys.modules.get("torch")
     try:
         if torch is None or not torch.cuda.is_initialized():
@@ -172,8 +173,8 @@ def own_device() -> Optional[Tuple[str, str, Optional[int], Optional[int]]]:
         index = torch.cuda.current_device()
         local = int(os.environ.get("LOCAL_RANK") or 0)
         if index == 0 and local < torch.cuda.device_count():
-            index = local  # set_device() comes later
+            index = local  # set_device() is called later
         seen = importlib.import_module(observer().__name__ + ".traits").device_traits(index)
         return seen["name"], seen["architecture"] or "", seen["units"], seen["memory"]
-    except Exception:  # noqa: BLE001: a device that does not answer is asked by its driver
+    except Exception:  # if the device does not answer, its driver is asked
         return None

@@ -1,15 +1,14 @@
 # mypy: allow-untyped-defs, allow-untyped-calls, allow-incomplete-defs, allow-untyped-decorators
-"""mfu doctor --selftest: checks mfu on this machine's devices, in a minute.
+"""Checks mfu on the devices of this machine, in about a minute: mfu doctor --selftest.
 
-Known programs run under `mfu run` and `mfu explain` as a user's would, on the accelerator that torch has, else on the
-CPU. Each check compares what mfu says with what the program knows: FLOPs worked out by hand, times by the device's
-own events.
+Known programs run under `mfu run` and `mfu explain` as a user's would, on the accelerator that torch has or else on the
+CPU. Each check compares what mfu says with what the program knows: FLOPs that were computed by hand, and times by the
+device's own events.
 
     python _selftest.py --mfu BINARY [--output PATH] [--json]        # what the command calls
-    python _selftest.py --program eager --device cuda:0 FACTS        # one of the programs; FACTS: a file for what it
-    knows
+    python _selftest.py --program eager --device cuda:0 FACTS        # one program; it writes what it knows to FACTS
 
-A device that torch does not load by itself: MFU_SELFTEST_IMPORT names the module that brings it.
+If torch does not load the device by itself, MFU_SELFTEST_IMPORT names the module that does.
 """
 
 import argparse
@@ -29,10 +28,10 @@ PRODUCT = 2 * SIDE**3  # FLOPs of one product
 
 
 class Skip(Exception):
-    """Why a check cannot be made here."""
+    """Says why a check cannot be made here."""
 
 
-# The programs: each runs on `device` and returns what it knows.
+# The programs. Each runs on `device` and returns what it knows.
 
 
 def _torch():
@@ -51,7 +50,7 @@ def _synchronize(torch, device):
 
 
 def _event(torch, device):
-    """An event recorded now; on a CPU the clock."""
+    """An event that is recorded now; on a CPU the clock."""
     if device.type == "cpu":
         return time.perf_counter()
     event = torch.Event(device.type, enable_timing=True)
@@ -64,7 +63,7 @@ def _seconds(first, second):
 
 
 def program_eager(torch, device):
-    """A linear layer without bias, trained: 2 products a step; the input needs no gradient."""
+    """Trains a linear layer without bias. A step has 2 products, because the input needs no gradient."""
     layer = torch.nn.Linear(SIDE, SIDE, bias=False).to(device)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.01)
     ends = []
@@ -92,7 +91,7 @@ def program_compiled(torch, device):
             for _ in range(3):
                 function(a, b)
         _synchronize(torch, device)
-    except Exception as error:  # noqa: BLE001: torch's own, or there is no C++ compiler
+    except Exception as error:  # torch's own error, or there is no C++ compiler
         raise Skip(
             f"torch does not compile for {device.type} here: {str(error).strip().splitlines()[0][:120]}"
         ) from None
@@ -114,7 +113,7 @@ def program_graphs(torch, device):
     for _ in range(5):
         graph.replay()
     _synchronize(torch, device)
-    return {"model_flop": 6 * PRODUCT}  # once before the capture, five replays
+    return {"model_flop": 6 * PRODUCT}  # one run before the capture, then five replays
 
 
 def program_triton(torch, device):
@@ -154,7 +153,7 @@ def program_fp8(torch, device):
 
 
 def program_ceiling(torch, device):
-    """Products as large as the device can use, timed by its own events."""
+    """Multiplies matrices that are as large as the device can use, and times this by the device's own events."""
     side, kind = (4096, torch.bfloat16) if device.type in ("cuda", "xpu") else (1024, torch.float32)
     a = torch.randn(side, side, device=device).to(kind)
     a @ a
@@ -204,7 +203,7 @@ class Machine:
         return made.returncode, made.stdout, made.stderr
 
     def run(self, name):
-        """What `mfu run` says of a program, and what the program knows; once each."""
+        """What `mfu run` says about a program, and what the program knows. Each program runs once."""
         if name not in self.runs:
             self.runs[name] = self._run(name)
         found = self.runs[name]
@@ -246,7 +245,7 @@ def exactly(machine, name):
 
 
 def check_device(machine):
-    """The FLOPs belong to this device and to no other."""
+    """The FLOPs belong to this device and to no other one."""
     report, facts = machine.run("eager")
     place = machine.device if ":" in machine.device else f"{machine.device}:0"
     index = None if machine.device == "cpu" else int(place.split(":")[1])
@@ -260,7 +259,7 @@ def check_device(machine):
 
 
 def check_fp8(machine):
-    """In fp8: of another data type they would be compared with another peak."""
+    """The products must be fp8. Those of another type would be compared with another peak."""
     report, facts = machine.run("fp8")
     seen = {kind: flop for kind, flop in report["flop_by_dtype"].items() if flop}
     expected = {"fp8": facts["model_flop"]}
@@ -277,8 +276,8 @@ def check_triton(machine):
 def check_steps(machine):
     report, facts = machine.run("eager")
     seen = report["step_ns"]["median"]
-    # Both see the same steps. On a busy machine a few steps take many times as long as the others, and two medians
-    # of so few may lie apart. The median that mfu says lies between the program's shortest and longest step.
+    # Both see the same steps. On a busy machine, a few steps take many times as long as the others, so two medians of
+    # so few steps may differ. But mfu's median must lie between the shortest and the longest step of the program.
     low, high = 0.5 * facts["shortest_step_ns"], 2 * facts["longest_step_ns"] + 2e6
     if report["steps"] != facts["steps"]:
         return report["steps"], facts["steps"], False, "steps that ended"
@@ -316,7 +315,7 @@ def check_ledger(machine):
 
 
 def check_counters(machine):
-    """Hardware counters beside counted FLOPs."""
+    """Compares hardware counters with the FLOPs that were counted."""
     if machine.device != "cpu":
         raise Skip(
             "a GPU's counters are sampled over time (DCGM, GPM): mfu.Monitor(mode='hybrid') reads them, this test"
@@ -358,7 +357,7 @@ CHECKS = [
     ("hardware_counters", check_counters),
 ]
 
-# What to do where a check failed, until it is mended.
+# What the user can do about a check that failed, until mfu is mended.
 NEXT = {
     "counts_eager": "Do not trust an MFU of this machine",
     "counts_by_device": "Do not trust by_device of a run, nor its MFU over several devices",
@@ -382,7 +381,7 @@ def checked(name, check, machine):
         line["verdict"] = "passed" if good else "failed"
     except Skip as skip:
         line.update(verdict="skipped", why=str(skip))
-    except Exception as error:  # noqa: BLE001: a check that breaks is one that failed
+    except Exception as error:  # a check that raises counts as failed
         line["why"] = f"{type(error).__name__}: {error}"[:300]
     if line["verdict"] == "failed":
         advice = NEXT.get(name.split("@")[0], "Do not trust it")
@@ -391,7 +390,7 @@ def checked(name, check, machine):
 
 
 def devices(torch):
-    """Accelerators, else the CPU."""
+    """The accelerators, or the CPU if there is none."""
     kind = None
     if hasattr(torch, "accelerator") and torch.accelerator.is_available():
         kind = torch.accelerator.current_accelerator().type

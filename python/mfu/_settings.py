@@ -1,4 +1,4 @@
-"""The monitor's settings, which the library reads as they are, and the text of a model's config."""
+"""The monitor's settings, which the library reads unchanged, and the text of a model's config."""
 
 import json
 import os
@@ -6,7 +6,7 @@ from typing import Any, Mapping, Optional, Union
 
 from ._need import Model
 
-Config = Union[str, "os.PathLike[str]", Mapping[str, Any], None]  # a YAML file, a dict; or an object with attributes
+Config = Union[str, "os.PathLike[str]", Mapping[str, Any], None]  # a YAML file, a dict, or an object with attributes
 
 
 def is_set(text: Optional[str], wanted: bool) -> bool:
@@ -14,8 +14,8 @@ def is_set(text: Optional[str], wanted: bool) -> bool:
 
 
 def model_json(model: Model) -> str:
-    """The text of its config.json, by which a run directory can be replayed with its FLOPs; "" where it came
-    otherwise."""
+    """The text of the model's config.json, from which a run directory can be replayed with its FLOPs. "" if the model
+    has none."""
     kind, *recipe = model._recipe
     if kind == "of_shape":
         return ""

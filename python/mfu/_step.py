@@ -20,7 +20,7 @@ class Step:
     _fields: Dict[str, Any]
     _started: float
     measured: bool  # whether its operators were counted
-    flop: Optional[int]  # how many FLOPs they came to
+    flop: Optional[int]  # their FLOPs
 
     def __init__(self, monitor: "Monitor", step: int, fields: Dict[str, Any]) -> None:
         self.__dict__.update(_monitor=monitor, _step=step, _fields=fields, _counted=None, measured=False, flop=None)
@@ -90,7 +90,7 @@ class Step:
         }
         mask = self._fields.get("attention_mask")
         if mask is not None:
-            if _masks.on_device(mask):  # this step is measured: it may wait
+            if _masks.on_device(mask):  # this step is measured, so it may wait
                 mask = mask.cpu()
             batch, tokens, squares, width = _masks.sums(mask)
             fields = {"batch": batch, "tokens": tokens, "squares": squares, "padded_to": width}

@@ -1,8 +1,8 @@
-"""Weights & Biases, by the installed package: reports go to the run of the process, or to a run of the monitor's own.
+"""Weights & Biases through its own package. Reports go to the run of the process, or to a run that the monitor opens.
 
-W&B takes the rows of a run in order. In a run that the program writes too, a report that comes after the program's
-newest row is merged into that row, the newest report winning; a run of our own (wandb=True) keeps every step. What
-W&B refuses is offered again after 1, 2, 4 … 60 seconds; a report that it refuses ten times is left out.
+W&B takes the rows of a run in order. In a run that the program also writes to, a report that comes after the program's
+newest row is merged into that row, and the newest report wins. A run of our own (wandb=True) keeps every step. What W&B
+refuses is offered again after 1, 2, 4 … 60 seconds. A report that it refuses ten times is left out.
 """
 
 import collections
@@ -27,14 +27,14 @@ class WandbSink:
 
     def __init__(self, setting: Union[bool, str, None], settings: Dict[str, Any]) -> None:
         self._setting, self._settings = setting, settings
-        self._own: Optional[Any] = None  # a run we began
-        self._seen: Optional[Any] = None  # a run that knows our axes
+        self._own: Optional[Any] = None  # a run that we opened
+        self._seen: Optional[Any] = None  # a run that already knows our axes
         self._basis: Dict[str, Any] = {}
         self._skipped: Set[int] = set()
         self._off = False
         self._held: Deque[str] = collections.deque()
         self._attempts, self._pause, self._next = 0, 0.0, 0.0
-        self.lost = 0  # reports that it did not get and will not get
+        self.lost = 0  # reports that W&B did not get and never will
 
     def skip(self, step: int) -> None:
         if len(self._skipped) < _MOST_HELD:
@@ -76,7 +76,7 @@ class WandbSink:
         if self._own is not None:
             return self._own
         if self._setting is None:
-            # The program's run, where it has one; a package that nobody imported is not imported for that.
+            # The program's run, if it has one. The package is not imported for that if nobody else did.
             package = sys.modules.get("wandb")
             return getattr(package, "run", None)
         try:

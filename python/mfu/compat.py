@@ -29,8 +29,8 @@ __all__ = [
     "_estimate_forward_flops", "_get_actual_sequence_length", "_get_visual_tokens", "_measure_flops_with_profiler",
 ]
 
-_A100_FLOP_PER_S = 312e12  # dense bf16, the documents' assumption
-_VISUAL_TOKENS = 576  # of a picture without image_grid_thw: 24 x 24 patches
+_A100_FLOP_PER_S = 312e12  # dense bf16, which the documents assume
+_VISUAL_TOKENS = 576  # for a picture without image_grid_thw: 24 x 24 patches
 _said: Set[str] = set()
 
 
@@ -40,7 +40,7 @@ def _once(kind: str, message: str) -> None:
         tell(f"mfu.compat: {message}", 4)
 
 
-# Generation in RL training.
+# Generation in reinforcement learning.
 
 @dataclasses.dataclass
 class MfuArgs:
@@ -273,7 +273,7 @@ def calculate_mfu_with_profiler(model: Any, batch_size: int, seq_length: int, st
         used = _core.of_peak(flop / step_time, get_gpu_peak_flops())
         _once("forward", f"calculate_mfu_with_profiler counts a forward pass only and ends at 1, as documented: {used:.4g} here. A training step needs about three "
                          f"times that ({3 * used:.4g}); mfu.Monitor counts what really ran")
-        if used > 1:  # said each time, because the returned number is not the real one
+        if used > 1:  # said each time, because the returned number is not the true one
             tell(f"mfu.compat: calculate_mfu_with_profiler gives 1 where {used:.4g} was computed: {flop:.4g} FLOP in {short(step_time)} s of "
                  f"{get_gpu_peak_flops():.4g} FLOP/s; the peak or the time of the step is suspect")
         return min(used, 1.0)
@@ -340,7 +340,7 @@ def calculate_precise_mfu(model: Any, batch_size: int, seq_length: int, step_tim
         return 0.0
 
 
-# Estimation without a profiler.
+# Estimates without a profiler.
 
 def _parameters(model: Any) -> int:
     return sum(int(weight.numel()) for weight in model.parameters())

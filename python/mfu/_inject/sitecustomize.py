@@ -1,7 +1,7 @@
-"""`mfu run` puts this folder first on PYTHONPATH: Python's start runs this file in every process of the command.
+"""`mfu run` puts this folder first on PYTHONPATH, so Python's start runs this file in every process of the command.
 
-It has start.py wait for torch. A process that never imports torch pays for these lines only. A sitecustomize of the
-user's own runs next, as if this one were not there. Nothing here raises or prints. It must load in any Python, also
+It has start.py wait for torch. A process that never imports torch only pays for these lines. Then the user's own
+sitecustomize runs, as if this file did not exist. Nothing here raises or prints. The file must load in any Python, even
 in an old one that a program calls.
 """
 
@@ -12,7 +12,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _begin():
-    # Nobody but Python's start looks here; children get the folder from PYTHONPATH again.
+    # Only Python's start uses this entry. Children get the folder from PYTHONPATH again.
     sys.path[:] = [entry for entry in sys.path if not entry or os.path.abspath(entry) != _HERE]
     if sys.version_info >= (3, 8) and os.environ.get("MFU_REGION_DIR"):
         external, path = sys.modules["_frozen_importlib_external"], os.path.join(_HERE, "start.py")
@@ -23,9 +23,9 @@ def _begin():
 
 
 def _run_next():
-    """The sitecustomize that Python would have found without us, as the real module of that name.
+    """Runs the sitecustomize that Python would have found without us, as the real module of that name.
 
-    What it raises, Python reports as ever."""
+    If it raises, Python reports that as usual."""
     others = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _HERE]
     if sys.version_info[0] < 3:
         import imp

@@ -1,8 +1,8 @@
 """Waits for torch in this process and starts the observer (../_observer) right after torch was imported.
 
-Two ways lead here. `sitecustomize.py` beside this file, which `mfu run` puts on PYTHONPATH; and `_openmfu_start.py`,
-which the installed package's .pth file runs where PYTHONPATH is ignored or gone. Nothing here raises, prints or
-imports torch; what fails is noted for the summary of `mfu run`. Python 3.8 or later.
+Two files load this one: `sitecustomize.py` in this folder, which `mfu run` puts on PYTHONPATH, and `_openmfu_start.py`,
+which the .pth file of the installed package runs if PYTHONPATH is ignored or gone. Nothing here raises, prints or
+imports torch. If something fails, the summary of `mfu run` has a note. Needs Python 3.8 or later.
 """
 
 import os
@@ -13,7 +13,7 @@ _OBSERVER = os.path.join(os.path.dirname(_HERE), "_observer")
 
 
 def begin(values):
-    """`values`: what `mfu run` set in the environment of its command (MFU_REGION_DIR, MFU_STEP_MARKER). The first
+    """`values`: what `mfu run` set in the environment of its command (MFU_REGION_DIR, MFU_STEP_MARKER). Only the first
     call counts."""
     if getattr(sys, "_mfu_begun", False):
         return
@@ -25,12 +25,12 @@ def begin(values):
 
 
 def _start(imports, values):
-    """Loads the glue under a name of its own, because the program may have another `mfu`; the glue loads the library.
+    """Loads the glue under a private name, because the program may have another `mfu`. The glue loads the library.
     """
     try:
         observer = sys.modules.get("_mfu_observer")
         if observer is None:
-            sys.modules["_mfu_observer.imports"] = imports  # one import hook in a process
+            sys.modules["_mfu_observer.imports"] = imports  # so that a process has only one import hook
             observer = _load("_mfu_observer", "__init__.py", register=True)
         observer.start(
             values.get("MFU_REGION_DIR", ""),
@@ -38,14 +38,14 @@ def _start(imports, values):
             run_folder=values.get("MFU_RUN_DIR", ""),
             explain=values.get("MFU_EXPLAIN", ""),
         )
-    except Exception as error:  # the program goes on as without us
+    except Exception as error:  # the program goes on as it would without us
         _note(values, "torch is not observed in process %d: %s" % (os.getpid(), error))
 
 
 def _end_on_request(values):
-    """`mfu run --steps`: where the program has no handler of its own, the launcher's SIGTERM ends it as sys.exit()
-    does, so that finally blocks and atexit handlers run. Once: what runs then is not disturbed. A SIGTERM of anybody
-    else is what it was."""
+    """For `mfu run --steps`: if the program has no handler of its own, the launcher's SIGTERM ends it like sys.exit(),
+    so that finally blocks and atexit handlers run. It acts only once, so that it does not disturb them. A SIGTERM from
+    anybody else does what it did before."""
     import signal
 
     leaving = []
@@ -65,12 +65,12 @@ def _end_on_request(values):
     try:
         if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
             signal.signal(signal.SIGTERM, leave)
-    except ValueError:  # not the main thread: the signal ends the process as ever
+    except ValueError:  # this is not the main thread, so the signal ends the process as usual
         pass
 
 
 def _load(name, file, register=False):
-    """Without importlib.util, which a plain start of Python does not import."""
+    """Does not use importlib.util, because a plain start of Python does not import it."""
     bootstrap, external = sys.modules["_frozen_importlib"], sys.modules["_frozen_importlib_external"]
     folder = [_OBSERVER] if file == "__init__.py" else None
     spec = external.spec_from_file_location(name, os.path.join(_OBSERVER, file), submodule_search_locations=folder)
@@ -87,7 +87,7 @@ def _load(name, file, register=False):
 
 
 def _note(values, text):
-    """For the summary of `mfu run`; on stderr only where somebody looks for the reason."""
+    """Leaves a note for the summary of `mfu run`. Prints it only if the user asked for the reason."""
     try:
         if os.environ.get("MFU_DEBUG"):
             sys.stderr.write("mfu: " + text + "\n")

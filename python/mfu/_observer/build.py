@@ -1,8 +1,8 @@
-"""Compiles the observer for the torch of this Python, once, into the user's cache.
+"""Compiles the observer for the torch of this Python, once, and keeps it in the user's cache.
 
-`python -m mfu._observer.build` does it by hand. torch's C++ ABI changes with every minor version, so a library serves
-one only; sources, full version, ABI and architecture are in the name of the folder it is kept in. Nothing here
-imports torch: its folder is enough.
+`python -m mfu._observer.build` does this by hand. torch's C++ ABI changes with every minor version, so a library is
+only valid for one. The name of the folder it is kept in is made of the sources, the full version, the ABI and the
+architecture. Nothing here imports torch; its folder is enough.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 NAME = "libmfu_torch.so"
 SHIMS = "libmfu_shims.so"
-# What the observer is made of, beside src/torch: no third-party library but torch.
+# The observer's sources outside of src/torch. Torch is the only library that they need.
 PARTS = (
     "src/ops/*.cc",
     "src/torch/*.cc",
@@ -37,11 +37,11 @@ PARTS = (
 
 
 class BuildError(Exception):
-    """Why there is no library, and what to do."""
+    """Says why there is no library, and what to do."""
 
 
 def source_root():
-    """In a wheel the sources travel beside this file; in a checkout they are where they are."""
+    """In a wheel the sources are next to this file; in a checkout they are at their usual place."""
     for root in (HERE / "source", HERE.parent.parent.parent):
         if (root / "src" / "torch" / "observer.cc").is_file():
             return root
@@ -53,13 +53,14 @@ def sources(root):
     return [path for path in found if path.name not in ("probe.cc", "recorded.cc", "formulas_file.cc")]
 
 
-# Its functions are flat (gnu::flatten): with the others in one unit, all of them would go into each.
+# Its functions use gnu::flatten. If it were compiled together with the others, all their code would be inlined into
+# each of its functions.
 ALONE = "kernels_matmul.cc"
 
 
 def units(root, folder, groups):
-    """What to compile, the longest first. torch's headers take longer to read than our sources, so that these are read
-    in `groups` units, written into `folder`, which include them."""
+    """What to compile, with the longest first. Reading torch's headers takes longer than compiling our sources. So
+    these are put into `groups` units, files in `folder` that include them."""
     found = sources(root)
     ours = [path for path in found if path.parent.name == "torch" and path.name != ALONE]
     made = [path for path in found if path.name == ALONE]
@@ -86,7 +87,7 @@ def torch_version(torch):
 
 
 def torch_abi(torch):
-    """_GLIBCXX_USE_CXX11_ABI of the build: wheels up to 2.6 came with 0."""
+    """_GLIBCXX_USE_CXX11_ABI of the build. In wheels up to 2.6 it is 0."""
     config = torch / "share" / "cmake" / "Torch" / "TorchConfig.cmake"
     found = re.search(r"_GLIBCXX_USE_CXX11_ABI=(\d)", config.read_text()) if config.is_file() else None
     return int(found.group(1)) if found else 1
@@ -102,7 +103,7 @@ def cache_folder(torch):
     ]
     for path in sources(root) + headers:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    # A home that login nodes and compute nodes share may serve two architectures.
+    # A home that login nodes and compute nodes share may be used with two architectures.
     name = f"torch-{torch_version(torch)}-abi{torch_abi(torch)}-{platform.machine()}-{digest.hexdigest()[:16]}"
     places = [place / "mfu" / "observer" / name for place in cache_places()]
     found = next((place for place in places if (place / NAME).is_file()), None) or next(
@@ -114,13 +115,13 @@ def cache_folder(torch):
 
 
 def cache_places():
-    """Where a cache may be: where the user wants it, at home, or, where home is missing or read-only, in a folder of
-    the user's own for temporary files."""
+    """The folders that may hold the cache: the one that the user set, one in the home directory, and, if the home is
+    missing or read-only, one of the user's own among the temporary files."""
     if os.environ.get("XDG_CACHE_HOME"):
         yield Path(os.environ["XDG_CACHE_HOME"])
     try:
         yield Path.home() / ".cache"
-    except (RuntimeError, KeyError):  # no HOME, and no user of that number
+    except (RuntimeError, KeyError):  # there is no HOME, and no user has this number
         pass
     yield Path(tempfile.gettempdir()) / f"mfu-{os.getuid()}"
 
@@ -134,17 +135,18 @@ def can_write(folder):
 
 
 def trusted(path, user=None):
-    """The real path of a library (or of the folder it is in), where nobody else can have put it there or changed it.
-    Raises BuildError.
+    """The real path of a library (or of its folder), if nobody else can have put it there or changed it. Otherwise
+    raises BuildError.
 
-    Loading a library runs its code. So it and the folders above it belong to this user or to root, and nobody else
-    may write there. In a folder with the sticky bit (/tmp) others can add entries, but cannot replace ours.
+    Loading a library runs its code. So the library and the folders above it must belong to this user or to root, and
+    nobody else may be able to write there. In a folder with the sticky bit (/tmp), others can add entries but cannot
+    replace ours.
     """
     user = os.geteuid() if user is None else user
     real = Path(path).resolve(strict=True)
     for place in (real, *real.parents):
         status = os.lstat(place)
-        # The folders above the cache are the user's own business; ~/.cache is often open to a group.
+        # The folders above the cache are the user's own business: ~/.cache is often open to a group.
         others = stat.S_IWOTH | (stat.S_IWGRP if place in (real, real.parent) else 0)
         sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
         ours = (0, user) if place in (real, real.parent) else (0, user, _unmapped_root())
@@ -162,7 +164,8 @@ def trusted(path, user=None):
 
 
 def _unmapped_root():
-    """In a rootless container that does not map root, `/` and `/home` show the kernel's overflow user; else None."""
+    """In a rootless container that does not map root, `/` and `/home` belong to the kernel's overflow user. Returns
+    that user, otherwise None."""
     try:
         mapped = Path("/proc/self/uid_map").read_text().split()[1::3]
         return None if "0" in mapped else int(Path("/proc/sys/kernel/overflowuid").read_text())
@@ -171,7 +174,7 @@ def _unmapped_root():
 
 
 def make_folder(path):
-    """With the folders above it; ours are for nobody else to write, whatever the umask."""
+    """Makes the folder and those above it. Nobody else may write to ours, whatever the umask is."""
     if not path.parent.is_dir():
         make_folder(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
@@ -213,9 +216,9 @@ def run(command):
 
 
 def build(torch, output, say=lambda text: None):
-    """Compiles into `output`, whole or not at all. Raises BuildError."""
+    """Compiles into `output`, completely or not at all. Raises BuildError."""
     root, tool = source_root(), compiler()
-    # Debian's python3-torch has links to headers that are not there
+    # In Debian's python3-torch these are links to headers that may not be there.
     if not (torch / "include" / "ATen" / "core" / "Tensor.h").is_file():
         raise BuildError(
             f"{torch} was installed without its C++ headers (Debian: apt-get install libtorch-dev): the observer cannot"
@@ -260,14 +263,14 @@ def build(torch, output, say=lambda text: None):
         shims = f"{folder}/{SHIMS}"
         run([*tool, *flags(torch, root), "-shared", "-o", shims, str(root / "src/torch/shims/shims.cc"), "-ldl"])
         for made in (shims, library):
-            os.chmod(made, 0o755)  # a umask of 002 would let the group write
+            os.chmod(made, 0o755)  # with a umask of 002 the group could write
         os.replace(shims, output.parent / SHIMS)
         os.replace(library, output)
 
 
 def cached(torch=None, say=None):
-    """The library for that torch: from the cache, or built now. Processes that need it at once build it once; what
-    stopped the one stops all."""
+    """The library for that torch, from the cache or built now. If several processes need it at once, one builds it for
+    all. If its build fails, all of them fail."""
     torch = torch or torch_folder()
     folder = cache_folder(torch)
     library, failure = folder / NAME, folder / "failure"
@@ -277,7 +280,7 @@ def cached(torch=None, say=None):
         with open(trusted(folder) / "lock", "w") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-            except OSError:  # a file system without locks: each builds its own, the last one stays
+            except OSError:  # the file system has no locks: each process builds its own, and the last one stays
                 pass
             if not library.is_file():
                 if failure.is_file() and failure.stat().st_mtime > came:
@@ -292,7 +295,8 @@ def cached(torch=None, say=None):
 
 
 def progress():
-    """A line that is rewritten on a terminal, one line at the start elsewhere; on stderr."""
+    """A function that reports progress on stderr: on a terminal it rewrites a line, otherwise it prints one line at the
+    start."""
     if sys.stderr.isatty():
         return lambda text: print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
     said = []

@@ -1,4 +1,4 @@
-"""Activation checkpointing: what runs again is marked as such, on the thread that runs it. Also backward passes with
+"""Activation checkpointing: marks what runs again, on the thread that runs it. Also marks backward passes with
 create_graph."""
 
 import functools
@@ -7,11 +7,11 @@ from . import tripwire
 
 
 def install(module, library):
-    """torch.utils.checkpoint. Both kinds; selective and nested ones are made of these."""
+    """torch.utils.checkpoint, both kinds. Selective and nested checkpoints are made of these."""
     hook = module._recomputation_hook
     enter, leave = hook.__enter__, hook.__exit__
 
-    # Not reentrant: this context surrounds exactly what runs again, also when it stops early.
+    # Not reentrant: this context surrounds exactly what runs again, even if it stops early.
     @functools.wraps(enter)
     def marked_enter(self):
         result = enter(self)
@@ -28,7 +28,7 @@ def install(module, library):
     function = module.CheckpointFunction
     backward = function.backward
 
-    # Reentrant: a custom Function (passes.py), whose backward runs the function again, then goes backward through it.
+    # Reentrant: a custom Function (passes.py). Its backward runs the function again and then goes backward through it.
     @functools.wraps(backward)
     def marked_backward(ctx, *args):
         again = ctx.run_function
@@ -50,15 +50,16 @@ def install(module, library):
 
 
 def install_engine(module, library):
-    """torch.autograd.graph: a backward that is itself recorded runs with grad mode on, as what runs again does."""
-    library.create_graph(0)  # from now on it is known
+    """torch.autograd.graph: a backward that is itself recorded runs with grad mode on, like a forward that runs again.
+    """
+    library.create_graph(0)  # tells the library that there is glue
     run = module._engine_run_backward
 
     @functools.wraps(run)
     def marked_run(t_outputs, *args, **kwargs):
         try:
             tripwire.before_backward(t_outputs, library)
-        except Exception:  # noqa: BLE001: never into the program
+        except Exception:  # must not reach the program
             pass
         # run_backward(outputs, gradients, keep_graph, create_graph, inputs, allow_unreachable, accumulate_grad)
         library.accumulate(int(args[5] if len(args) > 5 else kwargs.get("accumulate_grad", True)))

@@ -1,5 +1,5 @@
-"""Which devices operators ran on: asked once each, when the library sees the first operator there. Any device that
-torch has a module for answers."""
+"""Finds out which devices operators ran on. Each is asked once, when the library sees the first operator there. This
+works for every device that torch has a module for."""
 
 import atexit
 
@@ -7,12 +7,12 @@ from . import binding as types
 from . import traits
 
 _kept = []
-# What torch calls it: what a reader of the run calls it.
+# torch's names of properties, and ours.
 PROPERTIES = (("multi_processor_count", "units"), ("max_compute_units", "units"), ("total_memory", "memory"))
 
 
 def _said(torch, device):
-    """Name, uuid and the like of a device; what it does not say is not there."""
+    """Name, uuid and other properties of a device. What it does not tell is missing."""
     if device.type == "cuda":
         return traits.device_traits(device)
     module = torch.get_device_module(device) if hasattr(torch, "get_device_module") else getattr(torch, device.type)
@@ -23,7 +23,7 @@ def _said(torch, device):
             key: getattr(properties, attribute, None) for attribute, key in PROPERTIES if hasattr(properties, attribute)
         }
         found.update(name=getattr(properties, "name", None), uuid=getattr(properties, "uuid", None))
-    except Exception:  # noqa: BLE001: a backend need not have them
+    except Exception:  # some backends do not have them
         pass
     if not found.get("name"):
         try:
@@ -34,7 +34,7 @@ def _said(torch, device):
 
 
 def facts_of(torch, name):
-    """(identity or None, [(key, value)]) of "cuda:0"."""
+    """(identity or None, [(key, value)]) for a name such as "cuda:0"."""
     device = torch.device(name)
     said = {key: value for key, value in _said(torch, device).items() if value is not None and value != ""}
     identity = said.pop("uuid", None)
@@ -53,7 +53,7 @@ def install(torch, library):
                 library.fact(key.encode(), value.encode())
             if identity:
                 library.name_device(name, identity.encode())
-        except Exception:  # noqa: BLE001: a device without a name has no peak, and that is said
+        except Exception:  # a device without a name has no peak, and a note says so
             pass
 
     _kept.append(types.DEVICE_SEEN(seen))

@@ -1,12 +1,13 @@
-"""Tells `mfu run` that the program draws on the terminal by itself: then it shows no line of its own there.
+"""Tells `mfu run` if the program itself draws on the terminal. Then mfu shows no line of its own there.
 
-Importing tqdm, rich or curses is no drawing (many libraries import them); the first bar that is drawn is. Each is
-looked at until then, and put back as it was.
+Many libraries import tqdm, rich or curses, so importing them does not count; the first bar that is drawn does. Until
+then each library is watched. Afterwards it is as it was.
 """
 
 
 def _once(owner, name, library, is_drawn, what):
-    """Calls of owner.name go through; the first that draws is reported, and the function is itself again."""
+    """Passes on calls of owner.name. The first one that draws is reported, and then the original function is put back.
+    """
     original = getattr(owner, name)
 
     def watched(*arguments, **named):
@@ -16,7 +17,7 @@ def _once(owner, name, library, is_drawn, what):
                 library.fact(b"draws", what)
                 if getattr(owner, name) is watched:
                     setattr(owner, name, original)
-        except Exception:  # noqa: BLE001: a bar that we do not know
+        except Exception:  # a progress bar that we do not know
             pass
         return result
 

@@ -1,18 +1,18 @@
-"""Formulas of the user's: from the file of `mfu run --formulas`, and of mfu.formula(); expressions or functions."""
+"""Formulas from users, as expressions or functions: from the file of `mfu run --formulas`, and from mfu.formula()."""
 
 import atexit
 import os
 
 from . import binding as types
 
-_waiting = []  # given before the library was there
+_waiting = []  # given before the library was loaded
 _state = {"library": None, "call": None}
-_functions = {}  # name: function
+_functions = {}  # function by name
 _failed = set()
 
 
 class Tensor:
-    """What a formula may know of a tensor: no values, and nothing that holds its memory."""
+    """What a formula may know about a tensor: no values, and nothing that keeps its memory alive."""
 
     __slots__ = ("shape", "dtype")
 
@@ -36,14 +36,15 @@ class Tensor:
 
 
 def begin(library):
-    """The library is there: what the launcher read from its file, and what the program said before."""
+    """Called when the library is loaded. Adds what the launcher read from its file, and what the program gave before.
+    """
     if _state["library"] is not None:
         return
     _state["library"] = library
     for record in filter(None, os.environ.get("MFU_FORMULAS", "").split("\x1e")):
         name, flop, kind, *where = record.split("\x1f")
         problem = library.formula(name.encode(), flop.encode(), "\n".join(where).encode(), kind.encode()).decode()
-        if problem:  # the launcher checked it: another version of mfu
+        if problem:  # only if the launcher, which checked it, is of another version
             library.fact(b"note", problem.encode())
     for each in _waiting:
         library.formula(*each)
@@ -51,7 +52,7 @@ def begin(library):
 
 
 def add(name, flop, where, dtype):
-    """What is wrong with it; empty: nothing, or it is looked at once torch is observed."""
+    """Returns what is wrong with the formula. Empty if nothing is, or if it will be checked once torch is observed."""
     if callable(flop):
         return _add_function(name, flop, dtype)
     lines = "\n".join(f"{key}={value}" for key, value in (where or {}).items())
@@ -67,7 +68,8 @@ def _add_function(name, function, dtype):
     library = _state["library"]
     if _state["call"] is None:
         _state["call"] = types.FORMULA_CALL(_asked)
-        atexit.register(library.formula_by, b"", b"", types.FORMULA_CALL(0))  # threads of torch's may outlive Python
+        # threads of torch may live longer than Python
+        atexit.register(library.formula_by, b"", b"", types.FORMULA_CALL(0))
     problem = library.formula_by(name.encode(), (dtype or "").encode(), _state["call"]).decode()
     if not problem:
         _functions[name] = function
@@ -87,12 +89,12 @@ def _value(argument):
 
 
 def _asked(name, arguments, count, result):
-    """Called by an operator's kernel on its own thread. Nothing is raised into it."""
+    """An operator's kernel calls this on its own thread. Nothing is raised into the kernel."""
     name = name.decode()
     try:
         given = [_value(arguments[i]) for i in range(count)]
         return checked(_functions[name](*given), name)
-    except Exception as error:  # noqa: BLE001: the user's function, of any fault
+    except Exception as error:  # the user's function may raise anything
         failed(name, error)
         return -1
 
@@ -104,7 +106,7 @@ def checked(flop, name):
 
 
 def failed(name, error):
-    """Said once a name."""
+    """Reported once for each name."""
     if name not in _failed:
         _failed.add(name)
         text = f"the formula of {name} raised {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""CUDA graphs: captured work is counted when it is replayed (torch.cuda.CUDAGraph, also on ROCm; torch.xpu.XPUGraph).
+"""Counts captured work when a CUDA graph is replayed (torch.cuda.CUDAGraph, also on ROCm; torch.xpu.XPUGraph).
 
 Everything that captures uses this class: torch.cuda.graph, make_graphed_callables, the runners of vLLM and SGLang. The
 graphs of torch.compile(mode="reduce-overhead") run inside a compiled graph, which is counted by its description.

@@ -1,12 +1,12 @@
-"""AOTInductor packages: their code calls functions of libtorch_cpu past the dispatcher. libmfu_shims.so stands in for
-those that carry most FLOPs; what a package calls beyond them, and looks as if it multiplied, is named at each call. A
-package whose kernels are templates of inductor's own shows neither: it is named too where its code says so."""
+"""AOTInductor packages. Their code calls functions of libtorch_cpu past the dispatcher. libmfu_shims.so replaces the
+functions that have most of the FLOPs. Other functions that a package calls, and that look like products, are named at
+each call. Kernels from inductor's own templates call no function, so such a package is named if its code shows them."""
 
 import functools
 import re
 import zipfile
 
-# Stood in for by src/torch/shims/shims.cc.
+# src/torch/shims/shims.cc replaces these.
 COUNTED = {
     b"mm_out",
     b"bmm_out",
@@ -26,7 +26,7 @@ TEMPLATE = re.compile(rb"(?:cpp_CppMicroGemm|cpp_.{0,40}gemm|triton_tem_fused)\w
 
 
 def unknown_work(path):
-    """Names of what the package's code calls and nobody counts."""
+    """The names of what the package's code calls and nobody counts."""
     found = set()
     with zipfile.ZipFile(path) as package:
         for name in package.namelist():

@@ -1,18 +1,18 @@
-"""What a device says of itself, and what torch lets fp32 work do on it."""
+"""What a device says about itself, and what torch allows fp32 work to use on it."""
 
 
 def _asked(way):
     try:
         return way()
-    except Exception:  # noqa: BLE001: not of this torch, or it refuses the question of its other interface
+    except Exception:  # this torch does not have it, or refuses because the program used its other interface
         return None
 
 
 def tf32_allowed():
-    """Whether fp32 matmuls and fp32 convolutions may run on TF32 units; None where torch does not say.
+    """Whether fp32 matmuls and fp32 convolutions may run on TF32 units. None if torch does not say.
 
-    Since 2.9 torch has a precision for each kind of operator, which includes what is inherited and what the older
-    switches set. Once it was used, the older questions may raise.
+    Since 2.9, torch has a precision for each kind of operator. It includes inherited settings and those of the older
+    switches. Once a program has used it, reading the older switches may raise an error.
     """
     import torch
 
@@ -39,13 +39,13 @@ def tf32_allowed():
 
 
 def device_traits(index=None):
-    """Name, architecture, units (multiprocessors, compute units), bytes of memory and uuid of a CUDA or ROCm device;
+    """Name, architecture, units (multiprocessors or compute units), bytes of memory and uuid of a CUDA or ROCm device.
     None for what torch does not say."""
     import torch
 
     seen = torch.cuda.get_device_properties(torch.cuda.current_device() if index is None else index)
     architecture = getattr(seen, "gcnArchName", None)
-    # CUDA builds give the name there, ROCm builds the architecture.
+    # In CUDA builds this is the device's name, in ROCm builds the architecture.
     if not (isinstance(architecture, str) and architecture.startswith("gfx")):
         architecture = f"sm_{seen.major}{seen.minor}" if hasattr(seen, "major") else None
     uuid = getattr(seen, "uuid", None)
@@ -54,7 +54,7 @@ def device_traits(index=None):
 
 
 def device_facts(device):
-    """The same of a parameter's device as lines for the run's record."""
+    """The same for the device of a parameter, as lines for the record of the run."""
     if device.type != "cuda":
         return [("device", f"{device} {device.type}")]
     seen = device_traits(device)

@@ -1,6 +1,5 @@
-"""Windows of profiled steps, as far as Python has a part in them: the program's own profilers go first, and what torch
-asks
-Python whether a profiler runs is answered. The window itself is the library's (src/torch/window.cc)."""
+"""The part that Python has in windows of profiled steps. The program's own profilers come first, and this file answers
+when torch asks Python whether a profiler runs. The window itself belongs to the library (src/torch/window.cc)."""
 
 import atexit
 import functools
@@ -13,7 +12,7 @@ _kept = []
 
 
 def install(module, library):
-    """torch.autograd.profiler: whoever begins a profiler of its own finds ours off. Installed once torch is there."""
+    """torch.autograd.profiler: ends our profiler when the program starts one of its own."""
     for name in ("_prepare_profiler", "_enable_profiler"):
         _ours_first(module, name, library)
     _kept.append(types.WINDOW_SEEN(functools.partial(_seen, module)))
@@ -22,7 +21,8 @@ def install(module, library):
 
 
 def install_profile(module, library):
-    """torch.profiler.profiler: one that waits by its schedule will begin later, and must not meet ours."""
+    """torch.profiler.profiler: a profiler that waits for its scheduled step will begin later, and ours must not run
+    then."""
     _ours_first(module.profile, "start", library)
 
 
@@ -44,10 +44,10 @@ def _ours_first(owner, name, library):
 
 
 def _seen(module, what):
-    """What compiled code looks at before it names its regions, and the device's queue emptied before the end."""
+    """Sets what compiled code checks before it names its regions. Empties the device's queue before the window ends."""
     try:
-        # Windows begun and ended, added up: odd while one is open. Whoever measures rates leaves out what lies between.
-        # It stands on torch's module, since a process may have this package twice.
+        # How many windows have begun plus how many have ended, so the number is odd while one is open. Whoever measures
+        # rates leaves this time out. It is kept in torch's module, because a process may have this package twice.
         turns = getattr(module, "_mfu_turns", 0)
         if what != 2 and (what == 1) == (turns % 2 == 0):
             module._mfu_turns = turns + 1
@@ -57,17 +57,17 @@ def _seen(module, what):
                 torch.cuda.synchronize()
             return
         module._is_profiler_enabled = what == 1
-    except Exception:  # noqa: BLE001: a trace with fewer names
+    except Exception:  # then the trace only has fewer names
         pass
 
 
 def _leave(library):
-    """The interpreter ends: nothing of it may be called any more, and a trace under way is written."""
+    """Called when the interpreter ends. From then on, nothing of it may be called; an open trace is written."""
     library.end_window(1)
     library.windows(types.WINDOW_SEEN(0))
 
 
 def leave_if_stopping(library):
-    """After a step of a loop that runs beside the main thread, where a signal's handler does not run."""
+    """Called after a step of a loop that is not in the main thread, where no signal handler runs."""
     if library.stopping() and threading.current_thread() is not threading.main_thread():
         raise SystemExit(0)

@@ -81,7 +81,7 @@ def install(library):
             imports.when_imported(host, _looker(name))
     for name, why in UNCOUNTED.items():
         imports.when_imported(name, _named(name, why, library))
-    # Any of them may be put into sys.modules by hand.
+    # The program may put any of them into sys.modules itself.
     for name in (*WATCHED, *UNCOUNTED):
         imports.when_present(name)
     try:

@@ -1,4 +1,4 @@
-"""The arithmetic of matmuls and attention on plain integers, as src/ops/formulas.h has it, and types of tensors."""
+"""The arithmetic of matmuls and attention on plain integers, as in src/ops/formulas.h, and the types of tensors."""
 
 from .wrapping import Aside
 
@@ -20,8 +20,8 @@ _WIDTH = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4", "
 
 
 def type_of(tensor):
-    """What a tensor's numbers are. Quantized ones of TransformerEngine say the type they stand for, and hold
-    another."""
+    """The type of a tensor's numbers. TransformerEngine's quantized tensors say the type that they stand for, but hold
+    another one."""
     if getattr(tensor, "_fp4_dtype", None) is not None or "FP4" in type(tensor).__name__:
         return "fp4"
     if (
@@ -34,7 +34,7 @@ def type_of(tensor):
 
 
 def wider(*tensors):
-    """The type that operands of several are multiplied in: the widest."""
+    """The type in which operands of several types are multiplied: the widest one."""
     names = [type_of(tensor) for tensor in tensors]
     known = [name for name in names if name in _WIDTH]
     return min(known, key=_WIDTH.index) if known else "unknown"
@@ -48,7 +48,7 @@ def shape_of(tensor):
 
 
 def flattened(tensor):
-    """Rows and columns of a tensor taken as a matrix: all dimensions but the last are rows."""
+    """Rows and columns of a tensor that is taken as a matrix: all dimensions but the last are rows."""
     shape = shape_of(tensor)
     if not shape:
         raise Aside("an operand without dimensions")
@@ -67,8 +67,8 @@ def matmul(m, k, n):
 
 
 def pairs(queries, keys, causal=False, bottom_right=True, left=-1, right=-1):
-    """Query i sees key j where i + shift − left <= j <= i + shift + right; shift is keys − queries from the bottom
-    right."""
+    """Query i sees key j if i + shift − left <= j <= i + shift + right. The shift is keys − queries if the mask is
+    aligned at the bottom right, otherwise 0."""
     if queries <= 0 or keys <= 0:
         return 0
     shift = keys - queries if bottom_right else 0
@@ -89,7 +89,7 @@ def _clamped(queries, keys, offset):
 
 
 def attention(seen, width_qk, width_v, backward=False):
-    """(hardware, model) FLOP of `seen` pairs over all heads: backward computes the scores again."""
+    """(hardware, model) FLOPs of `seen` pairs over all heads. The backward computes the scores again."""
     if not backward:
         flop = 2 * seen * (width_qk + width_v)
         return flop, flop

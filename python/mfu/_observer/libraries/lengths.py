@@ -1,9 +1,10 @@
-"""Lengths of packed sequences: read at once where they are in host memory, else through a copy that nobody waits for.
+"""Lengths of packed sequences. They are read at once if they are in host memory, otherwise through a copy that nobody
+waits for.
 
-On a device the offsets are copied to pinned memory behind the work that is queued already, with an event after them.
-The event is asked, never waited for, on the same thread: at that thread's next call, and when a step ends. What is
-found then counts in the pass that is under way, with the same note of recomputation; at the end of the program, what
-has not arrived is listed as uncounted.
+If the offsets are on a device, they are copied to pinned memory after the work that is already queued, with an event
+after the copy. The same thread later checks the event without waiting: at its next call, and when a step ends. What has
+arrived then counts in the current pass, with its mark of recomputation. What has not arrived when the program ends is
+listed as uncounted.
 """
 
 import atexit
@@ -21,17 +22,18 @@ def differences(offsets):
 
 
 def by_lengths(offsets, work):
-    """work(lengths of queries, lengths of keys), from offsets [batch + 1] of both."""
+    """Calls work(lengths of queries, lengths of keys), from offsets [batch + 1] of both."""
     return Later(tuple(offsets), lambda q, k: work(differences(q), differences(k)))
 
 
 def by_values(tensors, work):
-    """work(values of each tensor), as lists."""
+    """Calls work(values of each tensor), with the values as lists."""
     return Later(tuple(tensors), lambda *values: work(*(each.tolist() for each in values)))
 
 
 class Side:
-    """How long the queries or keys of each sequence are: as `used` says, else as offsets do, else all alike."""
+    """How long the queries or keys of each sequence are: what `used` says, or else the offsets. Without both, all have
+    the same length."""
 
     __slots__ = ("offsets", "used", "length", "left_out")
 
@@ -56,7 +58,7 @@ class Side:
 
 
 def by_sides(batch, queries, keys, work):
-    """work(lengths of queries, lengths of keys) of two sides; at once where no tensor is to be read."""
+    """Calls work(lengths of queries, lengths of keys) for two sides; at once if no tensor needs to be read."""
     first, second = queries.tensors(), keys.tensors()
     if not first and not second:
         return work([queries.length] * batch, [keys.length] * batch)
@@ -64,7 +66,7 @@ def by_sides(batch, queries, keys, work):
     def read(*values):
         return work(queries.read(values[: len(first)], batch), keys.read(values[len(first) :], batch))
 
-    # It holds no tensor of the call: what it needs of them is copied.
+    # It keeps no tensor of the call alive: what it needs is copied.
     queries, keys = _without(queries), _without(keys)
     return Later((*first, *second), read)
 
@@ -91,7 +93,7 @@ def read(counter, later):
     pending = _pending()
     device = device_of(next(tensor for tensor in later.tensors if not on_host(tensor)))
     if not counter.library.may_ask(device):
-        # A copy and its event would become part of the graph, or break its capture.
+        # A copy and its event would become part of the captured graph, or break the capture.
         counter.library.add_uncounted(counter.operator.encode(), b"captured, with lengths that lie on the device")
         return
     if len(pending) >= MOST:
@@ -110,12 +112,12 @@ def _pending():
     return found
 
 
-_all = []  # of every thread, for the end of the program
-_copies = {}  # the offsets that were copied last, for the next layer's call with the same ones
+_all = []  # the pending calls of every thread, for the end of the program
+_copies = {}  # the offsets that were copied last, because the next layer often has the same ones
 
 
 def _copied(library, tensors):
-    """Copies in pinned memory and the event behind them. Layers share their offsets: one copy serves them all."""
+    """Copies in pinned memory, and the event after them. Layers share their offsets, so one copy serves them all."""
     import torch
 
     key = tuple(
@@ -136,7 +138,7 @@ def _copied(library, tensors):
         event = _event(next(tensor for tensor in tensors if not on_host(tensor)))
     finally:
         library.pause(-1)
-    # The offsets themselves are kept as well, so that their memory is not given to others under the same key.
+    # The offsets are kept too, so that no other tensor gets their memory and with it the same key.
     _copies["last"] = (key, threading.get_ident(), tuple(copies), event, tensors)
     return tuple(copies), event
 
@@ -156,7 +158,7 @@ def _event(tensor):
 
 
 def finish():
-    """The program is over: what has arrived counts, what has not is listed."""
+    """Called when the program has ended. What has arrived is counted, the rest is listed."""
     for calls in _all:
         settle(calls, True)
 
@@ -185,5 +187,5 @@ def settle(calls=None, last=False):
             finally:
                 if again:
                     counter.library.recompute(-1)
-        except Exception:  # noqa: BLE001: never into the program
+        except Exception:  # must not reach the program
             counter.library.add_uncounted(counter.operator.encode(), b"its lengths were not understood")

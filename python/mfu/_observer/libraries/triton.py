@@ -1,11 +1,9 @@
-"""Triton kernels of the program and of libraries (Liger, FLA), launched past the dispatcher.
+"""Triton kernels of the program and of libraries (Liger, FLA), which are launched past the dispatcher.
 
-`JITFunction.run` (triton/runtime/jit.py) and `InterpretedFunction.run` (triton/runtime/interpreter.py) launch one.
-A kernel
-with a formula (`triton::NAME`) is counted by it. One without is named with its grid where its source multiplies
-(`tl.dot`);
-where it does not, it is listed with 0 FLOP. What the autotuner tries is not counted. Inductor launches its own kernels
-elsewhere; they are part of a compiled graph, which is counted.
+`JITFunction.run` (triton/runtime/jit.py) and `InterpretedFunction.run` (triton/runtime/interpreter.py) launch a kernel.
+If it has a formula (`triton::NAME`), it is counted. If it has none and its source multiplies (`tl.dot`), it is named
+with its grid. If its source does not multiply, it is listed with 0 FLOP. What the autotuner tries is not counted.
+Inductor launches its kernels in another way; they belong to a compiled graph, which is counted.
 """
 
 import ctypes
@@ -20,16 +18,16 @@ from .formulas import type_of
 from .wrapping import Work, _Counter, is_fake, version_of
 
 DOT = re.compile(r"\bdot(_scaled)?\s*\(")
-_multiplies = {}  # function: whether its source, or what it calls, has a dot
-_trials = [0]  # the autotuner is at work
+_multiplies = {}  # by function: whether it, or a function that it calls, has a dot
+_trials = [0]  # above 0 while the autotuner works
 
 
 def multiplies(kernel, depth=4):
-    """Whether a kernel's source multiplies matrices; True where there is none to look at."""
+    """Whether a kernel's source multiplies matrices. True if the source is not available."""
     function = getattr(kernel, "fn", kernel)
     found = _multiplies.get(function)
     if found is None:
-        _multiplies[function] = False  # one that calls itself
+        _multiplies[function] = False  # a function may call itself
         try:
             source = getattr(kernel, "src", None) or inspect.getsource(function)
             found = bool(DOT.search(source))
@@ -48,14 +46,14 @@ def shown(grid, args, kwargs):
     if callable(grid):
         try:
             grid = grid(kwargs)
-        except Exception:  # noqa: BLE001: it needs what the compiler knows
+        except Exception:  # it needs what only the compiler knows
             return "not known"
     sizes = grid if isinstance(grid, (tuple, list)) else (grid,)
     return " × ".join(str(size) for size in sizes)
 
 
 def described(args):
-    """Arguments as the library's formulas take them, and what must live as long."""
+    """Arguments as the library's formulas take them, and the objects that must live as long."""
     kept, given = [], (types.Argument * max(len(args), 1))()
     for place, value in zip(given, args):
         shape = getattr(value, "shape", None)
@@ -81,7 +79,7 @@ def described(args):
 
 
 def ordered(kernel, args, kwargs):
-    """All arguments in the order of the kernel's parameters."""
+    """All arguments, in the order of the kernel's parameters."""
     try:
         names = list(inspect.signature(getattr(kernel, "fn", kernel)).parameters)
     except (TypeError, ValueError):
@@ -90,13 +88,13 @@ def ordered(kernel, args, kwargs):
 
 
 def by_function(library, name, function, values, like):
-    """A kernel whose formula is a function: it gets the kernel's arguments in the order of its parameters."""
+    """For a kernel whose formula is a function, which gets the kernel's arguments in the order of its parameters."""
     try:
         given = [
             formulas.Tensor(v.shape, type_of(v)) if hasattr(v, "dtype") and hasattr(v, "shape") else v for v in values
         ]
         work = Work(formulas.checked(function(*given), name), type_of(like), like)
-    except Exception as error:  # noqa: BLE001: the user's function
+    except Exception as error:  # the user's function may raise anything
         formulas.failed(name, error)
         return library.add_uncounted(name.encode(), b"its formula could not say what the call cost")
     _Counter(library, name).count(work)
@@ -131,7 +129,7 @@ def launched(book, kernel, args, kwargs, grid):
 
 
 def watch(book, kind):
-    """Launches of a class of kernels."""
+    """Watches the launches of one class of kernels."""
     run = vars(kind).get("run") if isinstance(kind, type) else None
     if run is None or getattr(run, "_mfu_wrapped", False):
         return
@@ -144,7 +142,7 @@ def watch(book, kind):
             try:
                 rest = {name: value for name, value in kwargs.items() if name not in ("grid", "warmup")}
                 launched(book, self, args, rest, kwargs.get("grid"))
-            except Exception as error:  # noqa: BLE001: never into the program
+            except Exception as error:  # must not reach the program
                 book.unknown(f"a launch was not understood: {type(error).__name__}: {error}")
         return result
 
@@ -153,7 +151,7 @@ def watch(book, kind):
 
 
 def quiet(kind, library):
-    """The autotuner's trials are no work of the program's."""
+    """The trials of the autotuner are not work of the program."""
     bench = vars(kind).get("_bench") if isinstance(kind, type) else None
     if bench is None or getattr(bench, "_mfu_wrapped", False):
         return
