@@ -1,9 +1,10 @@
-"""What `mfu run --explain` costs outside its window: python bench/explain_outside.py [--rounds N] [--markdown].
+"""Measures what `mfu run --explain` costs outside its window.
 
-One process, by turns: a step that is observed, and the same step while a window is waited for, or after one has been.
-A quiet machine has to run it: ratios of a busy one say little. Under `valgrind --tool=callgrind`, `--count STEPS
-waited`
-and `--count STEPS plain` count instructions instead."""
+    python bench/explain_outside.py [--rounds N] [--markdown]
+
+Steps take turns in one process: observed steps, and the same steps while the observer waits for a window, or after a
+window has ended. On a busy machine the ratios say little. To count instructions instead, run it under
+`valgrind --tool=callgrind` with `--count STEPS waited`, and again with `--count STEPS plain`."""
 
 import argparse
 import contextlib

@@ -1,7 +1,8 @@
-"""Parts of 8, 64, 512 and 1,000 made-up ranks, merged: bench/merge_ranks.py [BUILD] [--json PATH].
+"""Measures merging the part files of 8, 64, 512 and 1,000 made-up ranks: bench/merge_ranks.py [BUILD] [--json PATH].
 
-For each number it prints the size of the parts, processor time and memory of the merge, the same of reading all traces
-at once, and whether both print the same. Cost a rank must not grow, and memory must stay below 1 GB."""
+For each number of ranks it prints how large the parts are, what merging them takes (processor time and memory), what
+reading all traces at once takes, and whether both give the same output. The cost per rank should not grow. It fails if
+the outputs differ or a merge takes 1 GB or more."""
 
 import argparse
 import json
@@ -12,11 +13,11 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MACHINE = 50  # ranks that one machine condenses
+MACHINE = 50  # ranks whose traces go into one part file, as if one machine had made it
 
 
 def measured(*words):
-    """Output, processor seconds, largest memory in MB."""
+    """(output, processor seconds, highest memory in MB) of a command."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

@@ -1,8 +1,9 @@
-"""log_step of two builds, turn by turn in one run: the best and the median of each, in C++ and from Python, the run
-directory on.
+"""Compares what log_step costs in two builds, in C++ and from Python, with a run directory. The builds take turns; the
+best and the median of each are printed.
 
-    bench/monitor_turns.py BUILD_BEFORE BUILD_AFTER [TURNS]     folders with bench/monitor_bench and python/mfu, such
-    as build/release
+    bench/monitor_turns.py BUILD_BEFORE BUILD_AFTER [TURNS]
+
+A build is a folder such as build/release, with bench/monitor_bench and python/mfu in it.
 """
 
 import os

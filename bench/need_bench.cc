@@ -1,5 +1,5 @@
-// What counting a model costs: one step of a 405B model by its shape, and reading and counting a
-// config.
+// Times counting a model: the FLOPs of a training step and the parameters of a 405B model that is
+// given by its shape.
 //   build/release/bench/need_bench
 #include <mfu/mfu.h>
 

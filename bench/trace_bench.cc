@@ -1,5 +1,5 @@
-// What reading a trace costs: MB of JSON a CPU second, read and linked, and the memory it takes.
-// Give it files (JSON, gzip, zstd); the best of several rounds counts, since machines are shared.
+// Measures reading and linking traces (JSON, gzip, zstd): MB of JSON per CPU second, and the memory
+// that it takes. It prints the best of several rounds, because other processes share the machine.
 //   build/release/bench/trace_bench [--rounds N] trace.json.gz …
 #include <mfu/trace.h>
 #include <sys/resource.h>

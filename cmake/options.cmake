@@ -2,7 +2,7 @@
 add_compile_options(-Wall -Wextra -Wshadow $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor>
                     $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual> -Wconversion
                     -Wno-sign-conversion $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
-if(CMAKE_UNITY_BUILD)  # a source that is included looks like a header to this one
+if(CMAKE_UNITY_BUILD)  # this check takes an included source for a header
   add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
 if(MFU_SANITIZE)

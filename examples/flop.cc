@@ -1,10 +1,10 @@
-// What a model needs and what that makes of a measured rate, in a program of your own.
+// In a program of your own: the FLOPs that a model needs, and the MFU of a measured step time.
 #include <mfu/mfu.h>
 
 #include <cstdio>
 
 int main() {
-  // Llama-3.1-8B by its shape; mfu::read_model("config.json", {}) reads a config.
+  // Llama-3.1-8B, given by its shape. mfu::read_model("config.json", {}) reads a config instead.
   mfu::Result<mfu::ModelSpec> model = mfu::model_of_shape({.layers = 32,
                                                            .hidden = 4096,
                                                            .heads = 32,

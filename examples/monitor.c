@@ -1,4 +1,5 @@
-/* The monitor from C: one matrix-vector product a step, its FLOPs handed over. */
+/* The monitor from C. Each step is one product of a matrix and a vector; the program gives its
+ * FLOPs. */
 #include <mfu/c.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-// MFU in a training loop of your own, without any framework: a linear layer fitted by gradient
-// descent with a hand-written matrix multiply, monitored step by step.
+// MFU in a training loop of your own, without any framework. Gradient descent fits a linear layer
+// with a matrix multiply written by hand, and the monitor logs each step.
 #include <mfu/mfu.h>
 
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kRows = 64, kIn = 96, kOut = 48;
 using Matrix = std::vector<float>;
 
-// c[m][n] += a[m][k] · b[k][n], 2mnk FLOP.
+// c[m][n] += a[m][k] · b[k][n]. This takes 2mnk FLOP.
 void multiply(const Matrix& a, const Matrix& b, Matrix& c, std::size_t m, std::size_t k,
               std::size_t n) {
   for (std::size_t i = 0; i < m; ++i) {
@@ -28,7 +28,7 @@ Matrix transposed(const Matrix& a, std::size_t m, std::size_t n) {
   return turned;
 }
 
-// Forward, loss, backward, update; the mean squared error.
+// Runs forward, loss, backward and update. Returns the mean squared error.
 double train_step(const Matrix& input, const Matrix& wanted, Matrix& weight) {
   Matrix output(kRows * kOut), gradient(kIn * kOut);
   multiply(input, weight, output, kRows, kIn, kOut);
@@ -45,7 +45,7 @@ double train_step(const Matrix& input, const Matrix& wanted, Matrix& weight) {
 }  // namespace
 
 int main() {
-  // Settings as a training program's YAML has them; here the loop counts its own FLOPs.
+  // Settings as in a training program's YAML. This loop counts its own FLOPs.
   auto config = mfu::parse_monitor_config(
       "monitoring:\n  mfu_calculation_mode: profiler\n  device: auto\n  dtype: fp32\n", "example");
   if (!config.has_value()) {

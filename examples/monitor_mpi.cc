@@ -1,6 +1,6 @@
-// Ranks of an MPI program share one calibration: rank 0 counts a step now and then, the others get
-// its factors by messages that nobody waits for. No collective is added to a step, and a rank whose
-// message has not come goes on with its estimate.
+// The ranks of an MPI program share one calibration. Rank 0 counts a step now and then and sends
+// the factors to the others in messages for which nobody waits. Steps get no additional collective,
+// and a rank that has received nothing yet uses its estimate.
 //
 //   mpirun -n 2 monitor_mpi [FOLDER]
 #include <mfu/mfu.h>
@@ -18,7 +18,7 @@ struct Letter {
   bool last = false;  // rank 0 has ended
 };
 
-// Rank 0: a letter to everybody, kept until it is gone.
+// On rank 0: sends a letter to all other ranks and keeps it until it has been sent.
 class Sender {
  public:
   explicit Sender(int ranks) : ranks_(ranks) {}
@@ -40,7 +40,7 @@ class Sender {
   std::vector<MPI_Request> requests_;
 };
 
-// The others: looks whether a letter has come.
+// On the other ranks: checks whether a letter has arrived.
 class Receiver {
  public:
   Receiver() { listen(); }
@@ -68,7 +68,7 @@ class Receiver {
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-// What the program computes: here it only takes time; its own collective is its own.
+// Stands in for the program's own work, with a collective of its own.
 void train(double& gradient) {
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   double sum = 0;
@@ -86,8 +86,8 @@ std::unique_ptr<mfu::Monitor> open_monitor(const std::string& folder, int rank) 
   return opened.has_value() ? std::move(opened).value() : nullptr;
 }
 
-// Who really counts asks the observer (mfu/observer.h); this one makes the number up: what the
-// model needs, and a tenth.
+// A real program would ask the observer (mfu/observer.h). This one makes the number up: a tenth
+// more than the model needs.
 mfu::FlopReading counted(std::uint64_t step, const mfu::StepShape& shape) {
   auto model = mfu::model_of_shape({.layers = 4, .hidden = 256, .heads = 8, .vocab = 1000});
   auto need = mfu::flop_per_step(*model, {.batch = 8, .sequence = 128});
@@ -119,7 +119,7 @@ int main(int argc, char** argv) {
     if (now.readings > sent) sender->send({.calibration = now});
     sent = std::max(sent, now.readings);
   }
-  // After the last step there is time to wait.
+  // After the last step the ranks may wait for each other.
   if (sender) {
     sender->send({.last = true});
     sender->finish();

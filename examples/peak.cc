@@ -1,5 +1,5 @@
-// The denominator of an MFU, in a program of your own: what could a device do, and what has this
-// machine?
+// In a program of your own: the peak of a device, an MFU computed with it, and the devices of this
+// machine.
 #include <mfu/mfu.h>
 
 #include <cstdio>
@@ -15,7 +15,7 @@ int main() {
   std::printf("%s, bf16 dense: %s (%s)\n", device->name.c_str(),
               mfu::rate_text(peak->rate, peak->precision).c_str(), peak->source.c_str());
 
-  // 8 × 8192 tokens of a model that needs 51.47 GFLOP a token, in 5.2 seconds on eight of them.
+  // Eight devices took 5.2 seconds for 8 × 8192 tokens of a model that needs 51.47 GFLOP per token.
   mfu::FlopCount step = mfu::FlopCount(51'470'000'000u) * 8u * 8192u;
   mfu::FlopRate reached = step / std::chrono::milliseconds(5200);
   std::printf("MFU %.1f%%\n", reached.per_s / (8 * peak->rate.per_s) * 100);

@@ -1,17 +1,17 @@
-"""tests/cli/*.test: commands with what they must print, as data.
+"""Runs tests/cli/*.test: files with commands and what they must print.
 
-    # words for a reader
-    file mine.csv            the lines behind '|' below it are written there
+    # a comment
+    file mine.csv            makes this file; the lines with '|' below are its content
     |device,dtype
-    env NO_COLOR=1           for the commands below
-    $ mfu peak h100          a shell command; the lines below it are what must hold
-    exit 2                   its status (0 where none is given)
-    > text                   stands in standard output       !> text   does not
-    2> text                  stands in standard error        !2> text  does not
-    = text                   one more line of the whole of standard output
-    json devices.0.device.name == "H100"      a value in the JSON on standard output (also <, >, ~ within 1%)
+    env NO_COLOR=1           sets a variable for the commands below
+    $ mfu peak h100          runs a shell command; the lines below say what must hold
+    exit 2                   its exit status (0 if this line is missing)
+    > text                   standard output contains it      !> text   does not contain it
+    2> text                  standard error contains it       !2> text  does not contain it
+    = text                   the lines with = are the whole of standard output
+    json devices.0.device.name == "H100"      a value in the JSON on standard output (also <, >, and ~ for within 1%)
 
-Each file runs in an empty folder of its own, with a home of its own.
+Each file runs in an empty folder, which is also its home.
 """
 
 import json

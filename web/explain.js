@@ -1,5 +1,5 @@
 "use strict";
-// The report draws itself from the JSON beside it. Text from the trace goes in by textContent only: nothing of it is ever markup.
+// Draws the report from the JSON in the page. Text from the trace is set by textContent only, so that none of it becomes markup.
 const data = JSON.parse(document.getElementById("data").textContent);
 const report = data.explain, ranks = report.ranks;
 let chosen = 0;
@@ -8,15 +8,15 @@ const LINES = {
   matmul_at_peak: ["matmul, at peak", "what the useful matrix multiplies would have taken at the device's peak, at most the time they took; without calls faster than the peak this is the MFU"],
   matmul_below_peak: ["matmul, below peak", "the rest of the time those multiplies took"],
   matmul_flop_unknown: ["matmul, FLOP unknown", "matrix multiplies whose shapes, or whose peak, are not known"],
-  recomputation: ["recomputation", "activation checkpointing running the forward again"],
-  other_kernels: ["other kernels", "norms, activations, optimizer, copies done by kernels"],
-  exposed_communication_wait: ["communication, waiting", "in a collective, waiting for another rank, nothing else running"],
-  exposed_communication_transfer: ["communication, transfer", "in a collective, data moving, nothing else running"],
-  exposed_copy: ["copies", "memcpy or memset with nothing else running"],
-  idle_data: ["idle: data", "nothing running; the host was in the data loader"],
-  idle_launch: ["idle: launch", "nothing running; the host was behind with launching"],
-  idle_synchronization: ["idle: synchronisation", "nothing running; the host sat in a synchronise"],
-  idle_unknown: ["idle: unknown", "nothing running; the trace does not say why"],
+  recomputation: ["recomputation", "activation checkpointing ran the forward again"],
+  other_kernels: ["other kernels", "norms, activations, optimizer, copies that kernels do"],
+  exposed_communication_wait: ["communication, waiting", "a collective waited for another rank, and nothing else ran"],
+  exposed_communication_transfer: ["communication, transfer", "a collective moved data, and nothing else ran"],
+  exposed_copy: ["copies", "memcpy or memset, while nothing else ran"],
+  idle_data: ["idle: data", "nothing ran; the host was in the data loader"],
+  idle_launch: ["idle: launch", "nothing ran; the host had not launched the next kernel yet"],
+  idle_synchronization: ["idle: synchronisation", "nothing ran; the host waited in a synchronise"],
+  idle_unknown: ["idle: unknown", "nothing ran; the trace does not say why"],
 };
 const ORDER = Object.keys(LINES);
 
@@ -115,7 +115,7 @@ function drawRanks() {
   byId("ranks").replaceChildren(element("div", { class: "heat", style: { gridTemplateColumns: `minmax(7em, max-content) 6em repeat(${ORDER.length}, minmax(5.6em, 1fr))` } }, ...cells));
 }
 
-// columns: [title, key, kind, shown]; kind "number" sorts as a number and stands right.
+// columns: [title, key, kind, shown]. The kind "number" is sorted by value and aligned to the right; `shown` makes the text.
 function drawTable(where, columns, rows, sortBy) {
   let key = sortBy, down = true, filter = "";
   const place = byId(where), note = element("span"), body = element("tbody");
@@ -138,7 +138,7 @@ function drawTable(where, columns, rows, sortBy) {
   fill();
 }
 
-// A rate above the peak says why: text and JSON do too.
+// If a rate is above the peak, the cell says why, as text and JSON do.
 const aboveWhy = { fewer_multiplications: "multiplies less", contradiction: "cannot be" };
 const ofPeak = (value, row) => value === null || value === undefined ? "" : (row.above_peak ? `${aboveWhy[row.above_peak]}: ` : "") + percent(value);
 

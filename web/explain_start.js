@@ -1,4 +1,4 @@
-// The roofline, and what happens when a rank is chosen.
+// Draws the roofline, and changes the page when another rank is chosen.
 function drawRoofline(rank) {
   const device = rank.device || {}, peak = device.peak_flop_per_s, bandwidth = device.bandwidth_bytes_per_s;
   const dots = rank.operators.filter((row) => row.flop && row.bytes && row.duration_ns).map((row) => ({ row, x: row.flop / row.bytes, y: row.flop / row.duration_ns * 1e9 }));

@@ -1,4 +1,5 @@
-// Lanes on a canvas: steps on top, the ledger's line of each instant, then device streams and host threads. Only what is in view is drawn.
+// Draws lanes on a canvas: the steps, the line of the ledger for each instant, the device streams and the host threads. It draws only what
+// is in view.
 const timeline = { from: 0, to: 1, whole: 1, lane: 22, left: 128, rows: [], drawn: [], data: null };
 
 function laneRows(lanes) {
@@ -23,7 +24,7 @@ function loadTimeline(index) {
   drawTimeline();
 }
 
-function firstEndingAfter(row, at) {  // blocks of a lane do not overlap and are sorted
+function firstEndingAfter(row, at) {  // the blocks of a lane are sorted and do not overlap
   let low = 0, high = row.start.length;
   while (low < high) { const middle = (low + high) >> 1; if (row.start[middle] + row.length[middle] < at) low = middle + 1; else high = middle; }
   return low;

@@ -1,9 +1,9 @@
-"""Draws the panels of the board from a Prometheus, without Grafana: what the board's queries give, as one SVG.
+"""Draws the panels of the board as one SVG, without Grafana.
 
     python3 deploy/grafana/draw.py http://127.0.0.1:9090 -o board.svg [--seconds 600] [--run NAME]
 
-It asks the queries of mfu.json, lays the panels out as mfu.json does, and draws lines. It is not Grafana: colours,
-scales and legends are its own. docs/pictures/board.svg was made with it.
+It sends the queries of mfu.json to that Prometheus and lays the panels out as mfu.json says. Grafana draws other
+colours, scales and legends. docs/pictures/board.svg was made with it.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import urllib.request
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-COLUMN, ROW, GAP = 50, 26, 8  # pixels of a unit of gridPos, and between panels
+COLUMN, ROW, GAP = 50, 26, 8  # pixels: a unit of gridPos, and the space between panels
 COLOURS = ["#3274d9", "#e0752d", "#299c46", "#a352cc", "#c4162a", "#0f9d9d", "#8f6f00", "#6d6d6d"]
 TEXT, QUIET, LINE, PAPER, PAGE = "#24292e", "#6a737d", "#d8dee4", "#ffffff", "#f4f5f5"
 
@@ -28,7 +28,7 @@ def ask(server, path, **parameters):
 
 
 def words(value, unit):
-    """A number as the panel's unit has it."""
+    """A number in the panel's unit."""
     if unit == "percentunit":
         return f"{100 * value:.3g}%"
     if unit == "s":
@@ -72,7 +72,7 @@ class Panel:
         ]
 
     def latest(self, server, expression):
-        """A stat or a table: the newest values as words."""
+        """Draws a stat or a table: the newest values as text."""
         out = self.frame()
         found = [
             (label(target, each["metric"]), float(each["value"][1]))

@@ -2,7 +2,7 @@
 
     python examples/python/by_hand.py [OUTPUT_DIR]
 
-Operators are counted on the steps where that is due (the first, then every 500th); the others have calibrated FLOPs.
+The monitor counts operators in the first step and in every 500th; for the other steps it uses calibrated FLOPs.
 """
 
 import sys
@@ -30,7 +30,7 @@ with mfu.Monitor(
     for step in range(20):
         ids = torch.randint(0, 512, (4, 64))
         mask = torch.ones_like(ids)
-        mask[0, 40:] = 0  # a shorter row: its own length counts
+        mask[0, 40:] = 0  # this row is shorter: only its own length counts
         with monitor.step(step, epoch=0, attention_mask=mask) as at:
             loss = model(input_ids=ids, attention_mask=mask, labels=ids).loss
             loss.backward()

@@ -1,5 +1,5 @@
-"""A step of GRPO written by hand: generate a group of answers a prompt, reward them, train on them. Nothing of mfu is
-in it.
+"""GRPO written by hand: generate a group of answers for each prompt, reward them, train on them. The program does not
+use mfu.
 
     mfu run -- python examples/python/grpo_by_hand.py
 

@@ -1,4 +1,4 @@
-"""The monitor in transformers' Trainer: a callback of two functions.
+"""The monitor in transformers' Trainer, by a small callback.
 
     python examples/python/hf_trainer.py [OUTPUT_DIR]
 """

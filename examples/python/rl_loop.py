@@ -1,9 +1,9 @@
-"""Reinforcement learning as GRPO does it: actors generate in threads, a reference scores, the learner trains.
+"""Reinforcement learning as in GRPO: actors generate in threads, a reference model scores, the learner trains.
 
     python examples/python/rl_loop.py [OUTPUT_DIR]
 
-Generation is counted token by token from the threads (mfu/… metrics, every 2 steps here), the learner's steps beside
-it (perf/… metrics). mfu.observe() tells prefill, decode, training and the reference apart (mfu/decode/… and its like).
+The threads report the tokens that they generate (metrics mfu/…, here every 2 steps). The learner's steps have the
+metrics perf/…. mfu.observe() tells prefill, decode, training and the reference apart (mfu/decode/… and so on).
 """
 
 import copy
@@ -21,7 +21,7 @@ PROMPT, NEW, GROUP, STEPS, ACTORS = 12, 20, 4, 6, 2
 
 
 def act(actor, monitor, made, stop):
-    """An engine's thread: groups of answers to a prompt."""
+    """Runs in a thread, as an engine does: generates groups of answers to a prompt."""
     while not stop.is_set():
         prompt = torch.randint(3, 512, (1, PROMPT)).repeat(GROUP, 1)
         monitor.count_prefill([PROMPT] * GROUP)
@@ -45,7 +45,7 @@ def log_probabilities(model, answers):
 def learn(learner, reference, answers, optimizer):
     with torch.no_grad():
         anchor = log_probabilities(reference, answers)
-        reward = (answers[:, PROMPT:] % 2).float().mean(1)  # the task: odd tokens
+        reward = (answers[:, PROMPT:] % 2).float().mean(1)  # the task is to generate odd tokens
         advantage = (reward - reward.mean()) / (reward.std() + 1e-4)
     ours = log_probabilities(learner, answers)
     penalty = torch.exp(anchor - ours) - (anchor - ours) - 1
@@ -74,7 +74,7 @@ def main():
     reference, actor = copy.deepcopy(learner).eval(), copy.deepcopy(learner).eval()
     optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-4)
     made, stop = queue.Queue(maxsize=ACTORS), threading.Event()
-    # The threads' operators are not the learner's: its FLOPs are estimated, not counted from the whole process.
+    # Counting would include the operators of the actors' threads, so the learner's FLOPs are estimated.
     with mfu.Monitor(
         model=learner, mode="estimate", device="auto", dtype="fp32", output_dir=output_dir, mfu_calculation_freq=2
     ) as monitor:
@@ -91,7 +91,7 @@ def main():
             thread.join()
         monitor.flush()
         learned = monitor.last_report()
-        monitor.log_step(STEPS, batch=1, seq=1)  # ends the last period
+        monitor.log_step(STEPS, batch=1, seq=1)  # this ends the last period
     for phase in ("prefill", "decode", "train", "forward"):
         if f"mfu/{phase}/tokens" in learned:
             tokens, seconds = learned[f"mfu/{phase}/tokens"], learned[f"mfu/{phase}/time"]

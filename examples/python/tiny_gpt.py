@@ -1,5 +1,4 @@
-"""A training program that knows nothing of mfu: a small GPT on random characters. Try it: mfu run -- python
-tiny_gpt.py"""
+"""Trains a small GPT on random characters. It does not use mfu. Try it: mfu run -- python tiny_gpt.py"""
 
 import sys
 

@@ -1,4 +1,4 @@
-// Runs a fuzz target over files, without libFuzzer: how ./test replays the corpus.
+// Runs a fuzz target on files, without libFuzzer. ./test replays the corpus with it.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>

@@ -1,7 +1,6 @@
 #!/usr/bin/env -S python3 -IS
-"""Stands in for a Python that has imported torch and transformers already: `forked.py -` hands its script to the
-process that
-tests/models/server.py waits in (MFU_FORKED names its socket), which forks a child for it."""
+"""Stands in for a Python that has already imported torch and transformers. `forked.py -` hands the script on its
+standard input to tests/models/server.py, which forks a child to run it. MFU_FORKED names the server's socket."""
 
 import os
 import socket

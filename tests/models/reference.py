@@ -1,17 +1,16 @@
-"""What torch's FlopCounterMode counts for a class that is given the same inputs: the other side of
-tests/models/sweep.py.
+"""Counts with torch's FlopCounterMode what a class computes when it is given the same inputs. tests/models/sweep.py
+compares mfu with it. Nothing of mfu is used here.
 
-It runs in a fork that has torch and transformers. Small models run for real on the CPU, large ones on the meta device.
-Attention is eager
-(or torch's own math), experts are batched products: the ways that FlopCounterMode has formulas for. Nothing of mfu is
-used."""
+It runs in a fork that has imported torch and transformers. Small models run for real on the CPU, large ones on the meta
+device. Attention is eager (or torch's math backend) and experts are batched products, because FlopCounterMode has
+formulas for these."""
 
 import json
 import os
 import random
 
-MOST_REAL = (40_000_000, 3_000_000_000)  # parameters, FLOPs
-MOST_REAL_ELSE = (200_000_000, 20_000_000_000)  # where the meta device cannot run it
+MOST_REAL = (40_000_000, 3_000_000_000)  # at most this many parameters and FLOPs
+MOST_REAL_ELSE = (200_000_000, 20_000_000_000)  # the same for models that the meta device cannot run
 PREDICTED = (
     "logits",
     "pred",
@@ -46,7 +45,8 @@ def all_configs(config):
 
 
 def build(torch, asked, device):
-    torch.distributions.Distribution.set_default_validate_args(False)  # it reads values, and meta tensors have none
+    # Validation reads values, and meta tensors have none.
+    torch.distributions.Distribution.set_default_validate_args(False)
     if asked["library"] == "diffusers":
         import diffusers
 
@@ -77,7 +77,8 @@ def build(torch, asked, device):
         try:
             with torch.device(device):
                 model = found._from_config(config, dtype=torch.float32)
-            for part in model.modules():  # only now, because one of the weights replaces masked inputs
+            # Set only now: with 0 from the start, the model would lack the weight that replaces masked inputs.
+            for part in model.modules():
                 if getattr(part, "config", None) is not None:
                     part.config.mask_time_prob = part.config.mask_feature_prob = 0.0
             return model
@@ -121,7 +122,7 @@ def given_to(torch, asked, model, device):
 
 
 def nested(given):
-    """added_cond_kwargs.time_ids is one of a dict's."""
+    """Puts names with a dot into dictionaries: added_cond_kwargs.time_ids becomes an entry of added_cond_kwargs."""
     made = {}
     for name, each in given.items():
         outer, _, inner = name.partition(".")
@@ -133,7 +134,7 @@ def nested(given):
 
 
 def plain_arguments(asked, taken):
-    """What diffusers wants beside tensors."""
+    """Arguments of models of diffusers that are not tensors."""
     if asked["library"] != "diffusers":
         return {}
     high, wide, frames = asked["latent"]
@@ -176,7 +177,7 @@ def count(torch, asked, device):
     from torch.utils.flop_counter import FlopCounterMode
 
     class Zeros(TorchDispatchMode):
-        """On the meta device no value can be read."""
+        """Gives 0 where a model reads a value of a tensor on the meta device."""
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             if device == "meta" and func._schema.name == "aten::_local_scalar_dense":
@@ -251,7 +252,7 @@ def count(torch, asked, device):
 
 
 def asked_encoder(torch, asked, model, device):
-    """What the encoder gets: as the class was given it in the answer of prefill."""
+    """The encoder's inputs: those of the first phase's answer, without the decoder's."""
     inner = dict(
         asked, tensors={name: sizes for name, sizes in asked["encoder"].items() if name != "decoder_input_ids"}
     )
@@ -267,7 +268,7 @@ def one(torch, asked):
             continue
         try:
             return count(torch, asked, device)
-        except Exception as problem:  # of a class that does not run there
+        except Exception as problem:  # the class does not run on this device
             problems.append(
                 f"{device}: {type(problem).__name__}: {(str(problem).strip().splitlines() or [''])[0][:200]}"
             )

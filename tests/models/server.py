@@ -1,8 +1,8 @@
-"""Libraries imported once: every question is a fork.
+"""Imports the libraries once, and forks a child for each script.
 
     python tests/models/server.py SOCKET    answers until it is ended
 
-Scripts arrive with the descriptors that they print to (forked.py)."""
+forked.py sends a script together with the file descriptors that it prints to."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ import time
 
 @contextlib.contextmanager
 def serving(path):
-    """A process that has the libraries answers at `path`."""
+    """Inside this block a process that has imported the libraries answers at `path`."""
     running = subprocess.Popen([sys.executable, __file__, str(path)])
     try:
         while not os.path.exists(path):
@@ -40,7 +40,7 @@ def serve(path):
     os.rename(path + ".new", path)
     while True:
         connection, _ = listener.accept()
-        if os.fork() == 0:  # one waits for the script's end, so that many can be asked at once
+        if os.fork() == 0:  # this child waits for the script to end, so that several scripts can run at a time
             listener.close()
             answer(connection)
             os._exit(0)

@@ -1,4 +1,4 @@
-"""A small config of any type: its own defaults with few layers, few experts and a short vocabulary."""
+"""Makes a small config of any type from its defaults: few layers, few experts and a short vocabulary."""
 
 LAYERS = (
     "num_hidden_layers",
@@ -22,7 +22,7 @@ KEPT = ("num_channels",)
 
 
 def shrunk(value, name="", layers=2):
-    """The same config, smaller. Whether it still is one, the class says."""
+    """The same config, smaller. Its class may refuse it."""
     if isinstance(value, dict):
         counts = [
             (key, each) for key, each in value.items() if key in LAYERS and isinstance(each, int) and each > layers
@@ -34,7 +34,7 @@ def shrunk(value, name="", layers=2):
                 if key.endswith(("token_id", "token_index")) and isinstance(each, int) and each >= 1000:
                     made[key] = each % 900 + 20
         for _, count in counts:
-            for key, each in value.items():  # one entry a layer
+            for key, each in value.items():  # a list with one entry for each layer
                 if isinstance(each, list) and len(each) == count and not key.endswith("token_id"):
                     made[key] = each[:layers]
         return made

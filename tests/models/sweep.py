@@ -1,13 +1,12 @@
-"""Types of transformers, and models of diffusers, through their class: parameters and FLOPs against the library and
-torch's counter.
+"""Compares `mfu flops --by-class` with the libraries themselves, for each type of transformers and some models of
+diffusers.
 
     python tests/models/sweep.py [NAME…] [--every N] [--docs] [--jobs N] [--kept]
 
-Each type's default config is made small (small.py), answered by `mfu flops --by-class` in each phase, and counted again
-by
-FlopCounterMode (reference.py). `parameters_total` must be num_parameters() and persistent router biases, the convention
-`flopcounter` must be
-torch's count to the digit, and what `exact` counts otherwise is told by operator. --docs writes docs/models.md."""
+Each type's default config is made small (small.py). mfu answers for each phase, and reference.py counts the same with
+FlopCounterMode. `parameters_total` must equal num_parameters() plus persistent router biases. The convention
+`flopcounter` must equal torch's count to the digit. Where `exact` differs from it, the operators are named. --docs
+writes docs/models.md."""
 
 import argparse
 import base64
@@ -110,7 +109,7 @@ class Sweep:
         return counted if isinstance(counted, list) else [counted] * len(asked)
 
     def type(self, kind):
-        """Rows, one a phase, of one type."""
+        """The rows of one type, one for each phase."""
         made = self.config(kind)
         if "problem" in made:
             return [{"type": kind, "phase": "config", "verdict": "refused", "why": made["problem"]}]
@@ -135,7 +134,8 @@ class Sweep:
                 and path == made["small"]
                 and phase != "forward"
             ):
-                again = self.flops(made["default"], "--phase", phase, *length)  # a few layers may lack a kind
+                # With few layers, a kind of layer may be missing.
+                again = self.flops(made["default"], "--phase", phase, *length)
                 found, taken = (again, made["default"]) if "message" not in again else (found, path)
             row = {"type": kind, "phase": phase, "config": taken.stem}
             rows.append(row)
@@ -153,7 +153,7 @@ class Sweep:
         return self.diffusion(name) if name in DIFFUSION or name == "SDXL" else self.type(name)
 
     def diffusion(self, name):
-        """Rows of one model of diffusers, at a latent of 32x32."""
+        """The rows of one model of diffusers, for a latent of 32x32."""
         path = self.folder / f"{name}.json"
         path.write_text(json.dumps(SDXL if name == "SDXL" else {"_class_name": name}))
         rows = []
@@ -227,11 +227,10 @@ class Sweep:
             row |= {"verdict": "differs" if wrong else "equal", "why": "; ".join(wrong)}
 
 
-# What no other size of the same config would change.
+# With such a message, another size of the same config would not help.
 HOPELESS = ("has no model for", "requires the", "is not known here", "by the values of its activations")
 
-# Models of diffusers, by class, with their default configs: the sizes that FlopCounterMode can count on the meta
-# device.
+# Classes of diffusers, with their default configs. FlopCounterMode can count these sizes on the meta device.
 DIFFUSION = (
     "DiTTransformer2DModel",
     "PixArtTransformer2DModel",
@@ -282,7 +281,7 @@ SDXL = {
 
 
 def scripts():
-    """What results depend on."""
+    """A digest of all files that the results depend on."""
     files = [
         *sorted((ROOT / "src" / "measure").glob("*class*")),
         *sorted((ROOT / "src" / "ops").glob("*.cc")),
@@ -304,9 +303,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--every", type=int, default=1, help="each Nth type only")
+    parser.add_argument("--every", type=int, default=1, help="try only every Nth type")
     parser.add_argument(
-        "--kept", action="store_true", help="take what the last sweep found, where the scripts are the same"
+        "--kept", action="store_true", help="keep the last sweep's rows, if the scripts have not changed"
     )
     parser.add_argument("--docs", action="store_true", help="write docs/models.md")
     parser.add_argument("--output", default=str(ROOT / "build" / "models.json"))
@@ -318,7 +317,7 @@ def main():
             "from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES as names\n"
             "import json\nprint(json.dumps(sorted(names)))"
         )
-        # Each third type first, so that a sweep that is stopped has seen all kinds.
+        # Every third type comes first, so that a sweep that is stopped early has seen types of all kinds.
         names = (
             options.names
             or [*DIFFUSION, "SDXL", *(name for first in range(3) for name in types[first::3])][:: options.every]

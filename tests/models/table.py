@@ -1,14 +1,14 @@
-"""What a sweep found, as a page and as a line."""
+"""Writes what a sweep found as a page and as one line."""
 
 import re
 import textwrap
 
-# Why a row of ours may differ from torch's counter for the same class, by type. Each was looked at.
+# Types for which mfu and torch's counter differ, and why. A person has checked each.
 KNOWN = {
     "encodec": "the counter has no formula for the CPU's own LSTM (mkldnn_rnn_layer); on the meta device it is matmuls"
 }
 
-# Why `exact` differs from the convention `flopcounter`, by what the answer names.
+# Why `exact` differs from the convention `flopcounter`, for each operator that an answer names.
 REASONS = {
     "pairs that an attention mask leaves out": (
         "the counter takes the whole square of scores; masks leave part of it out"
@@ -43,7 +43,7 @@ def closing(rows):
 
 
 def shortened(text, most=150):
-    text = " ".join(re.sub(r"/\S+/", "", text.replace("|", ",").replace("?", " ")).split())  # no machine's paths
+    text = " ".join(re.sub(r"/\S+/", "", text.replace("|", ",").replace("?", " ")).split())  # without paths
     return text if len(text) <= most else text[: most - 1] + "…"
 
 

@@ -1,5 +1,5 @@
-"""Writes src/ops/golden.jsonl: operators with random shapes and what torch's FLOP formulas say of them, for the unit
-tests, which have no torch.
+"""Writes src/ops/golden.jsonl: operators with random shapes, and the FLOPs that torch's formulas give. The unit tests
+read it, because they have no torch.
 
     .venv/bin/python tests/python/ops_golden.py > src/ops/golden.jsonl
 """

@@ -1,4 +1,4 @@
-"""Real configs and bad ones, counted by a model's class (src/measure/class_need.cc)."""
+"""Real and bad configs, counted by the model's class (src/measure/class_need.cc)."""
 
 import sys
 
@@ -149,7 +149,7 @@ def test_a_head_that_no_family_describes_is_asked_of_its_class(tmp_path, forked)
 
 
 def test_a_package_that_a_class_needs_is_named_in_one_sentence(tmp_path):
-    """A Python without timm, whether or not this one has it."""
+    """The Python that is asked behaves as if timm were not installed."""
     config = {
         "model_type": "timm_backbone",
         "architectures": ["TimmBackbone"],

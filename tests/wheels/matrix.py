@@ -1,9 +1,11 @@
-"""./test --wheels [--python 3.11]… [--torch 2.9.0]… [--machine aarch64]: the wheels of dist/ on a node like a user's.
+"""./test --wheels [--python 3.11]… [--torch 2.9.0]… [--machine aarch64]: tries the wheels of dist/ on a node like a
+user's.
 
-For each Python there is a root of the Debian that has it, where nothing compiles; for each torch a fresh environment
-in it. There, without network, without root and without a home directory: `pip install openmfu-*.whl`, then three
-trainings of programs.py under `mfu run`. Their FLOPs must be those by hand, to the digit. Another architecture runs
-under qemu. It needs root, debootstrap and about 10 GB, and takes minutes for each pair. torch is fetched from outside.
+For each Python it makes a root of the Debian that has this Python, without a compiler, and in it a fresh environment
+for each torch. There it runs `pip install openmfu-*.whl` and then the three trainings of programs.py under `mfu run`,
+without network, root rights or home directory. Their FLOPs must equal those computed by hand, to the digit. Another
+architecture runs under qemu. This needs root, debootstrap and about 10 GB, and takes minutes for each pair. torch is
+fetched from outside the root.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Three trainings that need nothing but torch: `python programs.py NAME` trains, and prints the FLOPs by hand.
 
-A product of m×k by k×n is 2·m·k·n. Trained, it is done three times: forward, for the weight and for the input. The
-first layer's input wants no gradient, so that it is done twice.
+A product of m×k by k×n is 2·m·k·n. Training computes three of that size: forward, the weight's gradient and the
+input's gradient. The first layer's input needs no gradient, so its product counts twice.
 """
 
 import sys

@@ -1,10 +1,10 @@
-"""FLOPs of one program as torch's FlopCounterMode has them, and as they should be.
+"""Counts the FLOPs of one program twice: as torch's FlopCounterMode does, and as they should be.
 
     python tests/wild/counter.py PROGRAM RESULT
 
-RESULT gets {"counter": by operator, "expected": by operator}. The second has this file's own formulas where the counter
-has none (products with vectors, fused attention on the CPU, recurrent layers, products in place) or one that leaves
-something out (groups of a convolution). They are written from the definition and share nothing with mfu's.
+It writes {"counter": by operator, "expected": by operator} to RESULT. For `expected`, this file has formulas for what
+the counter leaves out: products with vectors, fused attention on the CPU, recurrent layers, products in place, and the
+groups of a convolution. They follow from the definitions and share nothing with mfu's.
 """
 
 import json
@@ -31,7 +31,7 @@ def attention(query, key, value, dropout=0.0, causal=False, **_):
 
 
 def attention_backward(gradient, query, key, value, out, sums, dropout=0.0, causal=False, **_):
-    # Scores again, and the gradients of probabilities, values, queries and keys.
+    # Five products: the scores again, and the gradients of probabilities, values, queries and keys.
     return 2 * pairs(query, key, causal) * (3 * key[-1] + 2 * value[-1])
 
 
@@ -68,7 +68,7 @@ FORMULAS = {
 
 
 def mapping():
-    """Works beside FlopCounterMode: what that counts stays as it is, and what should be counted is added up here."""
+    """Formulas for FlopCounterMode. They change nothing that it counts, and add up in `added` what should be."""
 
     def of(packet, name, formula):
         own = flop_registry.get(packet)

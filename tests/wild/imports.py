@@ -1,12 +1,12 @@
-"""Whoever imports first: libraries before torch, after it, lazily and in pairs; each time the same step is counted.
+"""Checks that a step is counted whatever a program imports first: libraries before torch, after it, lazily, in pairs.
 
     python tests/wild/imports.py [NAME…] [--docs] [--kept]
 
-In an environment that has the libraries; ./test --wild runs it too. --kept goes on where a run before stopped: what
-was right then is not tried again (build/wild/imports.json).
+Run it in an environment that has the libraries; ./test --wild runs it too. --kept does not repeat what was right in an
+earlier run (build/wild/imports.json).
 
---docs writes what came of it to the end of docs/wild.md. A library that cannot be installed or imported here is said
-and left out. Closes with "N passed, N failed".
+--docs writes the results to the end of docs/wild.md. Libraries that cannot be imported here are named and left out. The
+last line is "N passed, N failed".
 """
 
 import functools
@@ -23,8 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MFU = os.environ.get("MFU_BINARY", str(ROOT / "build" / "release" / "mfu"))
-# Names as they are imported. (timm, fastai and torchtune need a torchvision or torchao that fits the CPU build of
-# torch.)
+# Names as programs import them. timm, fastai and torchtune are missing: they need a torchvision or torchao that fits
+# the CPU build of torch.
 LIBRARIES = """
     accelerate bitsandbytes botorch captum dask datasets deepspeed diffusers e3nn einops evaluate gpytorch
     gymnasium haystack huggingface_hub jax kornia langchain liger_kernel lightgbm lightning litgpt
@@ -51,7 +51,7 @@ WAYS = {
     "before torch": "import {0}\n" + STEP,
     "after torch": "import torch\nimport {0}\n" + STEP,
 }
-# of the libraries that look for torch
+# More ways, for the libraries that look for torch.
 MORE_WAYS = {
     "in a thread": (
         "import threading as t\nx = t.Thread(target=__import__, args=('{0}',))\nx.start(); x.join()\n" + STEP

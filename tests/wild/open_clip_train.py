@@ -4,7 +4,8 @@ EXPECT = {"steps": 2, "tokens": 2 * 3 * 77, "phases": ["train"]}
 
 import torch
 
-if torch.version.cuda is None:  # torchvision's wheel is made for CUDA: its operators are not there, and not needed
+# torchvision's wheel is made for CUDA, so its operators cannot be loaded here. They are not needed.
+if torch.version.cuda is None:
     for each in ("nms", "qnms"):
         torch.library.define(f"torchvision::{each}", "(Tensor a, Tensor b, float c) -> Tensor")
 from open_clip import CLIP, ClipLoss

@@ -1,4 +1,4 @@
-"""What several entries share: a small Llama, a tokenizer of words, and loops that differ in one line."""
+"""What several entries use: a small Llama, a tokenizer of words, and loops that differ in one line."""
 
 SIZES = {
     "num_hidden_layers": 2,
@@ -37,7 +37,7 @@ def tokenizer(**options):
 
 
 def train_adapter(config):
-    """PEFT on a Llama, with labels of -100 over the prompt, and one evaluation."""
+    """Trains an adapter of PEFT on a Llama, with labels of -100 over the prompt, and evaluates once."""
     import torch
     from peft import get_peft_model
 
@@ -58,7 +58,7 @@ def train_adapter(config):
 
 
 def train_by_reward(trainer, config, **options):
-    """A trainer of TRL that generates, with a model as the reward."""
+    """Runs a trainer of TRL that generates, with a model as the reward."""
     import torch
     from datasets import Dataset
     from transformers import LlamaConfig, LlamaForCausalLM, LlamaForSequenceClassification
@@ -76,7 +76,7 @@ def train_by_reward(trainer, config, **options):
 
 
 def train_by_preference(trainer, config, rows, **models):
-    """A trainer of TRL that takes answers as they are given."""
+    """Runs a trainer of TRL that trains on given answers."""
     import torch
     from datasets import Dataset
 
@@ -86,7 +86,7 @@ def train_by_preference(trainer, config, rows, **models):
 
 
 def train_compiled(lengths, **options):
-    """A small GPT, compiled; an evaluation after every second step."""
+    """Trains a small compiled GPT, and evaluates it after every second step."""
     import torch
     from torch import nn
 

@@ -12,7 +12,7 @@ optimizer = torch.optim.AdamW(model.parameters())
 for _ in range(2):
     ids = torch.randint(5, 96, (3, 10))
     mask = torch.arange(10) < torch.tensor([[10], [6], [8]])
-    labels = torch.where(torch.arange(10) < 2, ids, -100)  # two of each row are asked for
+    labels = torch.where(torch.arange(10) < 2, ids, -100)  # two tokens of each row are to be predicted
     model(input_ids=ids, attention_mask=mask.long(), labels=labels).loss.backward()
     optimizer.step()
     optimizer.zero_grad()

@@ -1,6 +1,6 @@
 """transformers' Seq2SeqTrainer with padded sources and targets (BART from a config)"""
 NEEDS = ["transformers", "accelerate"]
-# Sources of 10 with 3 and 6 padded, targets of 6 with 2 and 0; twice.
+# Sources have 10 tokens, of which 3 and 6 are padding; targets have 6, of which 2 and 0 are padding. Two steps.
 EXPECT = {"steps": 2, "tokens": 2 * 2 * (10 + 6), "padded": 2 * (3 + 6 + 2), "phases": {"train": 4}}
 
 import torch

@@ -1,6 +1,6 @@
 """TRL's SFTTrainer on texts of unequal length: rows are padded"""
 NEEDS = ["trl", "datasets", "transformers"]
-# Rows of 4 to 8 words and an end, in the order of the data: 5, 6, 7, 8 to 8; 9, 5, 6, 7 to 9.
+# Rows have 4 to 8 words and an end. In the order of the data, 5, 6, 7, 8 are padded to 8, and 9, 5, 6, 7 to 9.
 EXPECT = {"steps": 2, "tokens": 4 * 8 + 4 * 9, "padded": 6 + 9, "phases": {"train": 2}}
 
 import torch

@@ -4,8 +4,8 @@ ALONE = False
 WHY = "the engine runs in processes of its own, which FlopCounterMode does not reach"
 EXPECT = {
     "steps": 0,
-    # 196,608 weights and 65,536 of the head, twice a token; 1,024 for each pair that is attended. What the engine runs
-    # before it serves has no attention, and is neither.
+    # A token needs 2 FLOPs for each of 196,608 weights and of the head's 65,536, and 1,024 for each pair that is
+    # attended. What the engine runs before it serves has no attention, so it is neither prefill nor decode.
     "flop_of_phases": {
         "prefill": 2 * 196608 * 162 + 2 * 65536 * 4 + 1024 * (15 + 820 + 153 + 5050),
         "decode": 2 * (196608 + 65536) * 28 + 1024 * (7 * 162 + 4 * 28),

@@ -9,7 +9,7 @@ sys.path.insert(0, str(ROOT / "tests" / "device"))
 
 torch = pytest.importorskip("torch")
 
-if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 12):  # such as Debian's own
+if tuple(int(part) for part in torch.__version__.split(".")[:2]) < (2, 12):  # such as Debian's torch
 
     class Unavailable(pytest.Item):
         def runtest(self):

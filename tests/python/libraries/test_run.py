@@ -1,4 +1,4 @@
-"""What `mfu run` says of programs that multiply past the dispatcher."""
+"""What `mfu run` says about programs whose products the dispatcher does not see."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Models that judge what another one generated. They are here because this process has room for their names."""
+"""Reward models. Their tests are in this folder because each folder is one process, and a process has room for only so
+many names of models."""
 
 import torch
 from models import Gpt
@@ -6,7 +7,7 @@ from test_phases import phases  # noqa: F401: a fixture
 
 
 def test_a_reward_model_that_sees_one_token_more_in_each_step_does_not_generate(phases):  # noqa: F811
-    """Answers get longer by chance. Only what follows in the same step can be a sequence that grows."""
+    """The answers get longer by chance. Only passes of one step can belong to a growing sequence."""
     policy, reward = Gpt(layers=1, width=16, heads=2), Gpt(layers=1, width=16, heads=2).eval()
 
     def program():

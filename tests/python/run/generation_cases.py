@@ -1,7 +1,7 @@
-"""Generation by transformers, a case each with a class of its own, so that a report tells them apart.
+"""Programs that generate with transformers. Each case has a model class of its own, so that a report tells them apart.
 
-    python generation_cases.py NAME…            runs them (under mfu run)
-    python generation_cases.py --oracle NAME…   the same with torch's FlopCounterMode around each half; prints JSON
+    python generation_cases.py NAME…            runs the cases (under mfu run)
+    python generation_cases.py --oracle NAME…   runs them with FlopCounterMode around each pass, and prints JSON
 """
 
 import functools
@@ -18,7 +18,7 @@ GATED = dict(hidden_size=HIDDEN, intermediate_size=FFN, num_hidden_layers=LAYERS
              num_key_value_heads=SHARED,
              vocab_size=VOCAB, max_position_embeddings=256)
 CASES, ALIVE = {}, []
-# FlopCounterMode has no formula for a grouped product: there the experts run one after the other.
+# FlopCounterMode has no formula for a grouped product, so under the oracle the experts run one after the other.
 COUNTED_ONE_BY_ONE = "--oracle" in sys.argv
 
 
@@ -213,7 +213,7 @@ def chunked():
 
 @case
 def turns():
-    """A conversation: the cache of the first turn is the second's."""
+    """A conversation of two turns: the second turn continues with the cache of the first."""
     model = llama("turns")
     cache = hf.DynamicCache(config=model.config)
     first = model.generate(ids(), **OPTIONS, past_key_values=cache)
@@ -263,7 +263,7 @@ def narrow():
 
 @case
 def uneven():
-    """One prompt after the other: one of two tokens after one of one is no sequence that grows."""
+    """Prompts one after the other. A prompt of two tokens follows one of one token; that is no growing sequence."""
     model = llama("uneven", "sdpa")
     for length, new in ((7, 5), (1, 4), (2, 3)):
         model.generate(ids(length), **{**OPTIONS, "max_new_tokens": new})
@@ -271,7 +271,7 @@ def uneven():
 
 @case
 def tiles():
-    """Pictures in tiles: how they are tiled is looked up, and is no token."""
+    """Pictures in tiles. The model looks up an embedding for the way they are tiled, which is no token."""
     vision = dict(hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_global_layers=1, attention_heads=2,
                   image_size=16, patch_size=8, max_num_tiles=2, vision_output_dim=64, intermediate_layers_indices=[0],
                   supported_aspect_ratios=[[1, 1], [1, 2], [2, 1]])
@@ -324,7 +324,7 @@ SPECULATIVE = ("assisted", "draft", "looked_up")
 
 
 class Oracle:
-    """Each call of a model (or of its encoder) with FlopCounterMode around it: prefill where nothing is cached yet."""
+    """Counts each call of a model, or of its encoder, with FlopCounterMode. It is prefill if nothing is cached yet."""
 
     def __init__(self):
         self.passes, self.inside = [], False
@@ -339,7 +339,7 @@ class Oracle:
     def patch(self, module, name, encodes):
         forward = module.forward
 
-        @functools.wraps(forward)  # generate() looks at its signature
+        @functools.wraps(forward)  # generate() inspects the signature
         def counted(*args, **kwargs):
             if self.inside:
                 return forward(*args, **kwargs)
@@ -353,7 +353,7 @@ class Oracle:
                 tokens = kwargs["inputs_embeds"].shape[:2].numel()
             several = given is not None and given.dim() == 2 and given.shape[1] > 1
             if filled and several and name not in SPECULATIVE:
-                filled = False  # one more part of a prompt
+                filled = False  # this is another part of the prompt
             before = [each for each in self.passes if each["model"] == name and not each["encodes"]]
             again = not encodes and cache is None and bool(before)
             phase = "decode" if (filled or again) and not encodes else "prefill"
@@ -375,7 +375,7 @@ def is_filled(cache):
         return False
     try:
         return bool(cache.get_seq_length())
-    except ValueError:  # a state instead of keys
+    except ValueError:  # it holds a state instead of keys
         return bool(cache.has_previous_state())
 
 

@@ -1,5 +1,5 @@
-"""A server made of transformers' own parts, which a signal ends: serving.py ENGINE END. It answers three requests, the
-last with one token."""
+"""A server made of parts of transformers: serving.py ENGINE END. It answers three requests, the last one with a single
+token. Then a signal ends it."""
 
 import os
 import signal
@@ -49,7 +49,7 @@ def main(engine, end):
         vocab_size=101, max_position_embeddings=256, eos_token_id=None, pad_token_id=0)).eval()
     {"plain": plain, "batching": batching}[engine](model)
     if end == "asked":
-        signal.raise_signal(signal.SIGTERM)  # as uvicorn does where its doors are closed
+        signal.raise_signal(signal.SIGTERM)  # as uvicorn does when it has closed its sockets
     time.sleep(2)
     os.kill(os.getpid(), signal.SIGKILL)
 

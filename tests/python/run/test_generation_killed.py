@@ -1,4 +1,4 @@
-"""A signal kills a server: its passes are prefill and decode all the same, to the digit."""
+"""If a signal kills a server, its passes still count as prefill and decode, to the digit."""
 
 import json
 import subprocess
