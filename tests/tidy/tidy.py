@@ -314,6 +314,17 @@ def cmake_problems():
                 yield f"{source.relative_to(ROOT)}: not listed in {listing.relative_to(ROOT)}"
 
 
+def embedding_problems(path):
+    """A source that contains other files is compiled again when they change. CMake drops OBJECT_DEPENDS if a source is
+    compiled together with others."""
+    listing = path.parent / "CMakeLists.txt"
+    if "\nMFU_EMBED(" not in path.read_text():
+        return
+    wanted = rf"{path.name} PROPERTIES\s+SKIP_UNITY_BUILD_INCLUSION ON\s+OBJECT_DEPENDS"
+    if not re.search(wanted, listing.read_text()):
+        yield f"{path.relative_to(ROOT)}: needs SKIP_UNITY_BUILD_INCLUSION and OBJECT_DEPENDS in its CMakeLists.txt"
+
+
 def machine_problems(path):
     for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
         if re.search(r"(?<![\w.])/(work|farm|root)/\w|bash_jobs", line):
@@ -371,6 +382,7 @@ def tests():
     ]
     yield "tidy/names that sources hide are their own", "\n".join(unity_problems(together)) or None
     yield "tidy/sources are listed", "\n".join(cmake_problems()) or None
+    yield "tidy/what sources contain is watched", over(embedding_problems, sources)
     yield "tidy/no path of one machine", over(machine_problems, text)
     yield "tidy/clang-format", "\n".join(format_problems(sources)) or None
     yield from self_tests()
@@ -395,6 +407,11 @@ def self_tests():
         ),
         "a public header too many": (lambda path: public_problems([*HEADERS, path.stem]), "include/mfu/x.h", ""),
         "a library outside its room": (include_problems, "src/report/x.cc", "#include <hwloc.h>\n"),
+        "a file inside a source that nothing watches": (
+            embedding_problems,
+            "src/base/text.cc",
+            'namespace mfu {\nMFU_EMBED(mfu_x, MFU_X_DIR "/x.csv");\n',
+        ),
         "a file too long": (length_problems, "src/base/x.cc", "int x;\n" * 501),
         "a line of Python too long": (column_problems, "bench/x.py", "x = 1  # " + "y" * 112 + "\n"),
         "a line of Markdown too long": (column_problems, "docs/x.md", "| a table |\n" + "word " * 25 + "\n"),
