@@ -356,6 +356,25 @@ TEST(Ledger, without_device_events_the_cpu_is_the_device) {
   EXPECT_EQ(rank.ledger[idle_launch], 15'000);
 }
 
+// A program that ends in the middle of a step leaves its mark. The observer counted whole steps.
+TEST(Ledger, a_step_that_the_programs_end_cut_is_left_out) {
+  TraceText text;
+  for (int step = 0; step < 3; ++step) {
+    text.range(fmt::format("ProfilerStep#{}", step), 100'000 * step, 90'000, 1);
+    text.mm(100'000 * step + 10'000, 20'000, 1, 16, 16, 16);
+  }
+  AttributionOptions options = plain_options();
+  EXPECT_EQ(explained(text, options).window.steps, 3u);
+  ProfiledWindow& counted = options.counted.emplace_back();
+  counted.trace = "test.json";
+  counted.steps = 2;
+  RankAttribution rank = explained(text, options);
+  EXPECT_EQ(rank.window.steps, 2u);
+  EXPECT_EQ(rank.steps.size(), 2u);
+  EXPECT_EQ(rank.ledger.total_ns(), rank.window.duration_ns());
+  EXPECT_EQ(rank.window.duration_ns(), 120'000);  // to the end of the second matmul
+}
+
 TEST(Ledger, an_operator_around_a_matmul_is_said_with_the_time_of_its_own) {
   TraceText text;
   text.op("aten::linear", 0, 30'000, 1);

@@ -7,6 +7,7 @@
 
 #include "attribution/book.h"
 #include "attribution/counted.h"
+#include "attribution/habits.h"
 #include "attribution/settled.h"
 #include "attribution/sweep.h"
 #include "attribution/tables.h"
@@ -169,51 +170,6 @@ void sum_flop(const Works& works, RankPart& part) {
   }
 }
 
-std::int64_t inside(const Window& window, std::int64_t start_ns, std::int64_t duration_ns) {
-  return std::max<std::int64_t>(
-      0, std::min(start_ns + duration_ns, window.end_ns) - std::max(start_ns, window.start_ns));
-}
-
-// The time in which the optimizer itself works: inside Optimizer.step, after the last backward
-// there. With a closure (Lightning, LBFGS), forward and backward also run inside it.
-class OptimizerRanges {
- public:
-  explicit OptimizerRanges(const Trace& trace) : trace_(trace) {
-    for (std::uint32_t row = 0; row < trace.host.size(); ++row) {
-      std::string_view name = trace.text(trace.host.name[row]);
-      if (name.starts_with("Optimizer.step")) {
-        starts_[row] = trace.host.start_ns[row];
-      } else if (!starts_.empty() && name.starts_with("autograd::engine::evaluate_function")) {
-        std::uint32_t range = around(row);
-        if (range == kNone) continue;
-        std::int64_t end = trace.host.start_ns[row] + trace.host.duration_ns[row];
-        starts_[range] = std::max(starts_[range], end);
-      }
-    }
-  }
-
-  bool contains(std::uint32_t row) const {
-    std::uint32_t range = around(row);
-    return range != kNone && trace_.host.start_ns[row] >= starts_.at(range);
-  }
-  std::int64_t inside_ns(const Window& window) const {
-    std::int64_t ns = 0;
-    for (const auto& [row, start] : starts_) {
-      ns += inside(window, start, trace_.host.start_ns[row] + trace_.host.duration_ns[row] - start);
-    }
-    return ns;
-  }
-
- private:
-  std::uint32_t around(std::uint32_t row) const {
-    while (row != kNone && !starts_.contains(row)) row = trace_.host.parent[row];
-    return row;
-  }
-
-  const Trace& trace_;
-  std::map<std::uint32_t, std::int64_t> starts_;  // by the row of the range
-};
-
 // For each span, the time of the longest operator inside it that calls no other operators.
 std::vector<std::int64_t> longest_inside(const Trace& trace, const Works& works) {
   std::vector<std::uint32_t> around(trace.host.size(), kNone);  // the span of each row
@@ -234,13 +190,8 @@ std::vector<std::int64_t> longest_inside(const Trace& trace, const Works& works)
   return longest;
 }
 
-// Whether the operator hands a number to Python. No fused kernel can span it.
-bool reads_value(std::string_view name) {
-  return name == "aten::item" || name == "aten::is_nonzero";
-}
-
 std::int64_t fusible_ns(const Trace& trace, const Works& works, const Settled& settled,
-                        const OptimizerRanges& ranges) {
+                        const Updates& updates) {
   std::vector<std::int64_t> longest = longest_inside(trace, works);
   std::int64_t all = 0;
   std::int64_t in_row = 0;
@@ -248,7 +199,7 @@ std::int64_t fusible_ns(const Trace& trace, const Works& works, const Settled& s
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
     const WorkSpan& span = works.spans[i];
     if (settled.own_ns[i] == 0) continue;
-    if (span.level != Level::other || span.call != kNone || ranges.contains(span.event) ||
+    if (span.level != Level::other || span.call != kNone || updates.contains(span.event) ||
         reads_value(trace.text(trace.host.name[span.event]))) {
       all = saturating_sum(all, std::max<std::int64_t>(0, in_row - needed));
       in_row = needed = 0;
@@ -273,15 +224,18 @@ HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
   HostUse use;
   use.most_overhead_ns = settled.overhead_ns;
   use.stretch = settled.stretch;
-  OptimizerRanges ranges(trace);
-  use.optimizer_ns = ranges.inside_ns(part.window);
-  use.fusible_ns = fusible_ns(trace, works, settled, ranges);
+  Updates updates(trace, works);
+  use.optimizer_ns = updates.inside_ns(part.window);
+  use.fusible_ns = fusible_ns(trace, works, settled, updates);
+  std::uint64_t steps = std::max<std::size_t>(part.steps.size(), 1);
+  use.rows_taken = rows_taken(trace, works, part.window, steps);
+  use.cells_called = cells_called(trace, works, part.window, steps);
   std::map<std::uint32_t, std::uint64_t> by_name;
   for (std::size_t i = 0; i < works.spans.size(); ++i) {
     const WorkSpan& span = works.spans[i];
     std::int64_t ns = settled.own_ns[i];
     if (ns == 0) continue;
-    bool in_optimizer = ranges.contains(span.event);
+    bool in_optimizer = updates.contains(span.event);
     const WorkCall* call = span.call == kNone ? nullptr : &works.calls[span.call];
     bool known = call != nullptr && works.costs[call->cost].cost.has_value();
     std::int64_t overhead_ns = known ? 0 : std::min(ns, settled.overhead_ns);
@@ -294,6 +248,7 @@ HostUse host_use(const Trace& trace, const Works& works, const Settled& settled,
       add_operator(use.optimizer, ns, overhead_ns);
       use.optimizer_held_up_ns = saturating_sum(use.optimizer_held_up_ns, settled.held_up_ns[i]);
       use.optimizer_tensors = std::max(use.optimizer_tensors, ++by_name[name]);
+      if (updates.by_hand(span.event)) ++use.by_hand;
     }
     if (span.level == Level::communication) continue;
     add_operator(use.all, ns, overhead_ns);
@@ -323,7 +278,8 @@ Result<RankPart> condense_rank(const Material& of, Works works, std::int64_t dev
   part.cpu = cpu;
   describe_device(trace, part);
   classify_calls(trace, works);
-  WindowPlan plan = MFU_TRY(plan_window(trace, works, options.window, cpu));
+  WindowPlan plan = MFU_TRY(
+      plan_window(trace, works, options.window, cpu, counted_window(options, trace.info.path)));
   part.window = plan.window;
   part.window_notes = std::move(plan.notes);
   part.steps_marked = !plan.steps.empty();

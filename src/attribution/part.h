@@ -80,17 +80,17 @@ struct HostUse {
     std::uint64_t count = 0;
     std::int64_t own_ns = 0, overhead_ns = 0;
   };
-  std::int64_t optimizer_ns = 0;          // from the start of Optimizer.step to its end
+  std::int64_t optimizer_ns = 0;          // in which tensors are updated (habits.h)
   std::int64_t optimizer_held_up_ns = 0;  // part of it: calls that other processes held up
   std::uint64_t optimizer_tensors = 0;    // how often the most called operator was called
-  Operators optimizer, others, all;       // inside the optimizer, outside of it, and both
-  std::uint64_t items = 0;                // values read one by one, outside the optimizer
-  std::int64_t fusible_ns = 0;  // no matmuls: what one kernel for those in a row would save
-  std::int64_t recomputed_ns = 0;
-  std::int64_t most_overhead_ns = 0;  // of one call, in addition to its work
-  double stretch = 1;                 // by how much other processes slowed all work down
-  std::vector<SettledCall> calls;     // with_overhead() adds their overhead, which needs the peak
-
+  // outside Optimizer.step; rows taken one by one; recurrent cells called (habits.h)
+  std::uint64_t by_hand = 0, rows_taken = 0, cells_called = 0;
+  Operators optimizer, others, all;  // inside the optimizer, outside of it, and both
+  std::uint64_t items = 0;           // values read one by one, outside the optimizer
+  std::int64_t fusible_ns = 0;       // no matmuls: what one kernel for those in a row would save
+  std::int64_t recomputed_ns = 0, most_overhead_ns = 0;  // of one call, in addition to its work
+  double stretch = 1;              // by how much other processes slowed all work down
+  std::vector<SettledCall> calls;  // with_overhead() adds their overhead, which needs the peak
   std::int64_t stretched(std::int64_t settled_ns) const {
     return static_cast<std::int64_t>(stretch * static_cast<double>(settled_ns));
   }

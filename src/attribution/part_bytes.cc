@@ -245,6 +245,9 @@ void host(A& archive, P& use) {
     archive.number(*each);
   }
   archive.count(use.optimizer_tensors);
+  archive.count(use.by_hand);
+  archive.count(use.rows_taken);
+  archive.count(use.cells_called);
   archive.count(use.items);
   archive.real(use.stretch);
   for (auto* each : {&use.optimizer, &use.others, &use.all}) {

@@ -18,7 +18,7 @@ namespace mfu {
 namespace {
 
 constexpr std::string_view kPartMagic = "mfu-part ";
-constexpr std::uint64_t kPartVersion = 1;
+constexpr std::uint64_t kPartVersion = 2;
 constexpr std::size_t kLongestLine = 64;
 // The largest frame when unpacked: enough for a few thousand million events.
 constexpr std::uint64_t kMostRaw = std::uint64_t{1} << 30;

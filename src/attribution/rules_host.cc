@@ -224,6 +224,15 @@ bool computes(const Situation& situation, std::int64_t ns) {
   return 2 * off.count() < ns;
 }
 
+// Whether the loop's thread wanted no core in most of that time.
+bool is_blocked(const Situation& situation, std::int64_t ns) {
+  const ProfiledWindow* counted = situation.counted;
+  if (!situation.rank.cpu || counted == nullptr || counted->loop_cpu.count() == 0) return false;
+  if (situation.rank.intervals.communication_ns > 0) return false;  // it may wait for other ranks
+  auto off = counted->wall - counted->loop_cpu - counted->waited - counted->loading;
+  return 2 * off.count() >= ns;
+}
+
 }  // namespace
 
 std::optional<Finding> unknown_rule(const Situation& situation) {
@@ -237,6 +246,12 @@ std::optional<Finding> unknown_rule(const Situation& situation) {
     finding.cause = Cause::cpu_preprocessing;
     finding.evidence.push_back({"host_is_busy", {}});
     finding.fixes = {"preprocess_offline"};
+    return finding;
+  }
+  if (is_blocked(situation, ns)) {
+    finding.code = "host_waits";
+    finding.cause = Cause::host;
+    finding.fixes = {"look_where_it_waits"};
     return finding;
   }
   for (const Gap& gap : rank.gaps) {  // longest first

@@ -20,6 +20,8 @@ constexpr std::uint64_t kManyOperators = 24;
 // than this are too few to become one kernel.
 constexpr std::uint64_t kFewReads = 8;
 constexpr std::uint64_t kOperatorsPerRead = 20;
+// A step that calls so many cells of recurrent layers goes through a sequence.
+constexpr std::uint64_t kManyCells = 8;
 
 }  // namespace
 
@@ -48,7 +50,9 @@ std::optional<Finding> optimizer_rule(const Situation& situation) {
       {"optimizer_operators",
        {{"operators", static_cast<std::int64_t>(use.count / steps)},
         {"mean_ns", static_cast<double>(use.own_ns) / static_cast<double>(use.count)}}});
-  finding.fixes = {"fused_optimizer"};
+  bool by_hand = 2 * host.by_hand > use.count;
+  if (by_hand) finding.evidence.push_back({"updates_by_hand", {}});
+  finding.fixes = {by_hand ? "own_optimizer" : "fused_optimizer"};
   return finding;
 }
 
@@ -104,8 +108,20 @@ std::optional<Finding> tiny_rule(const Situation& situation) {
         {"items", {{"calls", static_cast<std::int64_t>(host.items / steps)}}});
   }
   if (reads) finding.fixes.emplace_back("read_values_less");
+  bool rows = !reads && host.rows_taken > 0;
+  if (rows) {
+    finding.evidence.push_back(
+        {"row_by_row", {{"calls", static_cast<std::int64_t>(host.rows_taken)}}});
+    finding.fixes.emplace_back("whole_tensor");
+  }
+  bool cells = !reads && host.cells_called >= kManyCells;
+  if (cells) {
+    finding.evidence.push_back(
+        {"cell_by_cell", {{"calls", static_cast<std::int64_t>(host.cells_called)}}});
+    finding.fixes.emplace_back("whole_sequence");
+  }
   if (!situation.trace.compiled) finding.fixes.emplace_back("compile_model");
-  if (!reads) finding.fixes.emplace_back("larger_batch");
+  if (!reads && !rows) finding.fixes.emplace_back("larger_batch");
   return finding;
 }
 

@@ -166,7 +166,7 @@ std::optional<std::size_t> step_at(const Trace& trace, std::int64_t ns) {
 }
 
 Result<WindowPlan> plan_window(const Trace& trace, const Works& works, const WindowQuestion& asked,
-                               bool cpu) {
+                               bool cpu, const ProfiledWindow* counted) {
   WindowPlan plan;
   Window all;
   all.start_ns = works.spans.front().start_ns;
@@ -175,6 +175,12 @@ Result<WindowPlan> plan_window(const Trace& trace, const Works& works, const Win
     all.end_ns = std::max(all.end_ns, recorded_end_ns(trace, span, cpu));
   }
   std::vector<Bounds> bounds = bounds_of_steps(trace, works, cpu);
+  // A program that ended inside the window left a part of a step, which the observer did not count.
+  std::size_t whole = bounds.size();
+  if (counted != nullptr && counted->steps > 0) {
+    whole = std::min<std::size_t>(whole, counted->steps);
+    std::fill(bounds.begin() + static_cast<std::ptrdiff_t>(whole), bounds.end(), Bounds{});
+  }
   Bounds marked;
   for (const Bounds& each : bounds) {
     if (each.first_ns == INT64_MAX) continue;
@@ -189,7 +195,7 @@ Result<WindowPlan> plan_window(const Trace& trace, const Works& works, const Win
   } else if (policy == WindowPolicy::steps && has_steps) {
     plan.window = {WindowPolicy::steps, marked.first_ns, marked.last_ns, 0};
     if (cpu && asked.whole_steps) {
-      const ProfilerStep &first = trace.steps.front(), &last = trace.steps.back();
+      const ProfilerStep &first = trace.steps.front(), &last = trace.steps[whole - 1];
       plan.window.start_ns = std::min(plan.window.start_ns, first.start_ns);
       plan.window.end_ns = std::max(plan.window.end_ns, last.start_ns + last.duration_ns);
     }

@@ -19,9 +19,10 @@ struct WindowPlan {
   std::vector<std::string> notes;  // codes of notes that have no values
 };
 
-// Fails with `invalid_argument` if the window holds no time.
+// Fails with `invalid_argument` if the window holds no time. `counted` may be null; otherwise it
+// tells how many of the marked steps are whole.
 Result<WindowPlan> plan_window(const Trace& trace, const Works& works, const WindowQuestion& asked,
-                               bool cpu);
+                               bool cpu, const ProfiledWindow* counted);
 
 // The marked step the host was in at that time.
 std::optional<std::size_t> step_at(const Trace& trace, std::int64_t ns);

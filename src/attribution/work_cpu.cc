@@ -47,6 +47,7 @@ class CpuWorks {
       std::uint32_t parent = trace_.host.parent[row];
       if (parent != kNone && (counts || inside[row] != 0)) inside[parent] = 1;
     }
+    wraps_ = std::move(inside);
   }
 
   const Operator* operator_of(std::uint32_t row) {
@@ -66,6 +67,10 @@ class CpuWorks {
       return;
     }
     bool compiles = op && names_compilation(trace_.text(name));
+    // A function of Python's that calls matmuls (a checkpoint) is no operator, and neither is a
+    // backward that runs a whole backward again. What they call are the operators.
+    bool backward = op && trace_.text(name).starts_with("autograd::engine::evaluate_function");
+    if (wraps_[row] != 0 && trace_.text(name).find("::") == std::string_view::npos) op = false;
     bool communication = table_.is_communication(name) && trace_.host.kind[row] != HostKind::python;
     if (counts_[row] != 0 && state.call == kNone) {
       state.call = add_call(row, state.recomputed || recomputed);
@@ -74,7 +79,7 @@ class CpuWorks {
     } else if (communication && !state.inside_operator) {
       add_span(row, Level::communication, kNone);
       op = true;
-    } else if (op && (!state.inside_operator || (compiles && !state.compiles))) {
+    } else if (op && (!state.inside_operator || backward || (compiles && !state.compiles))) {
       // The compiler runs inside the code that it compiles, so its time is subtracted.
       add_span(row, Level::other, kNone);
     }
@@ -109,6 +114,7 @@ class CpuWorks {
   Works works_;
   std::vector<Inherited> inherited_;
   std::vector<std::uint8_t> counts_;
+  std::vector<std::uint8_t> wraps_;  // by row: a counted operator is inside
 };
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "report/run_advice.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "attribution/findings.h"
 #include "base/text.h"
@@ -14,6 +17,7 @@ namespace {
 
 // Above this MFU nothing is said about the passes themselves.
 constexpr double kFairMfu = 0.4;
+constexpr double kRoomForWorker = 0.5;  // free part of a core that another worker needs
 
 struct PhaseRule {
   StepPhase phase;
@@ -70,20 +74,50 @@ std::uint64_t number_fact(const ProcessRecord& process, std::string_view key) {
   return said == nullptr ? 0 : parse_count(*said).value_or(0);
 }
 
+// The cores that the training processes of one machine use, and those for which the processes that
+// they started (loader workers) have work.
+struct Wanted {
+  double own = 0, children = 0;
+  std::size_t cores = 0;
+  bool has_room() const { return own + children + kRoomForWorker <= static_cast<double>(cores); }
+};
+
 // What the loaders of all training processes did.
 struct Loaders {
   bool in_process = false;
   std::uint64_t loading_ns = 0, cpu_ns = 0;
-  bool works() const { return 2 * cpu_ns > loading_ns; }
+  double busiest_worker = 0;  // part of the time in which it computed or waited for a core
+  Wanted wanted;              // on the machine whose workers want most
+  bool workers_compute() const { return !in_process && busiest_worker > 0.5; }
+  bool works() const { return 2 * cpu_ns > loading_ns || workers_compute(); }
 };
+
+// Two numbers of a fact; zeros if it is not there.
+std::pair<double, double> pair_fact(const ProcessRecord& process, std::string_view key) {
+  const std::string* said = process.fact(key);
+  double first = 0, second = 0;
+  if (said == nullptr || std::sscanf(said->c_str(), "%lf %lf", &first, &second) != 2) return {};
+  if (!(first >= 0) || !(second >= 0)) return {};
+  return {first, second};
+}
 
 Loaders loaders_of(const RunRecord& record) {
   Loaders loaders;
+  std::map<std::string, Wanted> hosts;
   for (const ProcessRecord& each : record.processes) {
     const std::string* said = each.fact("loader");
     loaders.in_process = loaders.in_process || (said != nullptr && *said == "in_process");
     loaders.loading_ns += number_fact(each, "loader_ns");
     loaders.cpu_ns += number_fact(each, "loader_cpu_ns");
+    auto [ready, busiest] = pair_fact(each, "children_ready");
+    loaders.busiest_worker = std::max(loaders.busiest_worker, busiest);
+    Wanted& host = hosts[each.host];
+    host.own += pair_fact(each, "cores_used").first;
+    host.children += ready;
+    host.cores = std::max(host.cores, each.affinity.size());
+  }
+  for (const auto& [name, host] : hosts) {
+    if (host.children > loaders.wanted.children) loaders.wanted = host;
   }
   return loaders;
 }
@@ -93,13 +127,21 @@ void add_loading(const RunRecord& record, const RunReport& report, RunFindings& 
   if (share < 0.03) return;
   Loaders loaders = loaders_of(record);
   bool works = loaders.works();
-  const char* fix = works                ? "preprocess_offline"
+  bool computing_workers = loaders.workers_compute();
+  const char* fix = computing_workers
+                        ? (loaders.wanted.has_room() ? "more_workers" : "preprocess_once")
+                    : works              ? "preprocess_offline"
                     : loaders.in_process ? "start_workers"
                                          : "more_workers";
   Finding& finding =
       works ? all.add("preprocessing", Cause::cpu_preprocessing, share, "step_time", fix)
             : all.add("data_loading", Cause::data_loading, share, "step_time", fix);
   if (works) finding.evidence.push_back({"loader_works", {}});
+  if (computing_workers) {
+    finding.evidence.push_back({"workers_want_cores",
+                                {{"wanted", std::round(10 * loaders.wanted.children) / 10},
+                                 {"cores", static_cast<std::int64_t>(loaders.wanted.cores)}}});
+  }
   if (loaders.in_process) {
     finding.evidence.push_back({"loader_in_process", {}});
     if (works) finding.fixes.emplace_back("start_workers");

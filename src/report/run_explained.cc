@@ -119,6 +119,20 @@ void add_crowd_to_loader(const RunReport& report, std::vector<Finding>& findings
   findings.erase(crowd);
 }
 
+// The run knows the optimizer's class, so it knows better what to write than the window does.
+// Updates outside of torch.optim show only in the window.
+void take_fix_of_optimizer(const RunReport& report, Finding& finding) {
+  if (finding.code != "optimizer") return;
+  bool by_hand = std::any_of(finding.evidence.begin(), finding.evidence.end(),
+                             [](const auto& each) { return each.code == "updates_by_hand"; });
+  if (by_hand) return;
+  for (const Finding& each : report.findings) {
+    if (each.code != "optimizer") continue;
+    finding.fixes = each.fixes;
+    finding.evidence.insert(finding.evidence.end(), each.evidence.begin(), each.evidence.end());
+  }
+}
+
 }  // namespace
 
 void add_profiled(const RunRecord& record, RunReport& report) {
@@ -170,6 +184,7 @@ void add_explanation(RunReport& report, const ExplainReport& explained, RunExpla
     // nothing runs.
     if (sleeps && (each.cause == Cause::unknown || each.cause == Cause::host)) continue;
     Finding finding = of_run(each, share_of, report);
+    take_fix_of_optimizer(report, finding);
     if (!is_for_slow_rank(finding, report.findings)) merged.push_back(std::move(finding));
   }
   for (const Finding& each : report.findings) {

@@ -139,6 +139,26 @@ TEST(HostPreempted, is_called_crowded_where_the_run_itself_has_the_cores) {
   EXPECT_TRUE(has_code(report_of(ranks), "host_preempted"));
 }
 
+// The loop waits for its workers. Whether they compute or wait for a disk shows in their own time.
+TEST(Loader, with_workers_that_compute_is_preprocessing) {
+  ProcessRecord rank = rank_that_waits(0, 0);
+  for (Step& step : rank.steps) {
+    step.phase[static_cast<std::size_t>(StepPhase::data_wait)] = seconds(40);
+  }
+  rank.affinity = {0, 1};
+  rank.facts = {{"loader", "workers"}, {"loader_ns", "400"}, {"loader_cpu_ns", "10"}};
+  auto first = [&] { return report_of({rank}).findings.at(0); };
+  EXPECT_EQ(first().code, "data_loading");
+  rank.facts.push_back({"children_ready", "0.20 0.20"});  // mostly blocked
+  EXPECT_EQ(first().code, "data_loading");
+  rank.facts.back() = {"children_ready", "0.95 0.95"};
+  rank.facts.push_back({"cores_used", "0.90 0.60"});
+  EXPECT_EQ(first().code, "preprocessing");
+  EXPECT_EQ(first().fixes, std::vector<std::string>{"preprocess_once"});  // no core is left
+  rank.affinity = {0, 1, 2, 3};
+  EXPECT_EQ(first().fixes, std::vector<std::string>{"more_workers"});
+}
+
 TEST(SlowRank, is_named_where_its_host_is_not_the_others) {
   std::vector<ProcessRecord> ranks = {rank_that_waits(0, 60), rank_that_waits(1, 20, 40)};
   ranks[0].host = "a";

@@ -69,6 +69,7 @@ struct Host {
   bool waits_told = false;
   std::uint64_t blocked_known_ns = 0;  // blocked by the loop's own threads or by other ranks
   CoresUsed cores_before;              // when it was first read
+  HostUse children_before;             // at the same time
   std::uint64_t tell_cores_ns = 0;     // when to report the use since then
 };
 
@@ -281,8 +282,11 @@ void tell_waits(std::uint64_t waited_ns) {
 void tell_cores(std::uint64_t now_ns) {
   if (now_ns < host.tell_cores_ns) return;
   CoresUsed now = cores_used(now_ns), &before = host.cores_before;
+  HostUse children;
+  add_children(children);
   if (before.at_ns == 0) {
     before = now;
+    host.children_before = children;
     host.tell_cores_ns = now_ns + kTellCoresNs;
     return;
   }
@@ -294,6 +298,12 @@ void tell_cores(std::uint64_t now_ns) {
       static_cast<double>(less(now.own_ns, before.own_ns)) / static_cast<double>(passed),
       static_cast<double>(less(now.children_ns, before.children_ns)) / static_cast<double>(passed));
   Recorder::process().fact("cores_used", text);
+  // Of its children: all together, and the busiest one. A child that waits for a core counts too.
+  HostUse since = children - host.children_before;
+  std::snprintf(text, sizeof text, "%.2f %.2f",
+                static_cast<double>(since.children_ready_ns) / static_cast<double>(passed),
+                static_cast<double>(since.busiest_child_ns) / static_cast<double>(passed));
+  Recorder::process().fact("children_ready", text);
 }
 
 // Books blocked time to what the thread was seen to be blocked in. The rest is not booked.

@@ -168,10 +168,14 @@ void write_window(const WriteTrace& write, const std::string& directory, const W
   w.written.notify_all();
 }
 
-void count_window(Window& w) {
+void count_steps(Window& w) {
   w.facts.end_ns = now_ns();
-  w.facts.use = host_use() - w.use_before;
   w.facts.operators = difference(Recorder::process().totals(), w.before);
+}
+
+// A program may end in the middle of a step. Only the steps before it were counted then.
+void finish_count(Window& w) {
+  w.facts.use = host_use() - w.use_before;
   w.before.clear();
 }
 
@@ -217,11 +221,12 @@ void step_of_window(Window& w) {
   }
   w.mark.reset();
   ++w.facts.steps;
+  count_steps(w);
   if (w.facts.steps < w.facts.wanted_steps) {
     w.mark.emplace(w.facts.steps);
     return;
   }
-  count_window(w);
+  finish_count(w);
   close_window(w, true);
 }
 
@@ -343,7 +348,7 @@ void pass_ended() noexcept {
   if (!lock.owns_lock() || w.state != State::open) return;
   if (pthread_equal(w.thread, pthread_self()) == 0) return;
   if (now_ns() - w.begun_ns < kLostNs * (1 + w.facts.steps)) return;
-  count_window(w);
+  finish_count(w);
   close_window(w, false);
   say("no step came to an end in " + std::to_string(kLostNs / 1'000'000'000) + " s");
 }
@@ -369,7 +374,7 @@ void end_window(bool goodbye) noexcept {
     if (lock.owns_lock() && w.state == State::open &&
         pthread_equal(w.thread, pthread_self()) != 0) {
       bool keep = w.facts.steps > 0;
-      count_window(w);
+      finish_count(w);
       close_window(w, keep);
       if (!keep) say("ended before its first step did");
     }

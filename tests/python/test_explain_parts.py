@@ -132,7 +132,7 @@ def damaged(whole):
     yield "cut", whole[: len(whole) // 2], "cut off"
     yield "without its end", whole[:-20], "cut off"
     yield "changed", whole[:200] + bytes([whole[200] ^ 1]) + whole[201:], "damaged"
-    yield "other format", whole.replace(b"mfu-part 1 ", b"mfu-part 2 ", 1), "format 2"
+    yield "other format", whole.replace(b"mfu-part 2 ", b"mfu-part 9 ", 1), "format 9"
     yield "no part", b"{}\n", "no part"
 
 

@@ -129,6 +129,36 @@ def optimizer():
     loop(model, endless(8, 32), torch.optim.AdamW(model.parameters(), foreach=False))
 
 
+def by_hand():
+    """Adam, written out for each of a hundred tensors, without torch.optim."""
+    model = nn.Sequential(*[nn.Linear(32, 32) for _ in range(50)])
+    moments = [(torch.zeros_like(each), torch.zeros_like(each)) for each in model.parameters()]
+
+    def update(model, value):
+        with torch.no_grad():
+            for weight, (mean, square) in zip(model.parameters(), moments):
+                mean.mul_(0.9).add_(weight.grad, alpha=0.1)
+                square.mul_(0.999).addcmul_(weight.grad, weight.grad, value=0.001)
+                weight -= 1e-3 * (mean / 0.9) / ((square / 0.99).sqrt() + 1e-8)
+
+    batch = torch.randn(8, 32)
+    for _ in range(STEPS):
+        value = model(batch).square().mean()
+        model.zero_grad()
+        value.backward()
+        update(model, value)
+
+
+def rows():
+    """Computes the loss of each row in a loop."""
+    model, weights = wide(32, 2), torch.rand(96)
+
+    def loss(out):
+        return sum(weights[i] * out[i].square().mean() for i in range(len(out)))
+
+    loop(model, endless(96, 32), torch.optim.SGD(model.parameters(), lr=1e-3, fused=True), loss)
+
+
 def tiny():
     """Runs hundreds of operators on a handful of numbers."""
 
@@ -310,6 +340,19 @@ def stuck():
     """Takes three steps, and then none for a long time."""
     count = []
     loop(wide(64, 2), endless(8, 64), each=lambda model, value: (count.append(1), len(count) == 3 and time.sleep(300)))
+
+
+def fails():
+    """Raises in the middle of a step, inside the window."""
+    model, count = wide(64, 2), []
+
+    def loss(out):
+        count.append(1)
+        if len(count) == 6:
+            raise ValueError("planted")
+        return out.square().mean()
+
+    loop(model, endless(8, 64), loss=loss)
 
 
 def leaves():

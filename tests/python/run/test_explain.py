@@ -63,6 +63,8 @@ TABLE = [
     ("double", "precision", "precision", "use_fp32"),
     ("one_thread", "threads", "threads", "set_threads"),
     ("optimizer", "optimizer", "optimizer", "fused_optimizer"),
+    ("by_hand", "optimizer", "optimizer", "own_optimizer"),
+    ("rows", "kernel_launch", "kernel_launch", "whole_tensor"),
     ("checkpointing", "recomputation", "recomputation", "checkpoint_less"),
     ("sleeping", "host_sleeps", "host", "look_where_it_sleeps"),
     ("items", "synchronization", "synchronization", "read_values_less"),
@@ -152,6 +154,14 @@ def test_a_program_that_leaves_inside_the_window_says_so(tmp_path):
     # program's end.
     done, report = run(tmp_path, "leaves", "--explain-after", "3")
     assert done.returncode == 3 and any("ended inside the window" in note for note in report["notes"])
+
+
+def test_a_step_that_an_error_cuts_is_not_explained(tmp_path):
+    done, report = run(tmp_path, "fails", "--explain-after", "3")  # run() compares the FLOPs
+    assert done.returncode == 1 and "planted" in done.stderr
+    assert report["explain"]["profiled_steps"] == [3, 4] and any("2 of 3 steps" in note for note in report["notes"])
+    explained = json.loads((tmp_path / "run" / "explain.json").read_text())
+    assert explained["ranks"][0]["window"]["steps"] == 2
 
 
 def test_a_program_that_ends_before_the_window_says_so(tmp_path):
