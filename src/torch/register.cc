@@ -8,10 +8,14 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <span>
 
+#include "record/recorder.h"
 #include "torch/arguments.h"
 #include "torch/capture.h"
+#include "torch/hidden_product.h"
 #include "torch/kernel.h"
+#include "torch/writes.h"
 
 namespace mfu::observer {
 
@@ -35,6 +39,7 @@ struct Kernels {
   std::set<std::string> taken;  // every operator that was looked at, such as "aten::mm.out"
   std::vector<std::unique_ptr<torch::Library>> libraries;
   std::map<std::string, BoxedKernel*> boxed;
+  bool own_are_known = false;  // what is defined from now on is of a library
   std::mutex pending_mutex;
   std::vector<c10::OperatorName> pending;
 };
@@ -65,15 +70,28 @@ bool is_left_out(const std::string& before, const std::string& after) {
 // IValues. This holds the tensors a moment longer and copies nothing.
 class BoxedKernel final : public c10::OperatorKernel {
  public:
-  // An operator that is only opened (Opening) is not counted itself.
-  BoxedKernel(std::string_view name, bool counted) : row_(name), counted_(counted) {}
+  // `opened`: only Opening applies to it. `examined`: no table has it, and its first calls are
+  // examined for products that nobody sees.
+  enum class Purpose { counted, opened, examined };
+  BoxedKernel(std::string_view name, Purpose purpose)
+      : name_(name), row_(name), purpose_(purpose) {}
 
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack) {
     Thread& thread = this_thread;
     Opening opening(thread, opened_.load(std::memory_order_relaxed));
-    if (!counted_ || !counts(thread, keys)) {
+    Purpose purpose = purpose_.load(std::memory_order_relaxed);
+    if (purpose == Purpose::opened || !counts(thread, keys)) {
       op.redispatchBoxed(below(keys), stack);
+      return;
+    }
+    if (purpose == Purpose::examined) {
+      if (looks_.fetch_add(1, std::memory_order_relaxed) >= kMostLooks) {
+        purpose_.store(Purpose::opened, std::memory_order_relaxed);
+        op.redispatchBoxed(below(keys), stack);
+      } else {
+        examine(op, keys, stack, thread);
+      }
       return;
     }
     std::size_t count = op.schema().arguments().size();
@@ -97,8 +115,39 @@ class BoxedKernel final : public c10::OperatorKernel {
   }
 
   void open() { opened_.store(true, std::memory_order_relaxed); }
+  // It has a formula now.
+  void count() { purpose_.store(Purpose::counted, std::memory_order_relaxed); }
 
  private:
+  static constexpr int kMostLooks = 6;
+
+  struct Watch {
+    Watch() { watch_writes(1); }
+    ~Watch() { watch_writes(-1); }
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+  };
+
+  void examine(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack,
+               Thread& thread) {
+    const c10::FunctionSchema& schema = op.schema();
+    std::vector<c10::IValue> values(
+        stack->end() - static_cast<std::ptrdiff_t>(schema.arguments().size()), stack->end());
+    std::uint64_t calls = thread.calls;
+    Watch watch;
+    op.redispatchBoxed(below(keys), stack);
+    if (thread.calls != calls || is_odd(keys)) return;
+    try {
+      Quiet quiet(thread);
+      std::size_t made = std::min(schema.returns().size(), stack->size());
+      std::span<const c10::IValue> results(stack->data() + stack->size() - made, made);
+      if (!hides_product(schema, values, results)) return;
+      Recorder::process().fact("opaque", name_ + "\toperator");
+      purpose_.store(Purpose::opened, std::memory_order_relaxed);
+    } catch (...) {  // a tensor that has no sizes; the operator itself has run
+    }
+  }
+
   void count_after(Thread& thread, c10::DispatchKeySet keys, const std::vector<c10::IValue>& values,
                    const c10::IValue* result) noexcept {
     try {
@@ -111,10 +160,13 @@ class BoxedKernel final : public c10::OperatorKernel {
     }
   }
 
+  std::string name_;
   Watched row_;
-  bool counted_;
+  std::atomic<Purpose> purpose_;
+  std::atomic<int> looks_{0};
   std::atomic<bool> opened_{false};
 };
+using Purpose = BoxedKernel::Purpose;
 
 // Composite operators are split into others before they come here, except if autograd is off. Those
 // others are counted. A kernel that a library registers for every key (vLLM's attention on a CPU)
@@ -137,17 +189,22 @@ std::string full_name(const c10::OperatorName& name) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-void put_kernel(const c10::OperatorName& name, bool counted) {
+void put_kernel(const c10::OperatorName& name, Purpose purpose) {
   std::string full = full_name(name);
   std::optional<c10::OperatorHandle> op = c10::Dispatcher::singleton().findSchema(name);
   if (!op.has_value() || is_composite(*op, full)) return;
-  if (op->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect)) return;
+  if (op->hasKernelForDispatchKey(c10::DispatchKey::BackendSelect)) {
+    auto ours = kernels().boxed.find(full);
+    if (purpose == Purpose::counted && ours != kernels().boxed.end()) ours->second->count();
+    return;
+  }
+  if (purpose == Purpose::examined && !takes_factors(op->schema())) return;
   std::size_t colons = full.find("::");
   if (colons == std::string::npos) return;
   auto library =
       std::make_unique<torch::Library>(torch::Library::IMPL, full.substr(0, colons),
                                        c10::DispatchKey::BackendSelect, __FILE__, __LINE__);
-  auto kernel = std::make_unique<BoxedKernel>(full, counted);
+  auto kernel = std::make_unique<BoxedKernel>(full, purpose);
   BoxedKernel* there = kernel.get();
   library->impl(full.substr(colons + 2).c_str(),
                 torch::CppFunction::makeFromBoxedFunctor(std::move(kernel)));
@@ -155,9 +212,25 @@ void put_kernel(const c10::OperatorName& name, bool counted) {
   kernels().boxed[full] = there;
 }
 
+// Torch defines some of its operators later too, in namespaces that none of its libraries shares
+// with others.
+bool is_torchs_own(std::string_view name) {
+  constexpr std::string_view kOwn[] = {
+      "aten",    "prim",        "prims",    "c10d", "_c10d_functional", "_dtensor", "inductor",
+      "onnx",    "quantized",   "symm_mem", "fsdp", "torch_attn",       "profiler", "autograd",
+      "streams", "higher_order"};
+  std::string_view space = name.substr(0, name.find("::"));
+  return std::find(std::begin(kOwn), std::end(kOwn), space) != std::end(kOwn);
+}
+
 void watch_boxed(const c10::OperatorName& name) {
   std::string full = full_name(name);
-  if (kernels().taken.insert(full).second && is_wanted(full)) put_kernel(name, true);
+  if (!kernels().taken.insert(full).second) return;
+  if (is_wanted(full)) {
+    put_kernel(name, Purpose::counted);
+  } else if (kernels().own_are_known && find_operator(full) == nullptr && !is_torchs_own(full)) {
+    put_kernel(name, Purpose::examined);
+  }
 }
 
 // Called under the dispatcher's lock, so it only remembers the name.
@@ -188,6 +261,7 @@ void register_kernels() {
   for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
     watch_boxed(name);
   }
+  kernels().own_are_known = true;
   auto listener = std::make_unique<Listener>();
   Listener& ear = *listener;
   static c10::RegistrationHandleRAII* handle = new c10::RegistrationHandleRAII(
@@ -233,7 +307,7 @@ bool open_operator(const std::string& name) noexcept {
     if (!boxed.contains(name)) {
       std::size_t dot = name.find('.', name.find("::"));
       std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
-      put_kernel({name.substr(0, dot), overload}, false);
+      put_kernel({name.substr(0, dot), overload}, Purpose::opened);
     }
     auto there = boxed.find(name);
     if (there == boxed.end()) return false;

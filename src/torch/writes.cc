@@ -4,32 +4,43 @@
 #include <ATen/record_function.h>
 #include <c10/core/StorageImpl.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace mfu::observer {
 namespace {
 
-// Limits the memory of a watch that was never ended.
+// Limits the memory and the time of a watch that was never ended.
 constexpr std::size_t kMostWriters = 1 << 16;
+constexpr std::size_t kMostWatched = 1 << 18;
 
 struct WatchedWrites {
-  int depth = 0;
   at::CallbackHandle handle = 0;
   std::unordered_map<std::uint64_t, Writer> writers;
-  bool read_unwritten = false;
+  std::vector<bool> read_unwritten;  // of each watch that runs, the outermost first
+  std::size_t calls = 0;
+
+  bool is_over() const { return writers.size() > kMostWriters || calls > kMostWatched; }
 };
+
+// What operator_ends() has to know of the call.
+struct Moved : at::ObserverContext {};
+
 thread_local constinit WatchedWrites* watched_writes = nullptr;
 
 // Whether the operator allocates memory and writes at most a constant. For a filling operator, this
 // is about its argument.
 std::optional<Writer> allocates(std::string_view name) {
   constexpr std::string_view kEmpty[] = {"aten::empty", "aten::new_empty", "aten::resize_"};
-  constexpr std::string_view kConstant[] = {"aten::zeros",    "aten::new_zeros", "aten::ones",
-                                            "aten::new_ones", "aten::full",      "aten::new_full",
-                                            "aten::zero_",    "aten::fill_"};
+  constexpr std::string_view kConstant[] = {
+      "aten::zeros",    "aten::new_zeros", "aten::ones",  "aten::new_ones",      "aten::full",
+      "aten::new_full", "aten::zero_",     "aten::fill_", "aten::_foreach_zero_"};
   for (std::string_view each : kEmpty) {
     if (name.starts_with(each)) return Writer::nobody;
   }
@@ -37,6 +48,32 @@ std::optional<Writer> allocates(std::string_view name) {
     if (name.starts_with(each)) return Writer::only_constant;
   }
   return std::nullopt;
+}
+
+// Whether the operator's result is made of the same numbers as its arguments, without a product.
+bool moves(std::string_view name) {
+  constexpr std::array<std::string_view, 17> kMoves = {
+      "aten::copy_", "aten::to",  "aten::_to_copy", "aten::clone", "aten::contiguous", "aten::add",
+      "aten::add_",  "aten::sub", "aten::sub_",     "aten::mul",   "aten::mul_",       "aten::div",
+      "aten::div_",  "aten::neg", "aten::cat",      "aten::stack", "aten::sum"};
+  return std::find(kMoves.begin(), kMoves.end(), name) != kMoves.end();
+}
+
+// Whether the operator changes only what is known about a tensor, although its schema says that it
+// writes to it.
+bool keeps_numbers(std::string_view name) {
+  constexpr std::string_view kKeep[] = {
+      "aten::detach_",     "aten::requires_grad_", "aten::t_",
+      "aten::transpose_",  "aten::squeeze_",       "aten::unsqueeze_",
+      "aten::as_strided_", "aten::set_",           "aten::rename_"};
+  return std::find(std::begin(kKeep), std::end(kKeep), name) != std::end(kKeep);
+}
+
+// Whether its numbers may be the result of a product.
+bool is_large(const c10::IValue& value) {
+  if (!value.isTensor()) return false;
+  const at::Tensor& tensor = value.toTensor();
+  return tensor.defined() && tensor.dim() >= 2 && at::isFloatingType(tensor.scalar_type());
 }
 
 std::uint64_t storage_of(const c10::IValue& value) {
@@ -49,10 +86,8 @@ std::uint64_t storage_of(const c10::IValue& value) {
 template <class Visit>
 void each_storage(const c10::IValue& value, const Visit& visit) {
   if (std::uint64_t storage = storage_of(value)) visit(storage);
-  if (!value.isTensorList()) return;
-  for (const at::Tensor& each : value.toTensorVector()) {
-    if (std::uint64_t storage = storage_of(c10::IValue(each))) visit(storage);
-  }
+  if (!value.isList()) return;  // lists of lists too: what collectives receive
+  for (const c10::IValue& each : value.toListRef()) each_storage(each, visit);
 }
 
 bool makes_views(const c10::FunctionSchema& schema) {
@@ -62,9 +97,37 @@ bool makes_views(const c10::FunctionSchema& schema) {
   return false;
 }
 
+// Whether the call only moves numbers that came from Python.
+bool moves_foreign(const WatchedWrites& watched, const at::RecordFunction& function,
+                   std::string_view name) {
+  if (!moves(name)) return false;
+  bool foreign = false, own = false, first = true;
+  auto look = [&](const c10::IValue& value) {
+    if (!is_large(value)) return;
+    auto found = watched.writers.find(storage_of(value));
+    Writer writer = found == watched.writers.end() ? Writer::not_seen : found->second;
+    foreign |= writer == Writer::brought_in;
+    own |= writer == Writer::not_seen || writer == Writer::an_operator;
+  };
+  for (const c10::IValue& value : function.inputs()) {
+    if (!(std::exchange(first, false) && name == "aten::copy_")) {
+      if (value.isTensorList()) {
+        for (const c10::IValue& each : value.toListRef()) look(each);
+      }
+      look(value);
+    }
+  }
+  return foreign && !own;
+}
+
 std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& function) {
   WatchedWrites* watched = watched_writes;
-  if (watched == nullptr || watched->writers.size() > kMostWriters) return {};
+  if (watched == nullptr) return {};
+  if (watched->is_over()) {
+    at::disableCallback(watched->handle);
+    return {};
+  }
+  ++watched->calls;
   std::optional<c10::FunctionSchema> schema = function.operator_schema();
   if (!schema) return {};
   std::optional<Writer> allocated = allocates(schema->name());
@@ -72,30 +135,40 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& f
   bool foreign = !schema->name().starts_with("aten::");
   bool reads =
       !allocated && !foreign && !schema->name().ends_with("_like") && !makes_views(*schema);
+  bool moved = moves_foreign(*watched, function, schema->name());
+  bool keeps = keeps_numbers(schema->name());
+  bool brings = schema->name() == "aten::lift_fresh";  // torch.tensor(), torch.from_numpy()
   std::size_t place = 0;
   for (const c10::IValue& value : function.inputs()) {
     if (place >= schema->arguments().size()) break;
     const c10::Argument& argument = schema->arguments()[place++];
-    bool writes = foreign || (argument.alias_info() != nullptr && argument.alias_info()->isWrite());
+    bool writes =
+        foreign || (argument.alias_info() != nullptr && argument.alias_info()->isWrite() && !keeps);
     each_storage(value, [&](std::uint64_t storage) {
       auto found = watched->writers.find(storage);
       bool written = found != watched->writers.end() && found->second == Writer::an_operator;
-      if (writes && !written) {
+      if (moved && writes) {
+        watched->writers[storage] = Writer::brought_in;
+      } else if (brings && is_large(value) && (!written || is_outside(storage))) {
+        watched->writers[storage] = Writer::brought_in;
+      } else if (writes && !written) {
         watched->writers[storage] = allocated.value_or(Writer::an_operator);
       } else if (reads && found != watched->writers.end() && found->second == Writer::nobody) {
-        watched->read_unwritten = true;
+        watched->read_unwritten.back() = true;
       }
     });
   }
-  return {};
+  if (!moved) return {};
+  return std::make_unique<Moved>();
 }
 
-void operator_ends(const at::RecordFunction& function, at::ObserverContext*) {
+void operator_ends(const at::RecordFunction& function, at::ObserverContext* context) {
   WatchedWrites* watched = watched_writes;
-  if (watched == nullptr || watched->writers.size() > kMostWriters) return;
+  if (watched == nullptr || watched->is_over()) return;
   std::optional<c10::FunctionSchema> schema = function.operator_schema();
   if (!schema) return;
-  Writer writer = allocates(schema->name()).value_or(Writer::an_operator);
+  Writer writer = context != nullptr ? Writer::brought_in
+                                     : allocates(schema->name()).value_or(Writer::an_operator);
   std::size_t place = 0;
   for (const c10::IValue& value : function.outputs()) {
     if (place >= schema->returns().size()) break;
@@ -110,17 +183,26 @@ void watch_writes(int change) noexcept {
   try {
     if (watched_writes == nullptr) watched_writes = new WatchedWrites;
     WatchedWrites& watched = *watched_writes;
-    watched.depth += change;
-    if (change > 0 && watched.depth == 1) {
+    if (change < 0) {
+      if (watched.read_unwritten.empty()) return;
+      bool inside = watched.read_unwritten.back();
+      watched.read_unwritten.pop_back();
+      if (watched.read_unwritten.empty()) {
+        at::removeCallback(watched.handle);
+      } else if (inside) {
+        watched.read_unwritten.back() = true;
+      }
+      return;
+    }
+    watched.read_unwritten.push_back(false);
+    if (watched.read_unwritten.size() == 1) {
       watched.writers.clear();
-      watched.read_unwritten = false;
+      watched.calls = 0;
       watched.handle =
           at::addThreadLocalCallback(at::RecordFunctionCallback(operator_begins, operator_ends)
                                          .needsInputs(true)
                                          .needsOutputs(true)
                                          .scopes({at::RecordScope::FUNCTION}));
-    } else if (change < 0 && watched.depth == 0) {
-      at::removeCallback(watched.handle);
     }
   } catch (...) {  // then nothing is known about the memory
   }
@@ -139,7 +221,8 @@ bool is_outside(std::uint64_t storage) noexcept {
 }
 
 bool read_unwritten() noexcept {
-  return watched_writes != nullptr && watched_writes->read_unwritten;
+  return watched_writes != nullptr && !watched_writes->read_unwritten.empty() &&
+         watched_writes->read_unwritten.back();
 }
 
 }  // namespace mfu::observer

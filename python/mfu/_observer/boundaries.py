@@ -80,7 +80,7 @@ def _step(library, optimizer):
     try:
         if not _facts_told:
             _tell_facts(library, optimizer)
-            tripwire.first_step(optimizer, library)
+        tripwire.stepped(optimizer, library)
         late = sys.modules.get(_LENGTHS)
         if late is not None:
             late.settle()

@@ -6,9 +6,10 @@ In the first passes the forward of a Function is checked (passes.py calls `begin
     x is an input and w a row of a matrix that it was given. Then the product was computed here, whatever activation
     followed.
 
-    A doubt. Its result is in memory that no operator of the dispatcher wrote (src/torch/writes.h) or that torch did not
-    allocate (numpy, DLPack), and it was given a trained matrix, or a query, keys and values. It may have multiplied,
-    and nobody knows how much. So the coverage is not known, and the summary names the Function.
+    A doubt. Its result is in memory that no operator of the dispatcher wrote (src/torch/writes.h), that torch did not
+    allocate (numpy, DLPack), or into which an operator only moved numbers that came from Python, and it was given a
+    trained matrix, or a query, keys and values. It may have multiplied, and nobody knows how much. So the coverage is
+    not known, and the summary names the Function.
 """
 
 import threading
@@ -30,11 +31,12 @@ class Seen:
     """What was counted, named and written since this object was made, in all threads, because another thread may do the
     work."""
 
-    def __init__(self, library):
+    def __init__(self, library, whole_step=False):
         self.library, self.open, self.thread = library, True, threading.get_ident()
         self.before, self.after = self._counts(), None
         library.watch_writes(1)
-        _watching.append(self)
+        if not whole_step:  # it is not abandoned where a backward begins
+            _watching.append(self)
 
     def _counts(self):
         if not self.library.counting():
@@ -69,12 +71,13 @@ class Seen:
             return tensor.device.type == "cpu" and bool((tensor != tensor.reshape(-1)[0]).any())
         if writer == 0:
             return is_outside(tensor, self.library)
-        return writer == 2 or bool(self.library.writer_of(0))
+        return writer in (2, 4) or bool(self.library.writer_of(0))
 
     def leave(self):
         if self.open:
             self.open = False
-            _watching.remove(self)
+            if self in _watching:
+                _watching.remove(self)
             self.library.watch_writes(-1)
 
 

@@ -14,9 +14,13 @@ is not reported.
 
 opaque.py checks the forward of a Function.
 
+Gradients that no backward made (the program put them there) are checked in one step: if no operator wrote their memory,
+they were made past the dispatcher, and the coverage is not known. Only programs with such gradients pay for that step.
+
 On a device the result is read when it has arrived. Nothing waits for it.
 """
 
+import threading
 import weakref
 
 from . import imports, opaque
@@ -30,6 +34,11 @@ _state = {"backwards": 0, "capturing": 0, "applied": 0}
 _looks = {}
 _said = set()
 _verdicts = []  # results that have not arrived from a device yet
+_reached = {}  # by id: weak references to parameters whose gradients a backward made
+_seen_optimizers = []  # weak references to those whose first step was seen
+_put = {}  # the step in which gradients that no backward made are watched
+MOST_OPTIMIZERS = 16
+MOST_STEPS = 16  # steps of other optimizers during such a step
 
 
 def is_foreign(node):
@@ -87,25 +96,131 @@ def applied(result, plain):
             node._mfu_plain = True
 
 
-def first_step(optimizer, library):
-    """Reports a doubt if matrices have gradients although no product was counted, or if torch did not allocate a
-    gradient's memory. Then nobody knows how the gradients were made."""
-    from . import binding as types
+def stepped(optimizer, library):
+    """Called when an optimizer has stepped."""
+    if _put:
+        _end_put(optimizer, library)
+    if len(_seen_optimizers) < MOST_OPTIMIZERS and not any(each() is optimizer for each in _seen_optimizers):
+        _seen_optimizers.append(weakref.ref(optimizer))
+        first_step(optimizer, library)
 
-    totals = types.Totals()
-    library.read_totals(totals)
-    counted = totals.hardware_flop_low or totals.hardware_flop_high
+
+def _gradients(optimizer):
+    """The parameters of an optimizer that have a matrix as their gradient, and the gradients."""
     for group in optimizer.param_groups:
         for each in group["params"]:
             gradient = getattr(each, "grad", None)
             if gradient is None or gradient.dim() < 2 or gradient.is_sparse or not gradient.is_floating_point():
                 continue
-            if not counted:
-                library.fact(b"doubt", b"matrices were trained, and no product was counted")
+            yield each, gradient
+
+
+def first_step(optimizer, library):
+    """Reports a doubt if matrices have gradients although no product was counted, or if torch did not allocate a
+    gradient's memory. Then nobody knows how the gradients were made. If no backward made them, the next step is
+    watched."""
+    import torch
+
+    from . import binding as types
+
+    totals = types.Totals()
+    library.read_totals(totals)
+    counted = totals.hardware_flop_low or totals.hardware_flop_high
+    put = []
+    for each, gradient in _gradients(optimizer):
+        if not counted:
+            library.fact(b"doubt", b"matrices were trained, and no product was counted")
+            return
+        if opaque.is_outside(gradient, library):
+            library.fact(b"doubt", b"gradients of matrices were made outside of torch")
+            return
+        if not was_reached(each) and type(gradient) is torch.Tensor and gradient.layout == torch.strided:
+            put.append(weakref.ref(each))
+    if put and not _put and not _state["capturing"] and library.counting():
+        _put.update(
+            optimizer=weakref.ref(optimizer),
+            parameters=put,
+            seen=opaque.Seen(library, whole_step=True),
+            wrapped=opaque.wrapped_calls[0],
+            steps=0,
+        )
+
+
+def was_reached(parameter):
+    return _reached.get(id(parameter), lambda: None)() is parameter
+
+
+def _reach(node):
+    """Remembers the parameter whose gradient this node adds up."""
+    variable = getattr(node, "variable", None)
+    if variable is not None:
+        _reached[id(variable)] = weakref.ref(variable)
+
+
+def _end_put(optimizer, library):
+    """Ends the watch on gradients that no backward made: at the same optimizer's next step."""
+    _put["steps"] += 1
+    owner = _put["optimizer"]()
+    if owner is not optimizer and owner is not None and _put["steps"] < MOST_STEPS:
+        return
+    seen, parameters = _put["seen"], [each() for each in _put["parameters"]]
+    wrapped = _put["wrapped"] != opaque.wrapped_calls[0]  # a library whose kernels are counted may have written them
+    _put.clear()
+    if seen.thread != threading.get_ident():
+        return  # only its own thread can end the watch, which ends by itself after some time
+    try:
+        if owner is optimizer and not wrapped and seen.known():
+            _judge_put([each for each in parameters if each is not None], seen, library)
+    finally:
+        seen.leave()
+
+
+def _judge_put(parameters, seen, library):
+    import torch
+
+    if seen.named():
+        return  # what may have written them is listed as uncounted
+    library.pause(1)
+    try:
+        with torch.no_grad():
+            for each in parameters:
+                gradient = each.grad
+                if gradient is None or was_reached(each) or not seen.is_hidden(gradient, ()):
+                    continue
+                _tell_put(each, gradient, library)
                 return
-            if opaque.is_outside(gradient, library):
-                library.fact(b"doubt", b"gradients of matrices were made outside of torch")
-                return
+    finally:
+        library.pause(-1)
+
+
+def _tell_put(parameter, gradient, library):
+    """Reports the gradient, unless it is a copy of one that a backward made: fused kernels copy gradients for
+    optimizers that have parameters of their own."""
+    import torch
+
+    shape = " × ".join(map(str, gradient.shape))
+    what = f"the gradient of {_name_of(parameter)} ({shape}) was made past torch's dispatcher"
+    apart = torch.ones((), device=gradient.device)
+    own = gradient.reshape(-1).float()
+    for reference in list(_reached.values()):
+        other = reference()
+        for made in (getattr(other, "grad", None), getattr(other, "main_grad", None)):
+            if isinstance(made, torch.Tensor) and made.numel() == own.numel() and made.device == own.device:
+                cosine = torch.nn.functional.cosine_similarity(own, made.detach().reshape(-1).float(), dim=0)
+                apart = torch.minimum(apart, 1 - cosine.abs())
+    _when_arrived(apart, lambda value: library.fact(b"doubt", what.encode()) if value > 0.01 else None, library)
+
+
+def _name_of(parameter):
+    """Its name in a model that was seen; else what kind of thing it is."""
+    from . import passes
+
+    for reference in list(passes._models.values()):
+        model = reference()
+        for name, each in model.named_parameters() if model is not None else ():
+            if each is parameter:
+                return f"{type(model).__name__}.{name}"
+    return "a parameter"
 
 
 def before_backward(outputs, library):
@@ -122,20 +237,24 @@ def before_backward(outputs, library):
         if node in seen:
             continue
         seen.add(node)
-        waiting.extend(each for each, _ in node.next_functions if each is not None and each not in seen)
-        if is_foreign(node):
-            _look(node, library)
+        following = [each for each, _ in node.next_functions if each is not None]
+        waiting.extend(each for each in following if each not in seen)
+        # A Function may keep a gradient to itself. Otherwise each parameter behind a node gets one.
+        if not is_foreign(node) or not _look(node, library):
+            for each in following:
+                _reach(each)
 
 
 def _look(node, library):
+    """Has a node checked when its turn comes. Returns whether it is."""
     key = node.name()
     if _looks.get(key, 0) >= MOST_LOOKS or _names(node) in _said:
-        return
+        return False
     _looks[key] = _looks.get(key, 0) + 1
     held = {}
     current = _asker(node)
     if current is None:
-        return
+        return False
 
     def before(gradients):
         try:
@@ -148,6 +267,9 @@ def _look(node, library):
 
     def after(inputs, outputs):
         try:
+            for (following, _), made in zip(current().next_functions, inputs):
+                if following is not None and made is not None:
+                    _reach(following)
             if held and held["seen"].known():
                 _try(current(), inputs, outputs, held["kept"], held["seen"])
         except Exception:  # noqa: BLE001
@@ -159,6 +281,7 @@ def _look(node, library):
             handle.remove()
 
     handles = [node.register_prehook(before), node.register_hook(after)]
+    return True
 
 
 def _asker(node):
@@ -332,8 +455,13 @@ def _tell(node, verdict, library):
 def told(names, sizes, apart, library):
     """Reports a product in the named Function if `apart` is small."""
     entry = (*names, sizes)
+    _when_arrived(apart, lambda value: _judge(entry, value, library), library)
+
+
+def _when_arrived(apart, judge, library):
+    """Calls `judge` with the number once it is in host memory."""
     if apart.device.type == "cpu":
-        _judge(entry, float(apart), library)
+        judge(float(apart))
         return
     from .libraries.lengths import _event
     from .libraries.wrapping import device_of
@@ -341,15 +469,15 @@ def told(names, sizes, apart, library):
     device = device_of(apart)
     if library.may_ask(device):
         copy = apart.new_empty((), device="cpu").copy_(apart, non_blocking=True)
-        _verdicts.append((entry, copy, _event(apart), device))
+        _verdicts.append((judge, copy, _event(apart), device))
 
 
 def _hear(library):
     for each in list(_verdicts):
-        entry, copy, event, device = each
+        judge, copy, event, device = each
         if library.may_ask(device) and event.query():
             _verdicts.remove(each)
-            _judge(entry, float(copy), library)
+            judge(float(copy))
 
 
 def _judge(entry, apart, library):

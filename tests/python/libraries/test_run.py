@@ -90,3 +90,71 @@ def test_a_program_that_multiplies_by_a_way_nobody_named_is_contradicted(tmp_pat
     assert found["coverage"]["complete"] is False and len(found["contradictions"]) == 1
     assert "Hidden" in found["contradictions"][0] and "__main__" in found["contradictions"][0]
     assert "none left out" not in text and "contradiction" in text
+
+
+OPERATORS = """
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+
+def array(tensor):
+    return tensor.detach().numpy()
+
+
+def operator(name, body):
+    return torch.library.custom_op(name, body, mutates_args=())
+
+
+def product(x: Tensor, w: Tensor) -> Tensor:
+    return torch.from_numpy(array(x) @ array(w).T)
+
+
+def counted(x: Tensor, w: Tensor) -> Tensor:
+    return x @ w.t()
+
+
+def distances(x: Tensor, w: Tensor) -> Tensor:
+    return (x[:, None] - w[None]).abs().sum(-1)
+
+
+def scaled(x: Tensor, w: Tensor) -> Tensor:
+    return torch.from_numpy(array(x) * array(w)[0])
+
+
+def looked_up(x: Tensor, w: Tensor) -> Tensor:
+    return torch.from_numpy(array(w)[array(x[:, 0] > 0).astype(int)])
+
+
+made = [operator("mine::frob" + str(i), body) for i, body in enumerate([BODIES])]
+first, w, head = nn.Linear(8, 8), torch.randn(10, 8), nn.Linear(8, 4)
+with torch.no_grad():
+    for _ in range(8):
+        x = first(torch.randn(32, 8))
+        for each in made:
+            each(x, w)
+        head(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("bodies", "named"),
+    [("product", True), ("counted, distances, scaled, looked_up", False)],
+)
+def test_an_operator_of_the_program_that_may_hide_a_product_is_named(tmp_path, bodies, named):
+    found, text = run(tmp_path, OPERATORS.replace("BODIES", bodies))
+    assert found["coverage"]["complete"] is (None if named else True)
+    assert ("mine::frob0 (operator) computes past torch's dispatcher" in text) is named
+    assert ("none left out" in text) is not named
+
+
+def test_a_formula_counts_an_operator_that_was_examined(tmp_path):
+    late = OPERATORS.replace("BODIES", "product").replace(
+        "        head(x)",
+        "        head(x)\n"
+        "import mfu\n"
+        "mfu.formula('mine::frob0', lambda x, w: 2 * x.numel() * w.shape[0])\n"
+        "made[0](x, w)",
+    )
+    found, _ = run(tmp_path, late)
+    assert found["flop_by_operator"]["mine::frob0"] == 2 * 32 * 8 * 10

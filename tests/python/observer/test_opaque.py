@@ -195,6 +195,46 @@ def test_memory_that_no_operator_wrote_is_noticed(said, after):
     assert named == [f"IntoEmpty\t{__name__}"]
 
 
+class Copied(torch.autograd.Function):
+    """Like a library with threads of its own: numbers that it made are copied into memory of torch."""
+
+    @staticmethod
+    def forward(ctx, x, w1, w2, way):
+        made = np.maximum(array(x) @ array(w1).T, 0) @ array(w2).T
+        ctx.shapes = x.shape, w1.shape, w2.shape
+        return torch.tensor(made) if way == "tensor" else torch.empty(made.shape).copy_(torch.from_numpy(made))
+
+    @staticmethod
+    def backward(ctx, g):
+        return *(torch.zeros(each) for each in ctx.shapes), None
+
+
+@pytest.mark.parametrize("way", ["tensor", "copy"])
+def test_numbers_that_were_copied_into_memory_of_torch_are_noticed(said, way):
+    w1, w2 = nn.Parameter(torch.randn(N, K)), nn.Parameter(torch.randn(K, N))
+    products, named = said(lambda: Copied.apply(torch.randn(ROWS, K, requires_grad=True), w1, w2, way).sum().backward())
+    assert products or named == [f"Copied\t{__name__}"]
+
+
+class Convolution(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, w):
+        patches = array(torch.nn.functional.unfold(x.detach(), 3))
+        ctx.shapes = x.shape, w.shape
+        made = np.einsum("ok,bkl->bol", array(w).reshape(len(w), -1), patches)
+        return torch.tensor(made).view(len(x), len(w), x.shape[2] - 2, -1)
+
+    @staticmethod
+    def backward(ctx, g):
+        return torch.zeros(ctx.shapes[0]), torch.zeros(ctx.shapes[1])
+
+
+def test_a_convolution_past_the_dispatcher_is_noticed(said):
+    w = nn.Parameter(torch.randn(5, 4, 3, 3))
+    x = torch.randn(2, 4, 8, 8, requires_grad=True)
+    assert said(lambda: Convolution.apply(x, w).sum().backward())[1] == [f"Convolution\t{__name__}"]
+
+
 class Adder(torch.autograd.Function):
     """AdderNet computes distances instead of products, with operators."""
 
