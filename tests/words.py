@@ -16,6 +16,8 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 SCRIPT = re.compile(r"(?:bench|tests|deploy)/[\w./-]+\.py")
 FOREIGN = {"--enforce-eager", "--ipc", "--net", "--install"}  # options of vLLM, containers and CMake
 TESTS = ("lint", "tidy", "words", "sets")  # names for ./test in pages; "sets" begins what it does
+OTHERS = {  # names in programs of others, and one that is made of parts
+    "fused_linear", "cross_entropy_loss", "multimem_all_reduce_kernel", "kernel_wait", "mfu_before_range"}
 FORMER = "From 0.1 to 0.2"  # docs/api.md lists headers of 0.1.0 behind these words
 
 
@@ -149,8 +151,13 @@ def code():
     return join(""), join("include/"), join("python/mfu/")
 
 
+@functools.cache
+def known_words():
+    return set(re.findall(r"\w+", code()[0])) | {name.split(".")[0] for name in tree()[1]} | OTHERS
+
+
 def wrong_names(page):
-    """Variables, names of C++ and Python, and settings exist."""
+    """Variables, names of C++ and Python, settings, keys, codes and tests exist."""
     text, (everything, headers, package) = page.read_text(), code()
     told = [each for each in re.findall(r"\bMFU_[A-Z0-9_]+\b", text) if not re.search(rf"\b{each}\b", everything)]
     told += [f"mfu::{each}" for name in re.findall(r"\bmfu::(\w+(?:::\w+)*)", text) for each in name.split("::")
@@ -159,6 +166,12 @@ def wrong_names(page):
         told += [f"mfu.{name}" for each in name.split(".")
                  if name != "h" and not re.search(rf"(?:def|class|import|as) {each}\b|\b{each}(?:\.py|:| =)", package)
                  and not (ROOT / "python" / "mfu" / f"{each}.py").exists() and each != "_core"]
+    rules = (ROOT / "deploy" / "rules.yml").read_text()
+    told += [each for each in re.findall(r"\brun:\w+:\w+", text) if f"record: {each}\n" not in rules]
+    if page.name != "models.md":  # its messages are those of transformers
+        told += [each for span in spans(fenced(text)[1])
+                 for each in re.findall(r"(?<![\w-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w/-])", span)
+                 if each not in known_words()]
     if page.name == "monitor.md":
         keys = (ROOT / "src" / "monitor" / "config_keys.cc").read_text()
         rows = re.findall(r"^\| (`.*?) \|", text.partition("## Settings")[2].partition("## Sinks")[0], re.M)

@@ -218,8 +218,8 @@ struct AttributionOptions {
 // nothing is in the window.
 Result<Attribution> attribute(const Traces& traces, const AttributionOptions& options);
 
-// What is kept of traces, a hundredth of their size. The parts of all machines give exactly the
-// result that their traces together would have given.
+// What attribute() needs of traces, in about a hundredth of their size. Each machine can make a
+// part of its own traces. All parts together give exactly the result of all traces together.
 struct PartsContent;
 class Parts {
  public:

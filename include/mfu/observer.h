@@ -104,18 +104,17 @@ void mfu_observer_function(int change);      // a custom autograd Function runs 
 void mfu_observer_create_graph(int change);  // a backward with create_graph, for the whole process
 // A backward begins. `leaves` says whether it adds its gradients to the parameters.
 void mfu_observer_accumulate(int leaves);
-// `seen` is called for each model that runs a pass, on its thread, and answers with name_model().
-// With 0xFFFF instead of a number it answers only if a module runs the pass that began.
+// These callbacks answer what only Python knows of modules, on the thread of a pass. 0xFFFF as
+// `model` means the pass that has just begun. `seen`: which model is it? It calls name_model().
 void mfu_observer_models(void (*seen)(uint32_t model));
-// `same` is called when a model's first weight is used again. It returns 1 if the module call that
-// it saw last still runs, 2 if no module runs, else 0, and then it remembers the current call.
+// `same`: a model's first weight is used again. Is it still the same call of the module? 1: yes.
+// 0: no, another one (the next question is about that one). 2: no module runs.
 void mfu_observer_calls(int (*same)(void));
 // Answers `seen`: the class (NULL keeps the name), and in `training` a sum of 1 (training mode), 2
 // (all parameters are frozen), 4 (it had this number before), 8 (a table only: ask again later).
 void mfu_observer_name_model(uint32_t model, const char* name, int training);
-// `owns` is called when a pass has made its logits and something else runs. It returns 2 if that
-// model is the outermost module that runs in this thread, 1 if that module owns `table`, a storage.
-// With 0xFFFF, when a pass begins with a batched product, it returns only 0 or 1.
+// `owns`: a pass has made its logits. Does what runs next belong to it? 2: yes, `model` is the
+// outermost module that runs. 1: maybe: it owns the storage `table`, or no module runs. 0: no.
 void mfu_observer_owners(int (*owns)(uint32_t model, uint64_t table));
 // Says that two numbers belong to one module, such as an encoder and its decoder. Passes without
 // grad are then booked under the other number.
@@ -144,8 +143,9 @@ void mfu_observer_settle_lengths(void);
 int mfu_observer_may_ask(int64_t device);
 // Whether the calling thread is recomputing now.
 int mfu_observer_runs_again(void);
-// writer_of(): what wrote a tensor's memory (src/torch/writes.h); with 0, whether memory was read
-// that nobody had written. is_outside(): whether somebody other than torch allocated the memory.
+// From watch_writes(+1) to watch_writes(-1), writes of this thread's operators are watched. Then
+// writer_of() says what wrote a storage (src/torch/writes.h), or for 0 whether memory was read that
+// nobody had written. is_outside() says whether somebody other than torch allocated the memory.
 void mfu_observer_watch_writes(int change);
 int mfu_observer_writer_of(uint64_t storage);
 int mfu_observer_is_outside(uint64_t storage);

@@ -149,7 +149,7 @@ struct ProcessRecord {
   std::vector<Fact> facts;
   std::uint64_t steps_dropped = 0;  // steps that are in `totals` but not in `steps`
   bool ended = false;               // it ended normally; false if it still runs or was killed
-  bool own = false;                 // in a Drainer's record: started by this launcher
+  bool own = false;                 // started by this launcher; only `mfu run` itself knows
 
   // The last value of that key. Null if there is none.
   const std::string* fact(std::string_view key) const;

@@ -47,8 +47,9 @@ class _Loader:
 
 
 class _Begun(type(sys.__spec__)):
-    """The spec of a module whose import began before anybody waited for it: what imports torch, for one. The import
-    system says there that it has ended."""
+    """The spec of a module whose import had begun before anybody waited for it, such as a library that imports torch.
+    The import system sets `_initializing` to False when the module's code has run, and then the callbacks are called.
+    """
 
     @property
     def _initializing(self):
@@ -60,12 +61,12 @@ class _Begun(type(sys.__spec__)):
         if not value:
             self.__class__ = type(sys.__spec__)
             module = sys.modules.get(self.name)
-            if getattr(module, "__spec__", None) is self:  # else it failed, and the next attempt is seen
+            if getattr(module, "__spec__", None) is self:  # otherwise it failed, and the next attempt is seen
                 _imported(self.name, module)
 
 
 class _Finder:
-    """Asks the finders after it, and wraps the loader of a module that is waited for."""
+    """Asks the other finders for a module. If somebody waits for the module, it wraps the loader that they found."""
 
     def find_spec(self, name, path=None, target=None):
         for each in _at_imports:
@@ -107,7 +108,7 @@ def when_imported(name, callback):
     if module is not None and name not in _waiting and name not in _around:
         try:
             module.__spec__.__class__ = _Begun
-        except TypeError:  # no spec of Python's own: nobody says when it ends
+        except TypeError:  # the spec is not one of Python's own, so we are not told when the import ends
             pass
     _waiting.setdefault(name, []).append(callback)
     _wait()
@@ -118,22 +119,22 @@ def is_initializing(name):
 
 
 def when_present(name):
-    """Looks for a module that is put into sys.modules by hand, which no finder sees. It looks whenever look() is called
-    and at each other import."""
+    """Also waits for a module that is put into sys.modules by hand, which no finder sees. look() searches for it, and
+    so does every import of another module."""
     if name in _waiting:
         _by_hand[name] = -1
 
 
 def look(whole=False):
-    """Looks for modules that were put into sys.modules by hand. `whole`: they are complete. Otherwise they may still be
-    filled, so a module that grew since the last look is left for the next one."""
+    """Looks for modules that were put into sys.modules by hand. With `whole`, they are complete. Otherwise
+    somebody may still fill them, so a module that grew since the last search is left for the next one."""
     if not sys.modules.keys().isdisjoint(_by_hand.keys()):
         for name in [each for each in _by_hand if each in sys.modules]:
             look_for(name, whole)
 
 
 def look_for(name, whole=True, seen=False):
-    """Calls what waits for this module if it is there. `seen`: the import that brought it was seen."""
+    """Calls the functions that wait for this module, if it is there. `seen`: we saw its import."""
     module = sys.modules.get(name)
     if module is None or name not in _waiting or is_initializing(name):
         return
@@ -148,7 +149,7 @@ def look_for(name, whole=True, seen=False):
 
 
 def was_found(name):
-    """Whether the module was found in sys.modules and its import was not seen."""
+    """Whether the module was found in sys.modules without its import being seen."""
     return name in _found
 
 
@@ -159,7 +160,7 @@ def at_imports(function):
 
 
 def while_imported(name, change):
-    """Calls change(+1) before the module's own code runs and change(-1) after it. Nothing if it has run already."""
+    """Calls change(+1) before the module's own code runs and change(-1) after it. Does nothing if it already ran."""
     if name not in sys.modules:
         _around[name] = change
         _wait()

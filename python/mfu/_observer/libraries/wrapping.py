@@ -100,13 +100,13 @@ class Book:
         return False
 
     def version_told(self):
-        """Called when its package was imported. If the formulas are not for its version, calls are no more counted."""
+        """Called when its package has been imported. If the formulas are not for its version, calls no longer count."""
         if self.asked is not None and not self.reads(*self.asked):
             self.aside = True
             self._take_back()
 
     def _take_back(self):
-        """Everybody who has a wrapped function by a name gets the function itself."""
+        """Puts the original functions back, under every name that holds a wrapper."""
         original = {id(each): each.__wrapped__ for each in self.wrapped}
         spaces = [getattr(module, "__dict__", None) for module in list(sys.modules.values())]
         for space in filter(lambda each: isinstance(each, dict), spaces):
@@ -121,7 +121,7 @@ class Book:
     def tell(self, version, state, why):
         """`state`: `counted`, or `unknown` if we cannot say what it computed."""
         if state == "counted" and _told.get(self.name, ("",))[0] == "unknown":
-            return  # stays unknown, because a part of it was not understood
+            return  # it stays unknown, because a part of it was not understood
         if _told.get(self.name) == (state, why, version):
             return
         _told[self.name] = (state, why, version)

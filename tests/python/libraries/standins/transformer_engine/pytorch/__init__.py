@@ -1,6 +1,7 @@
-"""NVIDIA/TransformerEngine: transformer_engine/common/__init__.py load_framework_extension() puts the extension into
-sys.modules by hand; signatures are those of transformer_engine/pytorch/csrc/extensions/pybind.cpp (generic_gemm has
-argument names, the others have none) and of the calls in transformer_engine/pytorch/cpp_extensions/."""
+"""Stands in for transformer_engine/pytorch of NVIDIA/TransformerEngine. There load_framework_extension() of
+transformer_engine/common/__init__.py puts the extension into sys.modules by hand, and so it is done here. Signatures
+are those of transformer_engine/pytorch/csrc/extensions/pybind.cpp (generic_gemm has argument names, the others have
+none) and of the calls in transformer_engine/pytorch/cpp_extensions/."""
 
 import enum
 import sys
@@ -95,10 +96,10 @@ def te_general_grouped_gemm(
     return bias
 
 
-# attention.cpp. In 2.0 to 2.7 (max_seqlen_q, max_seqlen_kv, is_training, attn_scale, p_dropout, set_zero, qkv_layout,
-# bias_type, attn_mask_type, window_size, cu_seqlens_q, cu_seqlens_kv, Q, K, V, fake_dtype, …); softmax_type, formats
-# and
-# bottom_right_diagonal came later, between them. The C++ functions take what they are given by place.
+# attention.cpp. In 2.0 to 2.7 the arguments are (max_seqlen_q, max_seqlen_kv, is_training, attn_scale, p_dropout,
+# set_zero, qkv_layout, bias_type, attn_mask_type, window_size, cu_seqlens_q, cu_seqlens_kv, Q, K, V, fake_dtype, …).
+# Later versions have softmax_type, formats and bottom_right_diagonal between them. The C++ functions take positional
+# arguments only.
 def fused_attn_fwd(*args):
     if len(args) < 20:
         raise TypeError("incompatible function arguments")
