@@ -58,7 +58,7 @@ function drawHeadline(rank) {
     fact("device", device.name || "unknown"),
     device.peak_flop_per_s ? fact("peak", `${rate(device.peak_flop_per_s)} ${device.dtype || ""}`) : fact("peak", "not known: the notes say what to give"),
     rank.cpu && rank.cpu.cores_used ? fact("cores", `${rank.cpu.cores_used.toFixed(1)} of ${rank.cpu.cores_available} busy, ${rank.cpu.threads} threads`) : null,
-    fact("window", `${time(rank.window.duration_ns)}, ${rank.window.policy}${rank.window.steps ? `, ${rank.window.steps} steps` : ""}`));
+    fact("window", `${time(rank.window.duration_ns)}, ${rank.window.steps ? `${rank.window.steps} steps` : rank.window.policy}`));
   const parts = [box];
   const faster = (rank.note_codes || []).findIndex((note) => note.code === "faster_than_peak");
   if (faster >= 0) parts.push(element("p", { class: "published" }, rank.notes[faster]));

@@ -8,14 +8,24 @@
 
 #include "commands.h"
 #include "demo_training.h"
+#include "sinks/table.h"
 
 namespace mfu::app {
 
 namespace {
 
+constexpr std::size_t kIndent = 3;
+
+// A line of the tour, broken at the width of the terminal.
+void tell(const Context& context, std::string_view text) {
+  std::size_t width = std::max(context.style().width, 2 * kIndent) - kIndent;
+  context.print(std::string(kIndent, ' ') + wrapped(text, width, kIndent));
+}
+
 void say(const Context& context, std::string_view text) {
   if (context.json()) return;
-  context.print("\n" + inked(text, Ink::bold, context.style()) + "\n");
+  std::string shown = wrapped(text, context.style().width, kIndent);
+  context.print("\n" + inked(shown, Ink::bold, context.style()) + "\n");
   std::fflush(stdout);
 }
 
@@ -78,17 +88,19 @@ Result<int> tour(Context& context, const std::string& folder) {
     return kGood;
   }
   say(context, "3. Is it faster?");
-  context.print("   " + gain_text(before, after, gain));
+  tell(context, gain_text(before, after, gain));
   if (preempted >= kMuchPreempted) {
-    context.print(fmt::format(
-        "   Other processes had the cores for up to {:.0f}% of a step, so this gain is uncertain. "
-        "Run mfu demo again when the machine is quiet.",
-        100 * preempted));
+    tell(
+        context,
+        fmt::format(
+            "Other processes had the cores for up to {:.0f}% of a step, so this gain is uncertain. "
+            "Run mfu demo again when the machine is quiet.",
+            100 * preempted));
   }
-  context.print(
-      fmt::format("   The pages are {0}/before/run/report.html and "
-                  "{0}/after/run/report.html; delete {0} when you have seen them.",
-                  folder));
+  tell(context, fmt::format("The two pages; delete {} when you have seen them:", folder));
+  for (const char* run : {"before", "after"}) {
+    context.print(fmt::format("   {}/{}/run/report.html", folder, run));  // a path stays whole
+  }
   say(context,
       "Next: mfu run --explain -- your own program · mfu explain TRACE · mfu peak "
       "--measure · mfu --help");

@@ -190,6 +190,16 @@ void note_faster_than_peak(const RankPart& part, Peaks& peaks, RankAttribution& 
         {"beside_fraction", beside_ns / window}}});
 }
 
+// The times of a CPU's operators mean little if other processes had the cores.
+void note_preempted(RankAttribution& rank) {
+  constexpr double kMuchPreempted = 0.1;
+  if (!rank.cpu || !rank.counted || rank.counted->wall.count() <= 0) return;
+  double fraction = static_cast<double>(rank.counted->waited.count()) /
+                    static_cast<double>(rank.counted->wall.count());
+  if (fraction < kMuchPreempted) return;
+  rank.notes.push_back({"window_preempted", {{"fraction", std::min(fraction, 1.0)}}});
+}
+
 void add_notes(const TraceOutline& trace, const RankPart& part, Peaks& peaks,
                RankAttribution& rank) {
   for (const std::string& code : part.assumptions) rank.notes.emplace_back(code, NoteValues{});
@@ -200,6 +210,7 @@ void add_notes(const TraceOutline& trace, const RankPart& part, Peaks& peaks,
   } else {
     note_faster_than_peak(part, peaks, rank);
   }
+  note_preempted(rank);
   std::int64_t unknown = rank.ledger[LedgerLine::idle_unknown];
   double window = static_cast<double>(rank.window.duration_ns());
   if (static_cast<double>(part.tally.graph_unknown_ns) > 0.02 * window) {

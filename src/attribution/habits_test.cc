@@ -180,5 +180,39 @@ TEST(Functions, that_run_a_backward_again_leave_its_operators_apart) {
   EXPECT_FALSE(step.finding("other_kernels").has_value());
 }
 
+// The gain is that of the chain of small operators. The optimizer takes longer, but is one kernel.
+TEST(Chains, do_not_name_a_fused_optimizer_as_what_could_be_fused) {
+  StepOfCpu step;
+  step.mm();
+  for (int i = 0; i < 6; ++i) step.op("aten::sigmoid", 200'000);
+  step.mm();
+  step.op("aten::_fused_adamw_", 900'000);
+  std::optional<Finding> chain = step.finding("other_kernels");
+  ASSERT_TRUE(chain.has_value());
+  const auto& longest = std::get<std::vector<NotedItem>>(chain->evidence.at(0).values.at(0).second);
+  ASSERT_EQ(longest.size(), 1u);
+  EXPECT_EQ(longest[0].name, "sigmoid");
+}
+
+TEST(Window, in_which_other_processes_had_the_cores_says_so) {
+  TraceText text;
+  text.mm(0, 100'000, 1, 16, 16, 16);
+  Result<Trace> trace = text.read();
+  ASSERT_TRUE(trace.has_value());
+  AttributionOptions options;
+  options.peak = FlopRate{1e12};
+  ProfiledWindow& counted = options.counted.emplace_back();
+  counted.trace = "test.json";
+  counted.wall = std::chrono::nanoseconds(100'000);
+  auto notes_it = [&](int waited_ns) {
+    counted.waited = std::chrono::nanoseconds(waited_ns);
+    std::vector<Note> notes = attribute({&*trace, 1}, options)->ranks.at(0).notes;
+    return std::any_of(notes.begin(), notes.end(),
+                       [](const Note& each) { return each.code == "window_preempted"; });
+  };
+  EXPECT_FALSE(notes_it(5'000));
+  EXPECT_TRUE(notes_it(60'000));
+}
+
 }  // namespace
 }  // namespace mfu

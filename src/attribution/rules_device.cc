@@ -168,6 +168,17 @@ std::optional<Finding> recomputation_rule(const Situation& situation) {
   return finding;
 }
 
+namespace {
+
+constexpr std::size_t kFusedOptimizers =
+    4;  // _fused_adam_, _fused_adamw_, _fused_adagrad_, _fused_sgd_
+
+bool is_fused_optimizer(std::string_view name) {
+  return name.starts_with("_fused_ad") || name.starts_with("_fused_sgd");
+}
+
+}  // namespace
+
 std::optional<Finding> kernels_rule(const Situation& situation) {
   const RankAttribution& rank = situation.rank;
   std::int64_t ns = rank.ledger[LedgerLine::other_kernels];
@@ -176,7 +187,11 @@ std::optional<Finding> kernels_rule(const Situation& situation) {
     return std::nullopt;
   }
   Finding finding = finding_of(situation, "other_kernels", Cause::implementation, ns);
-  finding.evidence.push_back({"longest", {{"kernels", kernel_list(situation, {"compute"}, 3)}}});
+  std::vector<NotedItem> longest = kernel_list(situation, {"compute"}, 3 + kFusedOptimizers);
+  // A fused optimizer is one kernel already, and the gain has no part of it.
+  std::erase_if(longest, [](const NotedItem& each) { return is_fused_optimizer(each.name); });
+  if (longest.size() > 3) longest.resize(3);
+  finding.evidence.push_back({"longest", {{"kernels", std::move(longest)}}});
   std::int64_t softmax = kernel_ns(situation, "compute", {"oftMax", "oftmax"});
   if (10 * softmax > ns && has_operator(situation, {"aten::bmm", "aten::baddbmm"})) {
     finding.evidence.push_back({"softmax_alone", {{"duration_ns", softmax}}});
