@@ -11,14 +11,14 @@ import threading
 
 from .. import imports
 
+_APEX = ("fused_weight_gradient_mlp_cuda", "fused_dense_cuda", "mlp_cuda", "fast_multihead_attn", "fmhalib")
+# Newer versions of Apex have a module of Python around each of its extensions.
+_APEX_MODULES = (*_APEX, *(f"apex._extensions.{each}" for each in _APEX))
+
 # Modules that are waited for, each with the file here that knows it.
 WATCHED = {
     "transformer_engine_torch": "transformer_engine",
-    "fused_weight_gradient_mlp_cuda": "apex",
-    "fused_dense_cuda": "apex",
-    "mlp_cuda": "apex",
-    "fast_multihead_attn": "apex",
-    "fmhalib": "apex",
+    **dict.fromkeys(_APEX_MODULES, "apex"),
     "flash_attn_2_cuda": "flash_attn_2",
     "flash_attn.cute.interface": "flash_attn_4",
     "grouped_gemm_backend": "grouped_gemm",
@@ -38,11 +38,7 @@ HOSTS = {
     "transformer_engine_torch": ("transformer_engine",),
     "flash_attn_2_cuda": ("flash_attn",),
     "grouped_gemm_backend": ("grouped_gemm",),
-    "fused_weight_gradient_mlp_cuda": ("apex",),
-    "fused_dense_cuda": ("apex",),
-    "mlp_cuda": ("apex",),
-    "fast_multihead_attn": ("apex",),
-    "fmhalib": ("apex",),
+    **dict.fromkeys(_APEX_MODULES, ("apex",)),
     "flash_attn.cute.interface": ("flash_attn.cute",),
     "xformers.ops.fmha.triton_splitk": ("xformers",),
     "unsloth.kernels.utils": ("unsloth",),

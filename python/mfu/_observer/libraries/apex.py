@@ -2,7 +2,8 @@
 
 The signatures are from NVIDIA/apex: csrc/megatron/fused_weight_gradient_dense.cpp, csrc/fused_dense.cpp, csrc/mlp.cpp,
 apex/fused_dense/fused_dense.py and apex/mlp/mlp.py. Megatron calls wgrad_gemm_accum_* itself
-(core/tensor_parallel/layers.py).
+(core/tensor_parallel/layers.py). Newer versions define operators (torch.ops.apex.fused_dense_linear_bias_forward) and
+call them from apex/_extensions/fused_dense_cuda.py and its neighbours, with the same names and arguments.
 """
 
 from .formulas import flattened, matmul, shape_of, type_of

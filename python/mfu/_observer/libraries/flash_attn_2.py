@@ -8,9 +8,14 @@ optional tensors, all before the first number: their count tells which version i
 window_size_right are a boolean and two integers in a row.
 """
 
+import re
+
 from .formulas import attention, pairs, shape_of, wider
 from .lengths import Side, by_sides
 from .wrapping import Aside, Like, Work
+
+
+OTHERS = re.compile(r"(^|_)(fwd|bwd)")
 
 
 def _is_integer(value):
@@ -142,3 +147,4 @@ def install(module, book):
     found += book.wrap(module, "fwd_kvcache", cached)
     if not found:
         raise Aside("it has none of the functions that were read")
+    book.name_rest(module, OTHERS)

@@ -8,6 +8,7 @@ partialmethod of the run that was there before we wrapped it, so it is made agai
 """
 
 import functools
+import re
 import sys
 
 from .flash_attn_2 import worker
@@ -28,6 +29,17 @@ OTHERS = """
     batch_deepgemm_fp8_nt_groupwise group_gemm_mxfp4_nt_groupwise group_gemm_nvfp4_nt_groupwise
     grouped_gemm_nt_masked gated_delta_rule_decode chunk_gated_delta_rule
 """.split()
+# Whatever else multiplies or attends by its name: new versions add such functions and wrappers all the time.
+REST = re.compile(
+    r"(^|_)(b?mm|gemm|gemv|\w*gemm|attention|moe|xqa|mla|fmha|prefill|decode|linear|mqa|kda|gdn|gdp|delta|msa)(_|$)"
+)
+HARMLESS = re.compile(
+    r"^(_|get_|gen_|is_|has_|make_|prepare_|plan|fast_\w*plan|reorder_|interleave_|preprocess_|convert_|fill_|alloc)"
+    r"|^(create_|precompile_|compute_|append_|next_|determine_|check_|register_)"
+    r"|quantize|plan$|workspace|supported|manifest|metadata|schedule|cache$|_module$|_size|leases|resources"
+    r"|diagnostics|uri"
+)
+KINDS = re.compile(r"Attention|Decode|Prefill|MoE|MLA|GEMM|POD|KDA")
 
 
 def gemm(function):
@@ -209,6 +221,21 @@ def install(module, book):
         kind = getattr(owner, "SegmentGEMMWrapper", None)
         if isinstance(kind, type) and "run" in vars(kind):
             book.wrap(kind, "run", segments(kind.run), "flashinfer::SegmentGEMMWrapper.run")
+    for owner in owners:
+        if owner.__name__.count(".") > 1:
+            continue  # what lies deeper is called by these
+        book.name_rest(owner, REST, HARMLESS, of="flashinfer")
+        for name, kind in list(vars(owner).items()):
+            if isinstance(kind, type) and kind.__module__.startswith("flashinfer") and KINDS.search(name):
+                _name_class(book, kind)
+
+
+def _name_class(book, kind):
+    for name in ("run", "forward", "run_return_lse", "forward_return_lse"):
+        method = vars(kind).get(name)
+        if callable(method) and hasattr(method, "__code__") and not getattr(method, "_mfu_wrapped", False):
+            book.owners.append((kind, name))
+            setattr(kind, name, book.alone(method, f"flashinfer::{kind.__name__}.{name}"))
 
 
 def _watch_wrapper(book, kind, name, plan):

@@ -2,12 +2,18 @@
 
 The signatures are from grouped_gemm/backend.py and csrc/grouped_gemm.cu of tgale96/grouped_gemm, and from
 grouped_gemm/backend.py of yanring/grouped_gemm, a copy of the fork that Megatron installs. Both have
-gmm(a, b, c, batch_sizes, trans_a, trans_b). batch_sizes says how many rows of `a` belong to each expert.
+gmm(a, b, c, batch_sizes, trans_a, trans_b). batch_sizes says how many rows of `a` belong to each expert. Other forks
+have more products (`gmmfwd` and `gmmbwd` with lists of weights, `gmm_with_arguments`, `ck_gmm`), which are named.
 """
+
+import re
 
 from .formulas import matmul, shape_of, wider
 from .lengths import by_values
 from .wrapping import Aside, Like, Work
+
+
+OTHERS = re.compile(r"gmm|gemm|matmul")
 
 
 def gmm(arguments, result):
@@ -28,3 +34,4 @@ def install(module, book):
         return
     if not book.wrap(module, "gmm", gmm):
         raise Aside("there is no gmm")
+    book.name_rest(module, OTHERS)

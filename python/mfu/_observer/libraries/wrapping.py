@@ -10,6 +10,7 @@ import re
 import sys
 import types
 
+from .. import binding as types_of_library
 from .. import opaque
 from ..boundaries import skip_in_dynamo
 
@@ -155,6 +156,51 @@ class Book:
         self._put(
             owner, name, original, self.watched(original, formula, operator or f"{self.name}::{name}", cover=False)
         )
+
+    def name_rest(self, owner, pattern, harmless=None, of=None):
+        """Lists calls of owner's other functions whose names match `pattern` as uncounted, unless something was counted
+        or listed inside. So newer functions of a library are not silently left out. `of`: where they are defined."""
+        for name in dir(owner):
+            if not pattern.search(name) or harmless is not None and harmless.search(name):
+                continue
+            original = getattr(owner, name, None)
+            if original is None or isinstance(original, type) or not callable(original):
+                continue
+            if getattr(original, "_mfu_wrapped", False):
+                continue
+            if of is not None and not str(getattr(original, "__module__", "")).startswith(of):
+                continue
+            self._put(owner, name, original, self.alone(original, f"{self.name}::{name}"))
+
+    def alone(self, original, operator):
+        """The function, listed as uncounted at each call in which nothing was counted or listed."""
+        calls, uncounted, said = opaque.wrapped_calls, self.library.add_uncounted, operator.encode()
+        counting, is_compiling = self.library.counting, _is_compiling()
+        thread = self.library.read_thread
+
+        def seen():
+            state = types_of_library.Thread()
+            thread(state)
+            return state.calls, calls[0]
+
+        def wrapped(*args, **kwargs):
+            if is_compiling() or not counting() or self.aside:
+                return original(*args, **kwargs)
+            before = seen()
+            result = original(*args, **kwargs)
+            if before == seen():
+                calls[0] += 1
+                uncounted(said, b"no formula yet")
+            return result
+
+        skip_in_dynamo(seen)
+        try:
+            functools.update_wrapper(wrapped, original)
+        except Exception:  # noqa: BLE001: a builtin may have no name
+            pass
+        wrapped.__wrapped__, wrapped._mfu_wrapped = original, True
+        self.wrapped.append(wrapped)
+        return wrapped
 
     def _put(self, owner, name, original, wrapped):
         setattr(owner, name, wrapped)
