@@ -33,7 +33,7 @@ class Seen:
 
     def __init__(self, library, whole_step=False):
         self.library, self.open, self.thread = library, True, threading.get_ident()
-        self.before, self.after = self._counts(), None
+        self.before, self.after, self.whole_step = self._counts(), None, whole_step
         library.watch_writes(1)
         if not whole_step:  # it is not abandoned where a backward begins
             _watching.append(self)
@@ -71,7 +71,10 @@ class Seen:
             return tensor.device.type == "cpu" and bool((tensor != tensor.reshape(-1)[0]).any())
         if writer == 0:
             return is_outside(tensor, self.library)
-        return writer in (2, 4) or bool(self.library.writer_of(0))
+        if writer in (2, 4):
+            return True
+        # In a whole step other threads write too, and data is read that was filled in from outside.
+        return not self.whole_step and bool(self.library.writer_of(0))
 
     def leave(self):
         if self.open:
