@@ -67,6 +67,7 @@ struct Model {
   bool before_cached = false;      // it met a cache
   bool before_chunk = false;       // it brought several tokens to what an earlier pass had cached
   bool before_all_logits = false;  // it made logits for each of its tokens
+  bool makes_logits = false;       // a pass of it ended with a product as wide as its table is long
   // another number of the same module; kOtherModel if there is none
   std::uint32_t joined = kOtherModel;
   // Weights that it uses after its logits (a value head). Once this is full, nobody is asked any

@@ -337,6 +337,7 @@ void remember(const Entry& entry) {
   model.before_samples = entry.tokens.samples;
   model.before = entry.known;
   model.before_all_logits = entry.head_rows == entry.tokens.tokens;
+  if (entry.head_rows != 0) model.makes_logits = true;
   model.before_cached = entry.keys > entry.tokens.each;
   model.before_chunk = entry.known == PassPhase::prefill && entry.keys > entry.tokens.each;
 }
@@ -391,18 +392,34 @@ static std::vector<EarlyPass>::iterator find_early(std::uint64_t id) {
                       [&](const EarlyPass& each) { return each.id == id; });
 }
 
+// What a pass did after book_resting() had booked it. `whole` is all of it.
+static void book_rest(const EarlyPass& early, Entry& whole, Entry& rest) {
+  rest.passes = 0;
+  rest.model = whole.model;
+  rest.duration_ns = whole.duration_ns - std::min(whole.duration_ns, early.duration_ns);
+  rest.bytes.unknown = whole.bytes.unknown;
+  rest.bytes.weight_read = whole.bytes.weight_read - early.bytes.weight_read;
+  rest.bytes.cache_read = whole.bytes.cache_read - early.bytes.cache_read;
+  if (whole.keys > whole.tokens.each) {  // it met a cache
+    rest.bytes.cache_written = whole.bytes.cache_written - early.bytes.cache_written;
+  }
+  bool generates = early.phase == PassPhase::prefill || early.phase == PassPhase::decode;
+  if (generates) whole.known = early.phase;
+  if (passes().models[whole.model].before_id == whole.id) remember(whole);
+  book(rest, early.phase);
+}
+
 // Whether book_resting() booked the open pass. What was counted since then is added to it.
 bool close_early(Thread& thread) {
   std::vector<EarlyPass>& early = passes().early;
   auto found = find_early(thread.open.id);
   if (found == early.end()) return false;
-  Entry rest;
+  Entry whole, rest;
+  fill_entry(thread, whole);
   take_sums(thread, rest);
-  rest.passes = 0;
-  rest.model = thread.open.model;
   thread.open.id = 0;
   thread.open.watching = false;
-  if (rest.lines != 0) book(rest, found->phase);
+  if (rest.lines != 0) book_rest(*found, whole, rest);
   early.erase(found);
   return true;
 }
@@ -442,6 +459,10 @@ void book_resting(bool all) noexcept {
     if (id == 0 || there || each->pass != Pass::plain || each == &this_thread) continue;
     std::optional<Entry> entry = copy_resting(*each);
     if (!entry) continue;
+    // The program stands still before the logits are made, so it is in the midst of the pass.
+    bool amid = entry->head_rows == 0 && passes().models[entry->model].makes_logits;
+    if (!all && amid && !entry->packed.cached) continue;
+    EarlyPass early{.id = id, .duration_ns = entry->duration_ns, .bytes = entry->bytes};
     tell_generation(*entry);
     tell_lone_prompt(*entry);
     bool told = entry->packed.cached || entry->known != PassPhase::other;
@@ -449,9 +470,9 @@ void book_resting(bool all) noexcept {
     take_sums(*each, *entry);
     remember(*entry);
     if (entry->known != PassPhase::other) each->told = id;
-    PassPhase phase = phase_of(*entry);
-    passes().early.push_back({id, phase});
-    book(*entry, phase);
+    early.phase = phase_of(*entry);
+    passes().early.push_back(early);
+    book(*entry, early.phase);
   }
   settle_plain(0, false);
 }

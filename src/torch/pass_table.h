@@ -60,6 +60,8 @@ struct Entry {
 struct EarlyPass {
   std::uint64_t id = 0;
   PassPhase phase = PassPhase::other;
+  std::uint64_t duration_ns = 0;
+  PassBytes bytes;  // what it had moved by then
 };
 
 struct Passes {

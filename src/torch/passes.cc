@@ -74,6 +74,7 @@ void open_locked(Thread& thread, Pass pass, bool marked) {
   open.start_ns = now_ns();
   open.start_calls = thread.calls;
   open.idle_ns = idle_ns();
+  thread.product_rows = 0;  // the last product belonged to another pass
   open.marked = marked;
   open.amid =
       backward_epoch.load(std::memory_order_relaxed) == epoch.load(std::memory_order_relaxed);
