@@ -124,7 +124,8 @@ def moved_in_place(w, g, x):
 
 
 @pytest.mark.parametrize(
-    ("give", "zero"), [(moved_in_place, True), (put, False), (added, True), (moved, False), (with_noise, False), (of_data, False)]
+    ("give", "zero"),
+    [(moved_in_place, True), (put, False), (added, True), (moved, False), (with_noise, False), (of_data, False)],
 )
 def test_gradients_that_operators_made_are_not_doubted(doubts, give, zero):
     assert doubts(*program(give, zero)) == []
