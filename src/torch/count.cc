@@ -149,15 +149,16 @@ void note_batched(Thread& thread, const Batched& product) noexcept {
     bool leads = second || last || tokens.sizes[1] == 0;
     std::uint64_t batch = leads ? tokens.sizes[0] : tokens.sizes[1];
     note_attention(thread, {.batch = batch, .queries = product.queries, .keys = product.inner});
-    if (open.used_keys == 0 && open.scored_keys == product.inner) {
-      open.used_keys = open.scored_longest;
+    if (open.used_keys == 0 && open.scored.keys == product.inner) {
+      open.used_keys = open.scored.longest;
     }
     note_batched_cache(thread, {.heads = product.batch,
                                 .queries = product.queries,
                                 .keys = product.inner,
                                 .key_width = open.inner,
                                 .value_width = product.keys,
-                                .element_bytes = product.element_bytes});
+                                .element_bytes = product.element_bytes,
+                                .type = product.type});
     open.outer = 0;
     return;
   }

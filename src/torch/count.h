@@ -63,9 +63,9 @@ struct Attended {
   std::uint64_t batch = 0, queries = 0, keys = 0;
 };
 void note_attention(Thread& thread, const Attended& attended) noexcept;
-// A batched product. Two of them in a row may be attention.
+// A batched product. Two of them in a row may be attention. `type` is the recorder's number.
 struct Batched {
-  std::uint64_t batch = 0, queries = 0, keys = 0, inner = 0, element_bytes = 0;
+  std::uint64_t batch = 0, queries = 0, keys = 0, inner = 0, element_bytes = 0, type = 0;
   const at::Tensor* right = nullptr;
 };
 void note_batched(Thread& thread, const Batched& product) noexcept;

@@ -100,6 +100,7 @@ struct Product {
                             .keys = columns,
                             .inner = product<1>(a + 2),
                             .element_bytes = width,
+                            .type = type_id_of(left.scalar_type()),
                             .right = &right});
     } else if constexpr (!small) {
       thread.columns = columns;

@@ -95,6 +95,9 @@ MaskRows look(const Value* data, const View& view, const Attends& attends) {
     result.columns += columns;
     result.longest = std::max(result.longest, columns);
   }
+  if (result.keys <= result.rows) {  // no key was there before
+    result.decode_rows = result.decode_area = result.decode_columns = 0;
+  }
   return result;
 }
 
@@ -121,7 +124,22 @@ std::optional<MaskRows> read_rows(const at::Tensor& mask, const View& view) {
   }
 }
 
+// Empty if the values cannot be read here, or are too many.
+std::optional<MaskRows> rows_now(const at::Tensor& mask) {
+  std::optional<View> view = view_of(mask);
+  if (!view || view->sizes[0] * view->sizes[1] * view->sizes[2] > kMostLooked) return std::nullopt;
+  return read_rows(mask, *view);
+}
+
 }  // namespace
+
+std::optional<MaskRows> rows_of_scores(const at::Tensor& scores) noexcept {
+  try {
+    return rows_now(scores);
+  } catch (...) {
+    return std::nullopt;
+  }
+}
 
 std::optional<MaskRows> rows_of_mask(const at::Tensor& mask, std::uint64_t pass,
                                      std::uint64_t area) noexcept {
@@ -137,11 +155,7 @@ std::optional<MaskRows> rows_of_mask(const at::Tensor& mask, std::uint64_t pass,
         return each.rows;
       }
     }
-    std::optional<View> view = view_of(mask);
-    if (!view || view->sizes[0] * view->sizes[1] * view->sizes[2] > kMostLooked) {
-      return std::nullopt;
-    }
-    std::optional<MaskRows> rows = read_rows(mask, *view);
+    std::optional<MaskRows> rows = rows_now(mask);
     if (!rows) return std::nullopt;
     seen_masks[next_seen++ % seen_masks.size()] = {
         c10::weak_intrusive_ptr<c10::StorageImpl>(storage.getWeakStorageImpl()),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "torch/mask_area.h"
+#include "torch/mask_rows.h"
 #include "torch/pass_tokens.h"
 
 namespace mfu::observer {
@@ -123,9 +124,10 @@ void count_attended(OpenPass& open, const Value* data, const Plane& plane) {
     longest = std::max(longest, attended);
     all += attended;
   }
-  open.scored_keys = static_cast<std::uint64_t>(plane.keys);
-  open.scored_longest = longest;
-  open.scored_all = all;
+  open.scored = {.batch = static_cast<std::uint64_t>(plane.sequences),
+                 .keys = static_cast<std::uint64_t>(plane.keys),
+                 .columns = all,
+                 .longest = longest};
 }
 
 // Done once per pass for each length of keys.
@@ -134,7 +136,7 @@ void note_attended(OpenPass& open, const at::Tensor& scores) {
   const Lookup& tokens = sequences_of(open);
   auto batch = static_cast<std::int64_t>(tokens.sizes[0]);
   bool each = scores.size(last - 1) == static_cast<std::int64_t>(tokens.sizes[1]);
-  if (open.scored_keys == static_cast<std::uint64_t>(keys) || batch == 0 || !each) return;
+  if (open.scored.keys == static_cast<std::uint64_t>(keys) || batch == 0 || !each) return;
   if (!scores.is_cpu() || rows == 0 || rows % batch != 0) return;
   Plane plane{.sequences = batch,
               .queries = scores.size(last - 1),
@@ -150,7 +152,15 @@ void note_attended(OpenPass& open, const at::Tensor& scores) {
     count_attended(open, scores.const_data_ptr<c10::Half>(), plane);
   } else if (scores.scalar_type() == at::kDouble) {
     count_attended(open, scores.const_data_ptr<double>(), plane);
+  } else {
+    return;
   }
+  // The last token of a single sequence attends to all of it. If it does not, there may be several
+  // sequences.
+  bool several = batch == 1 && plane.queries > 1 && open.scored.longest < open.scored.keys;
+  if (!several) return;
+  std::optional<MaskRows> found = rows_of_scores(scores);
+  if (found && found->sequences > 1) open.scored = *found;
 }
 
 }  // namespace

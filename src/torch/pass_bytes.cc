@@ -55,12 +55,9 @@ void add_cache(Thread& thread, const AttendedSizes& shape, const MaskRows* mask)
   std::uint64_t heads = cached_heads(thread, shape);
   std::uint64_t each = heads * (shape.key_width + shape.value_width) * shape.element_bytes;
   std::uint64_t keys = shape.batch * shape.keys;
-  const OpenPass& open = thread.open;
   // A static cache is as long as it may become. What the mask leaves out need not move.
   if (mask != nullptr && mask->batch != 0) {
     keys = std::min(keys, mask->columns * (shape.batch / mask->batch));
-  } else if (open.scored_keys == shape.keys && open.scored_all != 0) {
-    keys = std::min(keys, open.scored_all);
   }
   std::uint64_t written = new_keys(thread, shape, keys);
   PassBytes& bytes = thread.open.bytes;
@@ -100,6 +97,12 @@ void add_packed(Thread& thread, const MaskRows& mask, const AttentionFlops& flop
   packed.decode.hardware_flop += share(flop.hardware_flop, mask.decode_rows * mask.keys);
 }
 
+// Whether its one row of tokens is several sequences.
+bool packs(const MaskRows& mask, const AttendedSizes& shape) {
+  return mask.sequences > 1 && shape.batch == 1 && mask.rows == shape.queries &&
+         mask.keys == shape.keys;
+}
+
 }  // namespace
 
 void note_operands(Thread& thread, const Operator& row, const Arguments& arguments,
@@ -124,9 +127,7 @@ void note_operands(Thread& thread, const Operator& row, const Arguments& argumen
   if (mask && thread.open.used_keys == 0 && thread.open.keys == shape->keys) {
     thread.open.used_keys = mask->longest;
   }
-  bool packs = mask && mask->sequences > 1 && shape->batch == 1 && mask->rows == shape->queries &&
-               mask->keys == shape->keys;
-  if (packs) add_packed(thread, *mask, flop);
+  if (mask && packs(*mask, *shape)) add_packed(thread, *mask, flop);
   thread.open.attention_calls = thread.calls + 1;
 }
 
@@ -177,7 +178,21 @@ void note_batched_cache(Thread& thread, const BatchedAttention& attention) noexc
                       .key_width = attention.key_width,
                       .value_width = attention.value_width,
                       .element_bytes = attention.element_bytes};
-  add_cache(thread, shape, nullptr);
+  const MaskRows& scored = thread.open.scored;
+  bool known = scored.keys == shape.keys && scored.columns != 0 && scored.batch == shape.batch;
+  add_cache(thread, shape, known ? &scored : nullptr);
+  if (known && packs(scored, shape)) {
+    // These products compute what the mask leaves out, too.
+    MaskRows computed = scored;
+    computed.area = scored.rows * scored.keys;
+    computed.decode_area = scored.decode_rows * scored.keys;
+    std::uint64_t flop = 2 * attention.heads * attention.queries * attention.keys *
+                         (attention.key_width + attention.value_width);
+    add_packed(thread, computed,
+               {.model_flop = flop,
+                .hardware_flop = flop,
+                .type = static_cast<std::uint32_t>(attention.type)});
+  }
   thread.open.attention_calls = thread.calls + 2;  // it consists of two calls
 }
 

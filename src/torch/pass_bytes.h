@@ -29,6 +29,7 @@ void note_paged(Thread& thread, const PagedSizes& sizes, std::uint32_t type) noe
 struct BatchedAttention {
   std::uint64_t heads = 0;  // batch × heads
   std::uint64_t queries = 0, keys = 0, key_width = 0, value_width = 0, element_bytes = 0;
+  std::uint64_t type = 0;  // the recorder's number
 };
 void note_batched_cache(Thread& thread, const BatchedAttention& attention) noexcept;
 

@@ -16,6 +16,19 @@ struct PassBytes {
   std::uint64_t latent_written = 0;
 };
 
+// What the rows of an attention mask tell, or scores to which one was added (mask_rows.h).
+struct MaskRows {
+  std::uint64_t batch = 0, rows = 0, keys = 0;  // its sizes; expanded dimensions count as 1
+  std::uint64_t columns = 0;  // keys that some row attends to, over the whole batch
+  std::uint64_t longest = 0;  // the most of one sequence
+  // For the first of the batch: a row continues the sequence of the row before if it attends to
+  // that row's last key. A single row that attends to more than itself decodes, if there are more
+  // keys than rows.
+  std::uint64_t sequences = 0, area = 0;
+  std::uint64_t decode_rows = 0, decode_area = 0, decode_columns = 0;
+  std::uint64_t empty_rows = 0;  // rows that attend to nothing
+};
+
 // Some sequences of a packed pass.
 struct PackedPart {
   std::uint64_t sequences = 0, rows = 0;

@@ -245,8 +245,11 @@ static bool verifies(const Entry& entry, const Model& model) {
   if (entry.tokens.each > kMostSpeculated) return false;
   if (entry.head_rows == 0) return generates;
   if (entry.head_rows == entry.tokens.tokens) return generates || !model.before_all_logits;
-  // A model that drafts catches up with its own last token and the one that was put after it.
-  return entry.tokens.each == 2 && !model.before_chunk;
+  // A model that drafts catches up with its own last token and the one that was put after it. The
+  // model that verifies ran in between, or it is the same one.
+  bool verified =
+      entry.id > model.before_id + 1 || (model.before_each > 1 && model.before_all_logits);
+  return entry.tokens.each == 2 && !model.before_chunk && verified;
 }
 
 // What a prompt attends across to, or contains, came right before it: passes of the same model
@@ -339,7 +342,9 @@ void remember(const Entry& entry) {
   model.before_all_logits = entry.head_rows == entry.tokens.tokens;
   if (entry.head_rows != 0) model.makes_logits = true;
   model.before_cached = entry.keys > entry.tokens.each;
-  model.before_chunk = entry.known == PassPhase::prefill && entry.keys > entry.tokens.each;
+  bool prompts = entry.packed.sequences > entry.packed.decode.sequences;
+  model.before_chunk =
+      prompts || (entry.known == PassPhase::prefill && entry.keys > entry.tokens.each);
 }
 
 void settle_plain(std::uint64_t newest, bool everything) {
@@ -473,6 +478,9 @@ void book_resting(bool all) noexcept {
     early.phase = phase_of(*entry);
     passes().early.push_back(early);
     book(*entry, early.phase);
+  }
+  for (Entry& each : entries_used()) {
+    if (each.id != 0 && !each.open && !each.recorded) tell_lone_prompt(each);
   }
   settle_plain(0, false);
 }

@@ -65,9 +65,9 @@ struct OpenPass {
   std::uint64_t queries = 0, keys = 0;    // of the first attention; 0 if none was seen
   std::uint64_t cross_keys = 0;           // of the second attention, if they differ
   std::uint64_t used_keys = 0;  // of the first, by its mask: the longest sequence; 0 if unknown
-  // What the last softmax over scores attended to: out of how many keys, in the longest sequence,
-  // and in all sequences together. 0 if not seen.
-  std::uint64_t scored_keys = 0, scored_longest = 0, scored_all = 0;
+  // What the last softmax over scores attended to. Its sequences are known only if there are
+  // several in one row of tokens.
+  MaskRows scored;
   std::uint64_t batch = 0;             // as attention or a recurrent layer tells it
   std::uint64_t inner = 0, outer = 0;  // of the batched product before
   std::uint32_t model = 0;

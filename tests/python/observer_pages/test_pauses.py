@@ -51,3 +51,32 @@ def test_a_pause_in_the_midst_of_a_pass_changes_nothing_but_time(phases, kind): 
     }
     pauses.append(0.2)
     assert all_but_time(phases(program)) == expected
+
+
+def test_prompts_that_one_token_answered_are_booked_when_a_server_waits(phases, observer):  # noqa: F811
+    """It may be killed then."""
+
+    class Answers(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.head = nn.Embedding(64, 32), nn.Linear(32, 64)
+
+        def forward(self, ids):
+            return self.head(self.table(ids)[:, -1])
+
+    model, seen = Answers(), {}
+
+    def program():
+        with torch.no_grad():
+            for length in (5, 6, 7):  # generates, so idle time is watched from here on
+                model(torch.randint(0, 64, (2, length)))
+            before = observer.phases()
+            for length in (9, 4, 12):
+                model(torch.randint(0, 64, (2, length)))
+            time.sleep(0.4)
+            for key, row in observer.phases().items():
+                if row["model"] == "Answers":
+                    seen[key[0]] = row["passes"] - before.get(key, {}).get("passes", 0)
+
+    phases(program)
+    assert seen["prefill"] >= 2  # the last pass of this thread is still open

@@ -68,7 +68,11 @@ def main():
     gemma, packed = GemmaForCausalLM(GemmaConfig(**GATED, head_dim=16)), Qwen3ForCausalLM(
         Qwen3Config(**GATED, head_dim=16)
     )
-    for model in (llama, qwen, gpt2, mistral, mixtral, bart, opt, gemma, packed):
+    # The same without fused attention: only its scores tell which tokens belong together.
+    packed_eager = type("PackedEager", (Qwen3ForCausalLM,), {"__module__": Qwen3ForCausalLM.__module__})(
+        Qwen3Config(**GATED, head_dim=16, attn_implementation="eager")
+    )
+    for model in (llama, qwen, gpt2, mistral, mixtral, bart, opt, gemma, packed, packed_eager):
         model.eval()
     llama.generate(ids, **OPTIONS)
     qwen.generate(ids, **{**OPTIONS, "do_sample": True, "cache_implementation": "static"})
@@ -79,11 +83,13 @@ def main():
     opt.generate(ids, **OPTIONS, use_cache=False)
     gemma.generate(ids[:, :1], **OPTIONS)
     from transformers.generation.configuration_utils import ContinuousBatchingConfig
-    packed.generate_batch(
-        inputs=[list(range(3, 3 + length)) for length in PACKED],
-        generation_config=GenerationConfig(max_new_tokens=NEW, do_sample=False, eos_token_id=-1, pad_token_id=0),
-        continuous_batching_config=ContinuousBatchingConfig(max_batch_tokens=16, num_blocks=64),
-    )
+
+    for model in (packed, packed_eager):
+        model.generate_batch(
+            inputs=[list(range(3, 3 + length)) for length in PACKED],
+            generation_config=GenerationConfig(max_new_tokens=NEW, do_sample=False, eos_token_id=-1, pad_token_id=0),
+            continuous_batching_config=ContinuousBatchingConfig(max_batch_tokens=16, num_blocks=64),
+        )
 
 
 if __name__ == "__main__":

@@ -208,7 +208,9 @@ def looked_up():
 
 @case
 def chunked():
-    llama("chunked").generate(ids(), **OPTIONS, prefill_chunk_size=4)
+    model = llama("chunked")
+    model.generate(ids(), **OPTIONS, prefill_chunk_size=4)
+    model.generate(ids(6), **OPTIONS, prefill_chunk_size=4)
 
 
 @case
@@ -218,6 +220,9 @@ def turns():
     cache = hf.DynamicCache(config=model.config)
     first = model.generate(ids(), **OPTIONS, past_key_values=cache)
     more = torch.cat([first, ids(4)], 1)
+    second = model.generate(more, attention_mask=torch.ones_like(more), **OPTIONS, past_key_values=cache)
+    # The last answer's last token is not in the cache yet, so this turn brings two tokens.
+    more = torch.cat([second, ids(1)], 1)
     model.generate(more, attention_mask=torch.ones_like(more), **OPTIONS, past_key_values=cache)
 
 

@@ -187,6 +187,21 @@ def test_continuous_batching_is_split_by_sequence(phase, report):
     assert any("in proportion to" in note for note in report["notes"])
 
 
+def test_continuous_batching_without_fused_attention_is_split_by_its_scores(phase):
+    """Its products compute all keys of a pass for each token, and which requests meet in a pass is up to the scheduler.
+    So its attention has only a lower bound."""
+    prefill, decode = phase("prefill", "PackedEager"), phase("decode", "PackedEager")
+    assert (prefill["tokens"], decode["tokens"]) == (sum(PACKED), len(PACKED) * STEPS)
+    seen = sum(length + step for length in PACKED for step in range(1, STEPS + 1))
+    assert decode["model_flop"] >= need(gated(), len(PACKED) * STEPS, len(PACKED) * STEPS, seen)
+    assert (decode["model_flop"] - need(gated(), len(PACKED) * STEPS, len(PACKED) * STEPS, 0)) % (
+        4 * WIDTH * HEADS * LAYERS) == 0
+    assert decode["cache_read_bytes"] == (seen - len(PACKED) * STEPS) * cached()
+    assert decode["cache_written_bytes"] == len(PACKED) * STEPS * cached()
+    assert prefill["cache_written_bytes"] == sum(PACKED) * cached()
+    assert prefill["mixed_passes"] == decode["mixed_passes"] > 0
+
+
 def test_a_program_without_steps_has_windows_and_its_passes_time(report):
     assert report["steps"] == 0 and report["step_ns"]["median"] is None
     time = sum(each["time_ns"] for each in report["phases"] if each["phase"] != "other")
