@@ -68,9 +68,11 @@ class CpuWorks {
     }
     bool compiles = op && names_compilation(trace_.text(name));
     // A function of Python's that calls matmuls (a checkpoint) is no operator, and neither is a
-    // backward that runs a whole backward again. What they call are the operators.
+    // backward that runs a whole backward again. What they call are the operators. A compiler also
+    // calls matmuls, to learn the shapes of what they give.
     bool backward = op && trace_.text(name).starts_with("autograd::engine::evaluate_function");
-    if (wraps_[row] != 0 && trace_.text(name).find("::") == std::string_view::npos) op = false;
+    bool function = trace_.text(name).find("::") == std::string_view::npos;
+    if (wraps_[row] != 0 && function && !compiles) op = false;
     bool communication = table_.is_communication(name) && trace_.host.kind[row] != HostKind::python;
     if (counts_[row] != 0 && state.call == kNone) {
       state.call = add_call(row, state.recomputed || recomputed);

@@ -464,8 +464,9 @@ void book_resting(bool all) noexcept {
     if (id == 0 || there || each->pass != Pass::plain || each == &this_thread) continue;
     std::optional<Entry> entry = copy_resting(*each);
     if (!entry) continue;
-    // The program stands still before the logits are made, so it is in the midst of the pass.
-    bool amid = entry->head_rows == 0 && passes().models[entry->model].makes_logits;
+    // The program stands still before the logits are made, or before the loss may be.
+    const Model& model = passes().models[entry->model];
+    bool amid = (entry->head_rows == 0 && model.makes_logits) || is_trained(model);
     if (!all && amid && !entry->packed.cached) continue;
     EarlyPass early{.id = id, .duration_ns = entry->duration_ns, .bytes = entry->bytes};
     tell_generation(*entry);

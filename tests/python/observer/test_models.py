@@ -101,13 +101,17 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 for training in (True, True, False):
     model.train(training)
     with torch.set_grad_enabled(training):
-        loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
+        logits = model(ids)
+        time.sleep(PAUSE)
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), ids.flatten())
     if training:
         loss.backward()
         optimizer.step()
 """
 
 
-def test_learned_keys_are_no_cache_where_a_loss_is_met():
-    said = run_program(BEGIN + PREFIX + END).splitlines()[-1].split()
+@pytest.mark.parametrize("pause", [0, 0.25], ids=["at_once", "late"])
+def test_learned_keys_are_no_cache_where_a_loss_is_met(pause):
+    program = PREFIX.replace("PAUSE", str(pause))
+    said = run_program(BEGIN + "import time\n" + program + END).splitlines()[-1].split()
     assert said == ["train:Model:2:4", "validation:Model:1:2"]
