@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -28,6 +29,7 @@ struct RunOptions {
   RunAsked asked;
   std::string listen;
   std::string drain;  // a region folder: store what is counted there, and run no command
+  bool detached = false;
 };
 
 // The checked options. A wrong option is refused before the command starts.
@@ -213,15 +215,25 @@ Result<int> launch(Context& context, const RunOptions& options) {
   return report.stopped_after_steps ? 0 : end.status;
 }
 
+// Goes on as nobody's child. A Ray worker kills its children when it ends, and the summary is
+// written after that.
+void leave_parent() {
+  if (fork() > 0) _exit(0);
+}
+
 // Serves a process that observes itself and has no launcher. Returns when all its processes have
 // ended.
 Result<int> drain(Context& context, const RunOptions& options) {
   if (options.directory.empty()) {
     return fail(ErrorCode::invalid_argument, "--drain needs --dir");
   }
+  if (options.detached) leave_parent();
   RunPlaces places = places_of_launch(options.directory, options.drain);
   RunRecord record = drain_to_the_end(places);
-  static_cast<void>(close_run(places).has_value());  // fails only if there is no file to close
+  // A run whose process was killed goes on as its next attempt, so it is not closed.
+  const std::vector<ProcessRecord>& all = record.processes;
+  bool well = std::all_of(all.begin(), all.end(), [](const auto& each) { return each.ended; });
+  if (well) static_cast<void>(close_run(places).has_value());  // fails only without a file to close
   auto text = [&](const RunRecord& each) {
     Prepared prepared;
     return to_json(make_report(context, each, prepared));
@@ -300,6 +312,7 @@ Command run_command() {
               "Serve /metrics for Prometheus while the command runs; an address other than "
               "loopback needs a token in MFU_METRICS_TOKEN");
     app.add_option("--drain", options->drain, "")->group("");
+    app.add_flag("--detached", options->detached, "")->group("");
   };
   return {run_text(), add, [options](Context& context) { return run(context, *options); }};
 }

@@ -67,12 +67,12 @@ struct RunWatch::State {
   std::optional<RunRecord> record;
 
   void know_device(const RunRecord& recent);
-  void serve(RunRecord recent);
+  void serve(const RunRecord& recent);
   void show();
   void work();
 };
 
-void RunWatch::State::serve(RunRecord recent) {
+void RunWatch::State::serve(const RunRecord& recent) {
   know_device(recent);
   RunReport report = report_run(recent, question);
   report.run.host = host;

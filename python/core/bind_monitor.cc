@@ -56,6 +56,7 @@ std::vector<PhaseDone> observed_phases(std::uintptr_t address) {
   constexpr std::size_t kMost = 256;
   std::vector<PhaseDone> sums;
   if (address == 0) return sums;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a symbol's address comes from Python as a number
   auto read = reinterpret_cast<decltype(&mfu_observer_read_phases)>(address);
   std::array<mfu_observer_phase, kMost> rows{};
   std::size_t count = std::min(read(0, rows.data(), rows.size()), rows.size());

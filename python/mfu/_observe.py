@@ -91,21 +91,36 @@ def _torch() -> Any:
 
 
 def _command() -> Sequence[str]:
-    return list(getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv])
+    words = list(getattr(sys, "orig_argv", None) or [sys.executable, *sys.argv])
+    return _of_ray(words) if words[1:] and words[1].endswith("/default_worker.py") else words
+
+
+def _of_ray(words: Sequence[str]) -> Sequence[str]:
+    """A Ray worker's words name this one process. What is left is equal for all workers of a job, also for one that is
+    started again."""
+    kept = [*words[:2], *(word for word in words if word.startswith("--session-name="))]
+    try:
+        return [*kept, "--job=" + sys.modules["ray"].get_runtime_context().get_job_id()]
+    except Exception:
+        return kept
 
 
 def _drain(directory: str, region: str) -> None:
     """Starts another process that copies the counts to the disk and ends after this one."""
     from .__main__ import binary
 
-    subprocess.Popen(
-        [str(binary()), "run", "--drain", region, "--dir", directory],
+    started = subprocess.Popen(
+        [str(binary()), "run", "--detached", "--drain", region, "--dir", directory],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
         close_fds=True,
     )
+    try:
+        started.wait(timeout=5)  # it leaves a process that is nobody's child
+    except subprocess.TimeoutExpired:
+        pass
 
 
 def _reach_children(directory: str, region: str) -> None:

@@ -363,13 +363,14 @@ Result<TracePart> condense(const Trace& trace, const AttributionOptions& options
   const std::vector<CommunicationEvent>& events = part.outline.communication.events;
   for (std::uint32_t i = 0; i < events.size(); ++i) place_of[events[i].event] = i;
   Material material{trace, options, states, place_of, threads};
-  for (std::int64_t device : devices) {
-    bool known = device == devices.front();
-    Works works = known ? std::move(first) : works_of(trace, device);
-    part.ranks.push_back(MFU_TRY(condense_rank(material, std::move(works), device, false)));
+  bool has_first = of_cpu ? !first.spans.empty() : !devices.empty();
+  if (has_first) {
+    std::int64_t device = of_cpu ? 0 : devices.front();
+    part.ranks.push_back(MFU_TRY(condense_rank(material, std::move(first), device, of_cpu)));
   }
-  if (of_cpu && !first.spans.empty()) {
-    part.ranks.push_back(MFU_TRY(condense_rank(material, std::move(first), 0, true)));
+  for (std::size_t i = 1; i < devices.size(); ++i) {
+    Works works = works_of(trace, devices[i]);
+    part.ranks.push_back(MFU_TRY(condense_rank(material, std::move(works), devices[i], false)));
   }
   part.outline.ranks = part.ranks.size();
   return part;

@@ -216,8 +216,8 @@ Library installed_onednn() {
 }  // namespace
 
 Result<std::unique_ptr<Gemm>> onednn_gemm(Precision precision, int threads) {
-  static const Library library = installed_onednn();
-  if (!library.open()) {
+  static const Library kLibrary = installed_onednn();
+  if (!kLibrary.open()) {
     return fail(ErrorCode::unsupported,
                 "oneDNN is not installed (Debian 12: apt-get install libdnnl2; 13: libdnnl3.6)");
   }
@@ -226,9 +226,9 @@ Result<std::unique_ptr<Gemm>> onednn_gemm(Precision precision, int threads) {
     return fail(ErrorCode::unsupported, "oneDNN multiplies fp32, bf16 and int8 here: no " +
                                             std::string(name_of(precision)));
   }
-  if (auto* set_threads = library.symbol<void(int)>("omp_set_num_threads")) set_threads(threads);
+  if (auto* set_threads = kLibrary.symbol<void(int)>("omp_set_num_threads")) set_threads(threads);
   return std::unique_ptr<Gemm>(std::make_unique<OnednnGemm>(
-      library, *types, fmt::format("oneDNN matmul {}", name_of(precision))));
+      kLibrary, *types, fmt::format("oneDNN matmul {}", name_of(precision))));
 }
 
 }  // namespace mfu

@@ -182,7 +182,8 @@ Result<std::uint64_t> width_of_params(const Fields& params, std::uint64_t hidden
     return fail(ErrorCode::malformed,
                 fmt::format("{}: multiple_of and ffn_dim_multiplier above 0 were expected", name));
   }
-  auto width = static_cast<std::uint64_t>(factor * static_cast<double>(8 * hidden / 3));
+  std::uint64_t two_thirds = 8 * hidden / 3;  // of 4 × hidden, rounded down as in Llama's code
+  auto width = static_cast<std::uint64_t>(factor * static_cast<double>(two_thirds));
   return (width + multiple - 1) / multiple * multiple;
 }
 

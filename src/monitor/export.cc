@@ -11,6 +11,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "mfu/sink.h"
 
 namespace mfu {
 
@@ -99,8 +100,8 @@ class Output {
   Output(ExportedFile file, std::unique_ptr<Sink> sink)
       : file_(std::move(file)), sink_(std::move(sink)) {}
   virtual Result<void> settle(ExportReport& report) = 0;
-  ExportedFile file_;
-  std::unique_ptr<Sink> sink_;
+  ExportedFile file_;           // NOLINT(readability-identifier-naming): as private ones
+  std::unique_ptr<Sink> sink_;  // NOLINT(readability-identifier-naming)
 };
 
 // A file of records. It gets its name only when it is complete.

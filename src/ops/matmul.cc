@@ -138,6 +138,7 @@ Result<Problem> half_kept(Form form, Sizes left, Sizes right) {
 // dimension.
 Result<Problem> listed(const MatmulLayout& layout, const Call& call) {
   auto pairs_at = [&](Position place) {
+    // NOLINTNEXTLINE(bugprone-signed-char-misuse): a place that is not there is below 0
     auto index = static_cast<std::size_t>(place);
     bool there =
         index < call.arguments.size() && call.arguments[index].kind == Argument::Kind::tensor_list;

@@ -96,6 +96,7 @@ struct Loaders {
 std::pair<double, double> pair_fact(const ProcessRecord& process, std::string_view key) {
   const std::string* said = process.fact(key);
   double first = 0, second = 0;
+  // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): our own text
   if (said == nullptr || std::sscanf(said->c_str(), "%lf %lf", &first, &second) != 2) return {};
   if (!(first >= 0) || !(second >= 0)) return {};
   return {first, second};

@@ -58,6 +58,7 @@ CoresOfRun cores_of(const RunRecord& record) {
   for (const ProcessRecord& each : record.processes) {
     const std::string* told = each.fact("cores_used");
     double own = 0, children = 0;
+    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): our own text
     if (told == nullptr || std::sscanf(told->c_str(), "%lf %lf", &own, &children) != 2) continue;
     if (!(own >= 0) || !(children >= 0)) continue;
     CoresOfRun& host = hosts[each.host];

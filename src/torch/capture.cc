@@ -32,7 +32,8 @@ void begin_capture(Thread& thread, bool host_too) noexcept {
 
 std::vector<Captured> end_capture(Thread& thread) noexcept {
   std::lock_guard lock(capture().mutex);
-  if (capture().depth == 0 || --capture().depth != 0) return {};
+  if (capture().depth == 0) return {};
+  if (--capture().depth != 0) return {};
   mode.fetch_and(~kCapturing, std::memory_order_relaxed);
   if (thread.aside == Thread::Aside::capturing) thread.aside = Thread::Aside::no;
   capture().owner = nullptr;

@@ -170,6 +170,7 @@ std::uint64_t process_cpu_ns(long pid) {
   const char* at = std::strrchr(text, ')');  // its name may have spaces
   if (at == nullptr) return 0;
   unsigned long long user = 0, system = 0;
+  // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): the kernel's text
   if (std::sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
                   &system) != 2) {
     return 0;
@@ -184,7 +185,10 @@ std::uint64_t process_cpu_ns(long pid) {
 std::uint64_t process_ready_ns(long pid) {
   char text[128];
   unsigned long long ran = 0, waited = 0;
-  if (read_of(pid, "schedstat", text, sizeof text)) std::sscanf(text, "%llu %llu", &ran, &waited);
+  if (read_of(pid, "schedstat", text, sizeof text)) {
+    // NOLINTNEXTLINE(bugprone-unchecked-string-to-number-conversion): the kernel's text
+    std::sscanf(text, "%llu %llu", &ran, &waited);
+  }
   return std::max<std::uint64_t>(ran, process_cpu_ns(pid)) + waited;
 }
 
@@ -252,7 +256,8 @@ void begin_stretch(Stretch& stretch) {
 
 // Returns how long the stretch took.
 Use end_stretch(Stretch& stretch) {
-  if (!is_loop() || stretch.depth == 0 || --stretch.depth != 0) return {};
+  if (!is_loop() || stretch.depth == 0) return {};
+  if (--stretch.depth != 0) return {};
   look_again();
   Use now = use_now(),
       use{now.wall_ns - stretch.begun.wall_ns, now.waited_ns - stretch.begun.waited_ns,

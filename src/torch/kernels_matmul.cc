@@ -80,7 +80,7 @@ struct Product {
     }
     std::uint64_t width = left.element_size();
     const c10::TensorImpl& weight = *right.unsafeGetTensorImpl();
-    constexpr bool batched = kind == Kind::batch, small = kRight < 2;
+    constexpr bool kBatched = kind == Kind::batch, kSmall = kRight < 2;
     count_call(thread, {.operator_id = kId,
                         .type_id = type_id_of(left.scalar_type()),
                         .hardware_flop = flop,
@@ -88,13 +88,13 @@ struct Product {
                         .bytes = elements * width,
                         .leading = a[0],
                         .device = number_of(left.device()),
-                        .weight = small ? nullptr : weight.unsafe_storage().unsafeGetStorageImpl(),
+                        .weight = kSmall ? nullptr : weight.unsafe_storage().unsafeGetStorageImpl(),
                         .offset = weight.storage_offset(),
                         .parameter = &right,
-                        .rows = batched ? a[1] : 0,
-                        .batched = batched,
-                        .small = small});
-    if constexpr (batched) {
+                        .rows = kBatched ? a[1] : 0,
+                        .batched = kBatched,
+                        .small = kSmall});
+    if constexpr (kBatched) {
       note_batched(thread, {.batch = product<1>(a),
                             .queries = product<1>(a + 1),
                             .keys = columns,
@@ -102,7 +102,7 @@ struct Product {
                             .element_bytes = width,
                             .type = type_id_of(left.scalar_type()),
                             .right = &right});
-    } else if constexpr (!small) {
+    } else if constexpr (!kSmall) {
       thread.columns = columns;
       thread.product_rows = rows;
       thread.product_inner = product<1>(a + kLeft - 1);

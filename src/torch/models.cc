@@ -91,7 +91,7 @@ bool is_changed(const Watch& watch, std::uint32_t backwards, bool given, Gone go
   std::uint64_t values = watch.values == 0 ? 0 : values_of(parameter);
   if (values != watch.values) return true;
   if (gone == Gone::nothing) return false;
-  at::Tensor gradient = parameter.grad();
+  const at::Tensor& gradient = parameter.grad();
   if (!gradient.defined()) return true;
   bool plain = !gradient.is_inference() && gradient.layout() == at::kStrided;
   return plain && gradient._version() > watch.gradient + backwards;

@@ -90,6 +90,7 @@ struct Found {
 // (Debian's, Ubuntu's) begins low.
 inline constexpr std::uintptr_t kRowsOnly = std::uintptr_t{1} << 63;
 inline const void* known_by_rows(std::uint64_t rows) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
   return reinterpret_cast<const void*>(rows | kRowsOnly);
 }
 inline bool is_storage(const void* weight) {

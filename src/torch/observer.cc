@@ -345,6 +345,7 @@ void mfu_observer_count(uint32_t operator_id, uint32_t type_id, uint64_t hardwar
                       .model_flop = model_flop,
                       .leading = leading,
                       .device = static_cast<std::int16_t>(device),
+                      // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
                       .weight = reinterpret_cast<const void*>(weight)});
 }
 
@@ -396,6 +397,7 @@ void mfu_observer_add_lookup(uint64_t table, uint64_t rows, uint64_t tokens, uin
   Thread& thread = this_thread;
   std::uint32_t quiet = thread.quiet;
   thread.quiet = 0;
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): never followed
   const void* known = table != 0 ? reinterpret_cast<const void*>(table) : known_by_rows(rows);
   count_lookup(thread, {.table = known, .rows = rows, .tokens = tokens, .sizes = {first, second}});
   thread.quiet = quiet;

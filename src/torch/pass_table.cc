@@ -302,6 +302,7 @@ void tell_generation(Entry& entry) {
   if (entry.tokens.rows == 0 || entry.met_loss) return;
   if (entry.packed.cached) take_drafted(entry);
   bool packed = entry.packed.sequences != 0;
+  // NOLINTBEGIN(bugprone-branch-clone): the order decides
   if (packed && entry.packed.decode.rows != 0) {
     entry.known = PassPhase::decode;  // book_parts() separates its prompts
   } else if (packed && (keys > each || entry.packed.cached)) {
@@ -316,6 +317,7 @@ void tell_generation(Entry& entry) {
     entry.known = PassPhase::decode;  // without a cache it brings the whole sequence again
     entry.bytes.cache_written = 0;
   }
+  // NOLINTEND(bugprone-branch-clone)
   if (entry.known == PassPhase::other) return;
   watch_idle();
   // The pass before it was the prompt, or its first part.

@@ -11,6 +11,7 @@
 
 namespace torch::autograd::profiler {
 // Declared as in kineto_shim.h, which needs Kineto's own headers.
+// NOLINTNEXTLINE(readability-identifier-naming)
 TORCH_API void addMetadataJson(const std::string& key, const std::string& value);
 }  // namespace torch::autograd::profiler
 

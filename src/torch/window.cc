@@ -269,8 +269,10 @@ std::vector<std::int32_t> parse_ranks(const std::string& text) {
   std::stringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
     std::size_t dash = part.find('-');
+    // NOLINTBEGIN(bugprone-unchecked-string-to-number-conversion): the launcher has checked it
     int from = std::atoi(part.c_str());
     int to = dash == std::string::npos ? from : std::atoi(part.c_str() + dash + 1);
+    // NOLINTEND(bugprone-unchecked-string-to-number-conversion)
     for (int rank = from; rank <= to && ranks.size() < 65536; ++rank) ranks.push_back(rank);
   }
   return ranks;

@@ -147,9 +147,8 @@ std::unique_ptr<at::ObserverContext> operator_begins(const at::RecordFunction& f
     each_storage(value, [&](std::uint64_t storage) {
       auto found = watched->writers.find(storage);
       bool written = found != watched->writers.end() && found->second == Writer::an_operator;
-      if (moved && writes) {
-        watched->writers[storage] = Writer::brought_in;
-      } else if (brings && is_large(value) && (!written || is_outside(storage))) {
+      bool from_outside = brings && is_large(value) && (!written || is_outside(storage));
+      if ((moved && writes) || from_outside) {
         watched->writers[storage] = Writer::brought_in;
       } else if (writes && !written) {
         watched->writers[storage] = allocated.value_or(Writer::an_operator);
@@ -215,6 +214,7 @@ Writer writer_of(std::uint64_t storage) noexcept {
 }
 
 bool is_outside(std::uint64_t storage) noexcept {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): Python holds the storage
   auto* found = reinterpret_cast<c10::StorageImpl*>(storage);
   return found != nullptr && found->allocator() == nullptr && !found->resizable() &&
          !found->received_cuda();

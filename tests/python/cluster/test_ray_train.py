@@ -48,7 +48,7 @@ def train(config):
 
 if __name__ == "__main__":
     folder, dies, storage, address = sys.argv[1:]
-    ray.init(address=address or None, **({} if address else {"num_cpus": 2, "include_dashboard": False}))
+    ray.init(address=address or "local", **({} if address else {"num_cpus": 2, "include_dashboard": False}))
     TorchTrainer(
         train, train_loop_config={"folder": folder, "dies": dies}, scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(storage_path=storage, failure_config=FailureConfig(max_failures=1))).fit()
