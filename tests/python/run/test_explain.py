@@ -80,9 +80,9 @@ def test_the_reason_that_was_planted_is_found(tmp_path, name, code, cause, fixes
         assert done.returncode == 0, done.stderr
         if codes(report)[:1] == [code]:
             first = next(each for each in report["findings"] if each["code"] == code)
-            assert first["cause"] == cause and set(fixes.split()) <= set(first["fixes"])
-            assert first["gain_ceiling_ns"] > 0
-            return
+            assert first["cause"] == cause and first["gain_ceiling_ns"] > 0
+            if set(fixes.split()) <= set(first["fixes"]):  # whether a core is free for a worker depends on others too
+                return
         busy.append(report["host"]["preempted_fraction"] > BUSY)
     if all(busy) and code not in codes(report):
         pytest.skip(NOT_QUIET)
