@@ -98,13 +98,18 @@ TEST(Updates, are_not_operators_that_a_backward_differentiates) {
   EXPECT_FALSE(step.finding("optimizer").has_value());
 }
 
+// Takes one row out of the first dimension of a tensor.
+void take_row(StepOfCpu& step, int rows, int row) {
+  step.op("aten::select", 3'000,
+          fmt::format(R"("Input Dims":[[{},8],[],[]],"Input type":["float","Scalar","Scalar"],)"
+                      R"("Concrete Inputs":["","0","{}"])",
+                      rows, row));
+}
+
 TEST(Rows, that_a_loop_takes_one_by_one_are_to_be_computed_together) {
   StepOfCpu step;
   for (int row = 0; row < 40; ++row) {
-    step.op("aten::select", 3'000,
-            fmt::format(R"("Input Dims":[[40,8],[],[]],"Input type":["float","Scalar","Scalar"],)"
-                        R"("Concrete Inputs":["","0","{}"])",
-                        row));
+    take_row(step, 40, row);
     step.op("aten::log", 3'000);
   }
   step.mm();
@@ -119,10 +124,7 @@ TEST(Rows, that_a_loop_takes_one_by_one_are_to_be_computed_together) {
 TEST(Rows, are_not_a_few_parts_that_every_layer_takes) {
   StepOfCpu step;
   for (int call = 0; call < 120; ++call) {
-    step.op("aten::select", 3'000,
-            fmt::format(R"("Input Dims":[[3,8],[],[]],"Input type":["float","Scalar","Scalar"],)"
-                        R"("Concrete Inputs":["","0","{}"])",
-                        call % 3));
+    take_row(step, 3, call % 3);
   }
   step.mm();
   std::optional<Finding> tiny = step.finding("kernel_launch");

@@ -194,6 +194,10 @@ class Book:
             return result
 
         skip_in_dynamo(seen)
+        return self._dressed(wrapped, original)
+
+    def _dressed(self, wrapped, original):
+        """The wrapper with the name and the text of what it wraps."""
         try:
             functools.update_wrapper(wrapped, original)
         except Exception:  # noqa: BLE001: a builtin may have no name
@@ -264,13 +268,7 @@ class Book:
             return result
 
         skip_in_dynamo(counted)
-        try:
-            functools.update_wrapper(wrapped, original)
-        except Exception:  # noqa: BLE001: a builtin may have no name
-            pass
-        wrapped.__wrapped__, wrapped._mfu_wrapped = original, True
-        self.wrapped.append(wrapped)
-        return wrapped
+        return self._dressed(wrapped, original)
 
 
 def _is_compiling():
